@@ -1,0 +1,79 @@
+"""Optimization of part-known models: a costly black box h inside a known white box g.
+
+The names below are loaded when first used, so that `import pied` stays light (it does not import torch).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pied.errors import EvaluationError as EvaluationError
+    from pied.errors import FormulaError as FormulaError
+    from pied.errors import Infeasible as Infeasible
+    from pied.errors import MissingExtra as MissingExtra
+    from pied.errors import PiedError as PiedError
+    from pied.errors import SettingError as SettingError
+    from pied.errors import SolverDone as SolverDone
+    from pied.errors import StatementError as StatementError
+    from pied.errors import Status as Status
+    from pied.errors import TellError as TellError
+    from pied.errors import UnknownName as UnknownName
+    from pied.errors import WhiteBoxError as WhiteBoxError
+    from pied.named import Named as Named
+    from pied.problem import Problem as Problem
+    from pied.problem import Variable as Variable
+    from pied.result import Result as Result
+    from pied.solvers.bayes import CUQB as CUQB
+    from pied.study import Study as Study
+    from pied.study import maximize as maximize
+    from pied.study import minimize as minimize
+    from pied.study import solve as solve
+    from pied.trial import State as State
+    from pied.trial import Trial as Trial
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Problem": "pied.problem",
+    "Variable": "pied.problem",
+    "Named": "pied.named",
+    "Study": "pied.study",
+    "Result": "pied.result",
+    "solve": "pied.study",
+    "maximize": "pied.study",
+    "minimize": "pied.study",
+    "Trial": "pied.trial",
+    "State": "pied.trial",
+    "CUQB": "pied.solvers.bayes",
+    "Status": "pied.errors",
+    "PiedError": "pied.errors",
+    "StatementError": "pied.errors",
+    "UnknownName": "pied.errors",
+    "FormulaError": "pied.errors",
+    "WhiteBoxError": "pied.errors",
+    "EvaluationError": "pied.errors",
+    "TellError": "pied.errors",
+    "SettingError": "pied.errors",
+    "SolverDone": "pied.errors",
+    "Infeasible": "pied.errors",
+    "MissingExtra": "pied.errors",
+}
+"""Where each public name lives; `suite` is a package of its own."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    if name == "suite":
+        return import_module("pied.suite")
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    from pied.errors import did_you_mean
+
+    raise AttributeError(f"pied has no '{name}'.{did_you_mean(name, __dir__())}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, loaded or not."""
+    return sorted([*_HOMES, "suite", "__version__"])

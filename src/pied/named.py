@@ -1,0 +1,76 @@
+"""One array with names on its last axis: the views `x` and `y` that users' functions see."""
+
+import unicodedata
+from collections.abc import Iterator, KeysView, Mapping, Sequence
+from typing import Any
+
+from pied.errors import UnknownName, did_you_mean
+
+
+def canonical(name: str) -> str:
+    """Return the form of a name that Python itself gives to identifiers (NFKC): `y.µ` asks for the Greek letter."""
+    return unicodedata.normalize("NFKC", name)
+
+
+class Named(Mapping[str, Any]):
+    """An array whose last axis has names, reachable as attributes (`y.X_A`) and items (`y["X_A"]`).
+
+    In the black box the array is a tuple of floats, one point; in the white box it is a tensor, `b d` for x and
+    `L b m` for y, so that a function written for one point works for every point and every sample. A name that
+    is also a method here (`array`, `keys`, `items`, `values`, `get`) or no identifier is reachable as an item.
+    """
+
+    __slots__ = ("_array", "_index")
+
+    def __init__(self, names: Sequence[str] | Mapping[str, int], array: Any) -> None:
+        """Put names on the last axis of an array.
+
+        Args:
+            names: The names in order, or (fast, unchecked) a mapping from each name to its place.
+            array: A tensor, or a sequence of numbers (kept as a tuple).
+        """
+        self._index = names if isinstance(names, dict) else {name: place for place, name in enumerate(names)}
+        self._array = tuple(array) if isinstance(array, list) else array
+
+    @property
+    def array(self) -> Any:
+        """All values, names on the last axis: a tensor, or a tuple of floats."""
+        return self._array
+
+    def __getitem__(self, name: str) -> Any:
+        place = self._index.get(name)
+        if place is None:
+            place = self._search(name)
+        return self._array[place] if isinstance(self._array, tuple) else self._array[..., place]
+
+    def __getattr__(self, name: str) -> Any:
+        return self[name]
+
+    def _search(self, name: Any) -> int:
+        """Find a name up to its Unicode form, or say which one was probably meant."""
+        if isinstance(name, str):
+            for known, place in self._index.items():
+                if canonical(known) == canonical(name):
+                    return place
+        raise UnknownName(f"There is no '{name}' here.{did_you_mean(str(name), self._index)}", name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def keys(self) -> KeysView[str]:
+        """Return the names in order."""
+        return self._index.keys()
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(name for name in self._index if name.isidentifier())]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Named, (list(self._index), self._array)
+
+    def __repr__(self) -> str:
+        if isinstance(self._array, tuple):
+            return "Named(" + ", ".join(f"{name}={value:.6g}" for name, value in self.items()) + ")"
+        return f"Named({', '.join(self._index)}; shape {tuple(self._array.shape)})"

@@ -1,0 +1,56 @@
+"""Independent random streams by label: trial 17 draws the same numbers after a resume."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from scipy.stats import qmc
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A place in a tree of random numbers, named by a seed and a path of labels.
+
+    Two streams with different labels are independent; the same labels give the same numbers, in any order of use.
+    No global generator is read or changed.
+    """
+
+    seed: int
+    """The number the user gave (or that was drawn, stored and shown)."""
+    path: tuple[str | int, ...] = ()
+    """The labels from the root to here, for instance ("trial", 17)."""
+
+    def at(self, *labels: str | int) -> "Stream":
+        """Return the substream with these labels."""
+        return Stream(self.seed, self.path + labels)
+
+    def generator(self) -> np.random.Generator:
+        """Return a fresh generator at the beginning of this stream."""
+        text = repr((self.seed, self.path)).encode()
+        return np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "big"))
+
+    def uniform(self, *shape: int) -> Float64[Tensor, "..."]:
+        """Return uniform numbers in [0, 1)."""
+        return torch.from_numpy(self.generator().random(shape))
+
+    def normal(self, *shape: int) -> Float64[Tensor, "..."]:
+        """Return standard normal numbers."""
+        return torch.from_numpy(self.generator().standard_normal(shape))
+
+    def sobol(self, points: int, d: int) -> Float64[Tensor, "points d"]:
+        """Return the first points of a scrambled Sobol sequence in the unit cube."""
+        engine = qmc.Sobol(d, scramble=True, rng=self.generator())
+        return torch.from_numpy(engine.random_base2(max(0, (points - 1).bit_length()))[:points].copy())
+
+    def sobol_normal(self, samples: int, m: int) -> Float64[Tensor, "samples m"]:
+        """Return scrambled Sobol points mapped to standard normals (base samples Z)."""
+        inner = self.sobol(samples, m).clamp(1e-12, 1 - 1e-12)
+        return torch.special.ndtri(inner)
+
+
+def fresh_seed() -> int:
+    """Draw a seed from the operating system, small enough to read aloud."""
+    return int(np.random.SeedSequence().generate_state(1)[0])

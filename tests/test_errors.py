@@ -1,0 +1,247 @@
+"""Every mistake in a statement gets one clear sentence that says what to do, before anything costly happens."""
+
+import math
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import pied
+from pied import FormulaError, PiedError, Problem, StatementError, Status, UnknownName, Variable, WhiteBoxError
+from pied.errors import MissingExtra, did_you_mean
+
+DATA = np.array([1.0, 2.0])
+
+
+def never(x: Any) -> Any:
+    raise AssertionError("the black box must not be called while a problem is stated")
+
+
+def state(**words: Any) -> Problem:
+    given: dict[str, Any] = {
+        "variables": {"F_B": (4.0, 7.0), "values": (0.0, 1.0)},
+        "outputs": ["X_A", "X_G"],
+        "blackbox": never,
+        "maximize": "X_A",
+    }
+    return Problem(**(given | words))
+
+
+def test_the_words_these_mistakes_start_from_are_right() -> None:
+    assert state().k == 1
+
+
+STATEMENTS: list[tuple[dict[str, Any], type[PiedError], str]] = [
+    # variables
+    ({"variables": {}}, StatementError, r"at least one entry, \{'x1': \(0\.0, 1\.0\)\}"),
+    ({"variables": [("a", 0, 1)]}, StatementError, "variables should be a dictionary"),
+    ({"variables": {"a": (2.0, 1.0)}}, StatementError, "'a': The lower bound 2 must be below the upper bound 1"),
+    ({"variables": {"a": (1.0, 1.0)}}, StatementError, "lower bound 1 must be below"),
+    ({"variables": {"a": (math.nan, 1.0)}}, StatementError, "'a': The bound lo should be a finite number, got nan"),
+    ({"variables": {"a": (0.0, math.inf)}}, StatementError, "'a': The bound hi should be a finite number, got inf"),
+    ({"variables": {"a": ("0", 1.0)}}, StatementError, "bound lo should be a number, got str"),
+    ({"variables": {"a": (1.0, 1.0 + 1e-12)}}, StatementError, "too narrow to search: make the variable a constant"),
+    ({"variables": {"a": (1e12, 1e12 + 1)}}, StatementError, "too narrow"),
+    ({"variables": {"a": (-1e308, 1e308)}}, StatementError, "too wide"),
+    ({"variables": {"a": 3.0}}, StatementError, r"'a' should be \(lo, hi\) or Variable\(lo, hi\), got 3\.0"),
+    ({"variables": {"a": (1.0, 2.0, 3.0)}}, StatementError, r"should be \(lo, hi\)"),
+    ({"variables": {"a": {"lo": 0, "high": 1}}}, StatementError, r"should be \(lo, hi\)"),
+    ({"variables": {"": (0.0, 1.0)}}, StatementError, "must be text that is not empty, got ''"),
+    ({"variables": {3: (0.0, 1.0)}}, StatementError, "must be text that is not empty, got 3"),
+    ({"variables": {"\u00b5": (0, 1), "\u03bc": (0, 1)}}, StatementError, "given twice: every variable needs a name"),
+    # outputs
+    ({"outputs": []}, StatementError, r"outputs is empty: name at least one"),
+    ({"outputs": "X_A"}, StatementError, r"list of names, \['y1', 'y2'\], got 'X_A'"),
+    ({"outputs": {"X_A": 1}}, StatementError, "list of names"),
+    ({"outputs": ["X_A", "X_A"]}, StatementError, "'X_A' is given twice: every output needs a name of its own"),
+    ({"outputs": ["X_A", "F_B"]}, StatementError, "'F_B' is both a variable and an output: give one of them another"),
+    ({"outputs": ["X_A", " "]}, StatementError, "must be text that is not empty"),
+    # black box
+    ({"blackbox": 3.0}, StatementError, "blackbox should be a function of x, got float"),
+    (
+        {"blackbox": lambda F_B, T_r: 0.0},
+        StatementError,
+        r"function of one argument x: write .*lambda x: .*\*\*x",
+    ),
+    # objective and constraints
+    ({"minimize": "X_G"}, StatementError, "objective is given twice: leave out maximize or minimize"),
+    ({"maximize": None}, StatementError, "give maximize=, minimize= or subject_to="),
+    ({"maximize": "X_B"}, FormulaError, r"There is no 'X_B'\. Did you mean 'X_[AG]'\?"),
+    ({"maximize": "eval(X_A)"}, FormulaError, "There is no function 'eval'"),
+    ({"maximize": "X_A <= 1"}, FormulaError, "must not compare"),
+    ({"subject_to": "X_A <= 1"}, StatementError, "or a list of formulas"),
+    ({"subject_to": [lambda x, y: y.X_A]}, StatementError, r"function without a name: use a dictionary"),
+    ({"subject_to": ["X_A <= 1", "X_A <= 1"]}, StatementError, "same formula twice"),
+    ({"subject_to": {"c": "X_A"}}, FormulaError, "needs a comparison, for instance 'X_A >= 0'"),
+    ({"subject_to": {"c": "X_A == 1"}}, FormulaError, "write two inequalities"),
+    ({"subject_to": {"X_A": "X_G <= 1"}}, StatementError, "Two functions are called 'X_A'"),
+    ({"subject_to": {"": "X_G <= 1"}}, StatementError, "constraint must be text"),
+    ({"subject_to": {"c": 3.0}}, WhiteBoxError, r"'c' should be a function of \(x, y\) or a formula, got float"),
+    # optional words
+    ({"constants": {"F_B": 1.0}}, StatementError, "'F_B' is both a variable or output and a constant"),
+    ({"constants": {"k": "2"}}, StatementError, "Constant 'k' should be a number, got str"),
+    ({"constants": {"k": [1.0, math.nan]}}, StatementError, "Constant 'k' should be a finite number"),
+    ({"constants": {"k": []}}, StatementError, "'k' is an empty list"),
+    ({"constants": [1.0]}, StatementError, "constants should be a dictionary"),
+    ({"inputs": ["F_C"]}, UnknownName, r"inputs speaks of 'F_C', which is no variable\. Did you mean 'F_B'\?"),
+    ({"inputs": {"X_Q": ["F_B"]}}, UnknownName, r"inputs speaks of 'X_Q', which is no output\. Did you mean"),
+    ({"inputs": {"X_A": []}}, StatementError, "inputs of 'X_A' should be a list of variables"),
+    ({"inputs": "F_B"}, StatementError, "should be a list of variables"),
+    ({"noise": -0.1}, StatementError, r"noise of 'X_A' must not be negative, got -0\.1"),
+    ({"noise": {"X_Q": 0.1}}, UnknownName, "noise speaks of 'X_Q', which is no output"),
+    ({"noise": math.nan}, StatementError, "Noise of 'X_A' should be a finite number"),
+    ({"noise": "small"}, StatementError, "Noise of 'X_A' should be a number, got str 'small'"),
+    ({"ranges": {"X_A": (1, 0)}}, StatementError, "range of 'X_A' must have its lower end 1 below its upper end 0"),
+    ({"ranges": {"X_Q": (0, 1)}}, UnknownName, "ranges speaks of 'X_Q'"),
+    ({"ranges": {"X_A": 1.0}}, StatementError, r"range of 'X_A' should be \(lo, hi\), with None for an open end"),
+    ({"ranges": {"X_A": (math.nan, 1)}}, StatementError, "range of 'X_A' should be a finite number"),
+    ({"ranges": [(0, 1)]}, StatementError, "ranges should be a dictionary"),
+    ({"tolerance": {"c": 0.1}}, UnknownName, "tolerance speaks of 'c', which is no constraint"),
+    ({"subject_to": {"c": "X_A <= 1"}, "tolerance": -1.0}, StatementError, "tolerance of 'c' must not be negative"),
+]
+
+
+@pytest.mark.parametrize(("words", "error", "message"), STATEMENTS)
+def test_a_mistaken_statement_is_refused(words: dict[str, Any], error: type[PiedError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        state(**words)
+
+
+@pytest.mark.parametrize(
+    ("box", "message"),
+    [
+        (lambda: Variable(0.0, 1.0, log=True), "logarithmic scale needs a lower bound above 0, got 0"),
+        (lambda: Variable(1.0, 0.0), "must be below"),
+        (lambda: Variable(0, math.inf), "should be a finite number, got inf"),
+    ],
+)
+def test_a_mistaken_variable_is_refused(box: Any, message: str) -> None:
+    with pytest.raises(StatementError, match=message):
+        box()
+
+
+def detached(x: Any, y: Any) -> Any:
+    return torch.as_tensor(np.exp(y.X_A.detach().numpy()))
+
+
+FUNCTIONS: list[tuple[Any, str]] = [
+    (lambda x, y: y.XA, r"uses a name that does not exist\. There is no 'XA' here\. Did you mean 'X_A'\?"),
+    (lambda x, y: y["X_B"], "no 'X_B' here. Did you mean"),
+    (lambda x, y: y.F_B, r"looks for 'F_B' in the wrong place: it is a variable, write x\['F_B'\]"),
+    (lambda x, y: x.X_A, r"it is an output, write y\['X_A'\]"),
+    (lambda x, y: 2 * x.values, r"also a method of x and y: write it as an item"),
+    (lambda x, y: np.exp(y.X_A), r"applies NumPy to tensors: use torch functions \(torch.exp instead of np.exp\)"),
+    (lambda x, y: np.sum(y.array, -1), "applies NumPy|raised TypeError"),
+    (lambda x, y: ((y.array - DATA) ** 2).sum(-1), r"torch\.as_tensor\(\.\.\.\) around arrays of data"),
+    (lambda x, y: y.X_A.numpy(), "applies NumPy to tensors"),
+    (lambda x, y: np.ones(3), "applies NumPy to tensors"),
+    (detached, r"has no derivative: compute with torch functions on the tensors themselves"),
+    (lambda x, y: (y.X_A > 0.5).double(), "has no derivative"),
+    (lambda x, y: (x.F_B > 5.0).double(), "has no derivative"),
+    (lambda x, y: y.X_A if y.X_A > 0 else -y.X_A, r"decides on tensors \(if, .*use torch\.where"),
+    (lambda x, y: max(y.X_A, y.X_G), r"decides on tensors .*torch\.maximum"),
+    (lambda x, y: y.X_A and y.X_G, "decides on tensors"),
+    (lambda x, y: math.exp(y.X_A), r"turns tensors into single numbers .*torch\.exp instead of math\.exp"),
+    (lambda x, y: float(y.X_A), "turns tensors into single numbers"),
+    (lambda x, y: y.X_A.item(), "turns tensors into single numbers"),
+    (lambda x, y: 1.0, r"one number per point and sample \(shape \(2, 3\) or \(3,\)\), got float"),
+    (lambda x, y: None, "got nothing: is a 'return' missing"),
+    (lambda x, y: [y.X_A], "got list"),
+    (lambda x, y: y, "got Named"),
+    (lambda x, y: y.array, r"got shape \(2, 3, 2\): reduce over the last axis of y.array only, \.sum\(-1\)"),
+    (lambda x, y: y.array.sum(), r"got shape \(\)"),
+    (lambda x, y: y.X_A.sum(-1), r"got shape \(2,\)"),
+    (lambda x, y: y.X_A.T, r"got shape \(3, 2\)"),
+    (lambda x, y: y.X_A.sum(0), "mixes points or samples"),
+    (lambda x, y: y.X_A / y.X_A.max(), "mixes points or samples"),
+    (lambda x, y: x.F_B - x.F_B.mean(), "mixes points or samples"),
+    (lambda x, y: torch.zeros(3, dtype=torch.float64), "must work for any number of points"),
+    (lambda x, y: y.X_A.squeeze(), "must work for any number of points"),
+    (lambda x, y: y.X_A.float(), "dtype float64, got float32"),
+    (lambda x, y: y.X_A.int(), "dtype float64, got int32"),
+    (lambda x, y: y.X_A > 0, "dtype float64, got bool"),
+    (lambda x, y: torch.complex(y.X_A, y.X_G), "real numbers of dtype float64, got complex128"),
+    (lambda x, y: y.array @ torch.tensor([1.0, 2.0]), "mixes float32 and float64"),
+    (lambda x, y: y.X_A * torch.ones(2, dtype=torch.float64), "combines tensors that do not fit"),
+    (lambda x, y: 1 / 0, "raised ZeroDivisionError when tried on tensors .*division by zero"),
+    (lambda x, y: y.X_A + "1", "raised TypeError"),
+    (lambda x: x.F_B, r"function of two arguments \(x, y\)"),
+    (lambda x, y, z: x.F_B, r"function of two arguments \(x, y\)"),
+    (3.0, r"function of \(x, y\) or a formula, got float"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor", "ignore:overflow")
+@pytest.mark.parametrize(("function", "message"), FUNCTIONS)
+def test_a_mistaken_function_is_refused_by_name(function: Any, message: str) -> None:
+    with pytest.raises(WhiteBoxError, match=f"'residual A' .*{message}") as caught:
+        state(subject_to={"residual A": function})
+    assert "\n" not in str(caught.value)
+
+
+def test_the_cause_of_a_mistake_is_kept() -> None:
+    with pytest.raises(WhiteBoxError, match="ZeroDivisionError") as caught:
+        state(maximize=lambda x, y: 1 / 0)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("error", "parents"),
+    [
+        ("StatementError", (PiedError, ValueError)),
+        ("UnknownName", (StatementError, KeyError, AttributeError)),
+        ("FormulaError", (StatementError,)),
+        ("WhiteBoxError", (StatementError,)),
+        ("EvaluationError", (PiedError, RuntimeError)),
+        ("TellError", (PiedError, ValueError)),
+        ("SettingError", (PiedError, ValueError)),
+        ("SolverDone", (PiedError, RuntimeError)),
+        ("Infeasible", (PiedError, RuntimeError)),
+        ("MissingExtra", (PiedError, ImportError)),
+    ],
+)
+def test_errors_form_one_tree(error: str, parents: tuple[type, ...]) -> None:
+    assert all(issubclass(getattr(pied, error), parent) for parent in parents)
+
+
+def test_a_missing_extra_names_the_command_to_type() -> None:
+    assert str(MissingExtra("drawing", "matplotlib", "plots")) == 'drawing needs matplotlib: pip install "pied[plots]"'
+
+
+def test_every_status_is_a_sentence() -> None:
+    assert all(status.value[0].isupper() and status.value.endswith(".") for status in Status)
+
+
+def test_suggestions_name_the_closest_or_list_what_is_known() -> None:
+    assert did_you_mean("X_B", ["X_A", "T_r"]) == " Did you mean 'X_A'?"
+    assert did_you_mean("zzz", ["X_A", "T_r"]) == " Known: 'X_A', 'T_r'."
+    assert did_you_mean("zzz", [f"name{place}" for place in range(30)]).endswith("'name11', ....")
+    assert did_you_mean("zzz", []) == ""
+
+
+def test_an_unknown_public_name_is_an_attribute_error_with_a_suggestion() -> None:
+    with pytest.raises(AttributeError, match=r"pied has no 'Problme'\. Did you mean 'Problem'\?"):
+        pied.Problme
+
+
+def test_public_names_are_listed() -> None:
+    assert {
+        "Problem",
+        "Variable",
+        "Study",
+        "Trial",
+        "Result",
+        "Status",
+        "solve",
+        "maximize",
+        "minimize",
+        "suite",
+    } <= set(dir(pied))
+
+
+def test_importing_pied_does_not_import_torch() -> None:
+    code = "import sys, pied; dir(pied); pied.Status; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

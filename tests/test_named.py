@@ -1,0 +1,108 @@
+"""Named views: one array, names on its last axis."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from pied import Named, UnknownName
+
+
+def tensor_view() -> Named:
+    return Named(("X_A", "X_G"), torch.arange(12, dtype=torch.float64).reshape(2, 3, 2))
+
+
+def test_names_reach_columns_as_attributes_and_items() -> None:
+    y = tensor_view()
+    assert torch.equal(y.X_A, y.array[..., 0])
+    assert torch.equal(y["X_G"], y.array[..., 1])
+
+
+def test_floats_are_reached_the_same_way() -> None:
+    x = Named(("F_B", "T_r"), (4.5, 80.0))
+    assert (x.F_B, x["T_r"], x.array) == (4.5, 80.0, (4.5, 80.0))
+
+
+def test_a_list_of_floats_is_kept_as_a_tuple() -> None:
+    assert Named(("a",), [1.0]).array == (1.0,)
+
+
+def test_named_is_a_mapping() -> None:
+    x = Named(("F_B", "T_r"), (4.5, 80.0))
+    assert dict(x) == {"F_B": 4.5, "T_r": 80.0}
+    assert list(x) == ["F_B", "T_r"]
+    assert len(x) == 2
+    assert "F_B" in x
+    assert "F_X" not in x
+    assert x.get("F_X", 0.0) == 0.0
+
+    def total(F_B: float, T_r: float) -> float:
+        return F_B + T_r
+
+    assert total(**x) == 84.5
+
+
+@pytest.mark.parametrize("access", [lambda y: y.XA, lambda y: y["XA"]])
+def test_unknown_name_suggests_the_one_meant(access) -> None:
+    with pytest.raises(UnknownName, match=r"no 'XA' here\. Did you mean 'X_A'\?"):
+        access(tensor_view())
+
+
+def test_unknown_name_is_a_key_and_an_attribute_error() -> None:
+    y = tensor_view()
+    assert not hasattr(y, "nothing")
+    with pytest.raises(KeyError, match="Known: 'X_A', 'X_G'"):
+        y["nothing"]
+
+
+@pytest.mark.parametrize("name", ["array", "keys", "items", "values", "get", "_array", "_index"])
+def test_names_that_clash_with_methods_stay_reachable_by_item(name: str) -> None:
+    x = Named((name, "b"), (1.0, 2.0))
+    assert x[name] == 1.0
+    assert x.array == (1.0, 2.0)
+    assert dict(x) == {name: 1.0, "b": 2.0}
+
+
+@pytest.mark.parametrize("name", ["c(1,10)", "residual A", "2nd", "η", "温度", "class", "∂y"])
+def test_any_text_can_be_a_name(name: str) -> None:
+    assert Named((name,), (3.0,))[name] == 3.0
+
+
+def test_names_are_found_in_the_form_python_gives_identifiers() -> None:
+    x = Named(("\u00b5", "ﬁ"), (1.0, 2.0))  # the micro sign and a ligature: Python reads them as other characters
+    assert (x.µ, x.ﬁ) == (1.0, 2.0)
+    assert x["\u03bc"] == 1.0
+
+
+def test_views_cannot_be_assigned_to() -> None:
+    x = Named(("a",), (1.0,))
+    with pytest.raises(AttributeError, match="a"):
+        x.a = 2.0
+    with pytest.raises(TypeError, match="item assignment"):
+        x["a"] = 2.0
+
+
+def test_repr_shows_names_and_values_or_shape() -> None:
+    assert repr(Named(("F_B", "T_r"), (4.5, 80.0))) == "Named(F_B=4.5, T_r=80)"
+    assert repr(tensor_view()) == "Named(X_A, X_G; shape (2, 3, 2))"
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+def test_views_survive_copying_and_pickling(copied) -> None:
+    x = copied(Named(("F_B", "T_r"), (4.5, 80.0)))
+    assert dict(x) == {"F_B": 4.5, "T_r": 80.0}
+    assert torch.equal(copied(tensor_view()).X_G, tensor_view().X_G)
+
+
+def test_gradients_flow_through_names() -> None:
+    Y = torch.ones(2, 3, 2, dtype=torch.float64, requires_grad=True)
+    Named(("a", "b"), Y).b.sum().backward()
+    assert Y.grad is not None
+    assert torch.equal(Y.grad[..., 1], torch.ones(2, 3, dtype=torch.float64))
+    assert torch.equal(Y.grad[..., 0], torch.zeros(2, 3, dtype=torch.float64))
+
+
+def test_attributes_are_listed_for_completion() -> None:
+    assert {"X_A", "X_G", "array"} <= set(dir(tensor_view()))
+    assert "c(1,10)" not in dir(Named(("c(1,10)",), (1.0,)))

@@ -1,0 +1,42 @@
+"""Data and beliefs that the tests of `gp` and `models` share."""
+
+import math
+
+import torch
+
+from pied.gp import GP
+from pied.models import Choice, Model
+from pied.rng import Stream
+
+SCALES = (0.4, 0.9)
+V = Stream(0).at("elsewhere").sobol(7, 2)
+PLAIN = Model(warps=("none",), declustering=None)
+
+
+def wavy(U):
+    """A function that no trend explains, positive."""
+    return 2 + torch.sin(5 * U[:, 0]) + U[:, 1] ** 2 + 0.2 * torch.cos(9 * U[:, 0] * U[:, 1])
+
+
+def points(n=12, d=2):
+    return Stream(3).at("told").sobol(n, d)
+
+
+def fixed(
+    U, y, kernel="matern 5/2", trend="constant", warp="none", nugget=1e-8, scales=SCALES, ratios=None, **words
+) -> GP:
+    """A belief at given hyperparameters, nothing chosen or fitted."""
+    choice = chosen(
+        kernel, trend, warp, "plain" if ratios is None else "log", theta=scales_of(scales, nugget), n=len(U)
+    )
+    model = Model((kernel,), (trend,), (warp,), (choice.scale,), (nugget, nugget), **({"declustering": None} | words))
+    return GP.fit(U, y[:, None], model=model, previous=[choice], ratios=ratios)
+
+
+def chosen(kernel, trend, warp, scale="plain", *, theta, n, fitted=None) -> Choice:
+    """A choice made at n rows."""
+    return Choice(kernel, trend, warp, scale, theta=theta, selected=n, fitted=fitted or n)
+
+
+def scales_of(scales, nugget):
+    return (*map(math.log, scales), math.log(nugget))

@@ -1,0 +1,55 @@
+"""GPyTorch's own exact GP at fixed hyperparameters: a second implementation for the tests."""
+
+import math
+from collections.abc import Sequence
+
+import gpytorch
+import torch
+from torch import Tensor
+
+
+class Exact(gpytorch.models.ExactGP):
+    """One output with a constant mean, everything in double precision."""
+
+    def __init__(
+        self,
+        U: Tensor,
+        y: Tensor,
+        kernel: str,
+        variance: float,
+        scales: Sequence[float],
+        noise: float,
+        mean: float = 0.0,
+    ) -> None:
+        floor = gpytorch.constraints.GreaterThan(1e-12)
+        super().__init__(U, y, gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor).double())
+        inner = {
+            "squared exponential": gpytorch.kernels.RBFKernel(ard_num_dims=U.shape[1]),
+            "matern 5/2": gpytorch.kernels.MaternKernel(2.5, ard_num_dims=U.shape[1]),
+            "matern 3/2": gpytorch.kernels.MaternKernel(1.5, ard_num_dims=U.shape[1]),
+        }[kernel]
+        self.mean_module = gpytorch.means.ConstantMean()
+        self.covar_module = gpytorch.kernels.ScaleKernel(inner)
+        self.double()
+        self.mean_module.constant.data.fill_(mean)
+        inner.lengthscale = torch.tensor(scales, dtype=torch.float64)
+        self.covar_module.outputscale = torch.tensor(variance, dtype=torch.float64)
+        self.likelihood.noise = torch.tensor([noise], dtype=torch.float64)
+
+    def forward(self, X: Tensor) -> gpytorch.distributions.MultivariateNormal:
+        return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
+
+    def minus_log_likelihood(self, y: Tensor) -> Tensor:
+        """Without the 2 pi term, not divided by the number of points."""
+        self.train()
+        self.likelihood.train()
+        value = gpytorch.mlls.ExactMarginalLogLikelihood(self.likelihood, self)(self(self.train_inputs[0]), y)
+        return -len(y) * value - 0.5 * len(y) * math.log(2 * math.pi)
+
+    def moments(self, U: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the latent process."""
+        self.eval()
+        self.likelihood.eval()
+        with torch.no_grad(), gpytorch.settings.fast_pred_var(False):
+            law = self(U)
+            return law.mean, law.variance

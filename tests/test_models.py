@@ -1,0 +1,257 @@
+"""What an output is modelled with: warps, scales of the inputs, choices, their schedule and their memory."""
+
+import json
+import math
+
+import pytest
+import torch
+
+from beliefs import PLAIN, SCALES, V, chosen, fixed, points, scales_of, wavy
+from oracles import numeric_slope
+from pied.errors import SettingError
+from pied.gp import GP
+from pied.kriging import KERNELS
+from pied.models import WARPS, Choice, Model, Warp, standardization, stretched, stretched_slopes
+from pied.rng import Stream
+
+# --------------------------------------------------------------------------------------------------------------- warps
+
+
+@pytest.mark.parametrize(
+    ("name", "y"),
+    [
+        ("none", [-1.0, 2.0, 5.0]),
+        ("log", [0.1, 2.0, 50.0]),
+        ("log", [-0.1, -2.0, -50.0]),
+        ("shifted log", [-3.0, 0.0, 9.0]),
+    ],
+)
+def test_warps_go_there_and_back_and_keep_the_order(name, y):
+    y = torch.tensor(y, dtype=torch.float64)
+    warp = Warp.of(name, y)
+    gp = fixed(points(3), y, warp=name, nugget=1e-4)
+    torch.testing.assert_close(gp.unwarp(warp.forward(y)[:, None])[:, 0], y, rtol=1e-12, atol=1e-12)
+    line = torch.linspace(-4, 4, 50, dtype=torch.float64)[:, None]
+    assert (gp.unwarp(line).diff(dim=0) > 0).all()
+    jacobian = torch.func.vmap(torch.func.grad(lambda each: warp.forward(each[None])[0]))(y)
+    assert warp.log_slope(y) == pytest.approx(float(jacobian.log().sum()), abs=1e-12)
+
+
+def test_warps_refuse_what_they_cannot_take():
+    mixed, constant = torch.tensor([-1.0, 1.0]).double(), torch.tensor([2.0, 2.0]).double()
+    assert Warp.of("log", mixed) is None
+    assert Warp.of("log", constant) is None
+    assert Warp.of("shifted log", constant) is None
+    assert Warp.of("none", mixed) == Warp("none")
+
+
+def test_quantiles_are_carried_through_the_warp():
+    U = points(16)
+    y = torch.exp(6 * U[:, 0] + U[:, 1])
+    gp = fixed(U, y, warp="log", nugget=1e-4)
+    mean, deviation = gp.moments(V)
+    Z = Stream(6).normal(200_001, 1)
+    samples = gp.unwarp(mean[:1] + deviation[:1] * Z)[:, 0]
+    for level, z in ((0.05, -1.6449), (0.5, 0.0), (0.95, 1.6449)):
+        share = (samples < gp.unwarp(mean[:1] + z * deviation[:1])[0, 0]).double().mean()
+        assert float(share) == pytest.approx(level, abs=0.002)
+
+
+def test_unwarping_far_out_stays_finite():
+    gp = fixed(points(3), torch.tensor([0.1, 2.0, 50.0]).double(), warp="log")
+    assert gp.unwarp(torch.tensor([[1e6], [-1e6]]).double()).isfinite().all()
+
+
+# ----------------------------------------------------------------------------------------------------- standardization
+
+
+@pytest.mark.parametrize("values", [[3.0], [0.0], [], [2.0, 2.0], [1.0, 5.0, 9.0], [1e308, -1e308], [1e-300, 3e-300]])
+def test_standardization_is_the_mean_and_deviation_of_any_size(values):
+    location, spread = standardization(torch.tensor(values, dtype=torch.float64))
+    assert spread > 0
+    assert math.isfinite(location)
+    assert math.isfinite(spread)
+    if len(set(values)) > 1:
+        scale = max(map(abs, values))
+        small = torch.tensor(values, dtype=torch.float64) / scale
+        assert location / scale == pytest.approx(float(small.mean()), abs=1e-15)
+        assert spread / scale == pytest.approx(float(small.std(correction=0)), rel=1e-12)
+
+
+# ---------------------------------------------------------------------------------------- inputs on a logarithmic scale
+
+RATIOS = torch.tensor([1000.0, 1.0], dtype=torch.float64)
+
+
+def test_stretched_points_are_logarithms_of_natural_ones():
+    lo, hi = 0.02, 20.0
+    x = lo + (hi - lo) * V[:, 0]
+    inner = stretched(V, RATIOS[None])[0]
+    torch.testing.assert_close(inner[:, 0], torch.log(x / lo) / math.log(hi / lo), rtol=1e-12, atol=1e-12)
+    assert torch.equal(inner[:, 1], V[:, 1])
+    slopes = torch.func.vmap(torch.func.jacrev(lambda u: stretched(u[None], RATIOS[None])[0, 0]))(V)
+    torch.testing.assert_close(stretched_slopes(V, RATIOS[None])[0], slopes.diagonal(dim1=1, dim2=2))
+
+
+@pytest.mark.parametrize(("kernel", "trend"), [("squared exponential", "quadratic"), ("matern 3/2", "linear")])
+def test_moments_on_a_logarithmic_scale_equal_those_at_stretched_points(kernel, trend):
+    U = points(14)
+    y = wavy(U)
+    gp = fixed(U, y, kernel, trend, nugget=1e-4, ratios=RATIOS)
+    inner = fixed(stretched(U, RATIOS[None])[0], y, kernel, trend, nugget=1e-4)
+    for ours, theirs in zip(gp.moments(V), inner.moments(stretched(V, RATIOS[None])[0]), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
+    _, _, mean_slope, deviation_slope = gp.moments_and_slopes(V)
+    for i, u in enumerate(V):
+        for part, slope in enumerate((mean_slope, deviation_slope)):
+            theirs = numeric_slope(lambda v, part=part: gp.moments(v[None])[part][0], u, 1e-6)
+            torch.testing.assert_close(slope[i], theirs, rtol=1e-4, atol=1e-5)
+    after = gp.imagine(V[:2])
+    torch.testing.assert_close(after.moments(V)[0], gp.moments(V)[0], rtol=1e-7, atol=1e-7)
+    assert (after.moments(V)[1] <= gp.moments(V)[1] * (1 + 1e-9)).all()
+
+
+def test_a_power_law_is_recognized_on_a_logarithmic_scale():
+    U = points(14)
+
+    def law(points):
+        return (1 + 999 * points[:, 0]) ** -0.7 * (1 + points[:, 1])
+
+    gp = GP.fit(U, law(U)[:, None], ratios=RATIOS)
+    assert gp.choices[0].scale == "log"
+    torch.testing.assert_close(gp.unwarp(gp.moments(V)[0])[:, 0], law(V), rtol=0.02, atol=0)
+    assert GP.fit(U, law(U)[:, None]).choices[0].scale == "plain"  # nothing known of the ratio of the bounds
+
+
+# ------------------------------------------------------------------------------------------------------------- choices
+
+
+@pytest.mark.parametrize("trend", ["constant", "linear", "quadratic"])
+def test_a_polynomial_is_recognized_as_one(trend):
+    U = points(20)
+    y = {
+        "constant": lambda: torch.sin(14 * U[:, 0]) * torch.cos(11 * U[:, 1]),
+        "linear": lambda: 3 * U[:, 0] - 2 * U[:, 1] + 1e-3 * torch.sin(20 * U[:, 0]),
+        "quadratic": lambda: (3 * U[:, 0] - 1) ** 2 + U[:, 0] * U[:, 1] + 1e-3 * torch.sin(20 * U[:, 0]),
+    }[trend]()
+    gp = GP.fit(U, y[:, None], model=Model(warps=("none",)))
+    assert gp.choices[0].trend == trend
+
+
+def test_a_quadratic_is_learned_exactly():
+    U = points(12)
+    f = lambda X: (3 * X[:, 0] - 1) ** 2 + X[:, 0] * X[:, 1] - 1  # noqa: E731
+    gp = GP.fit(U, f(U)[:, None])
+    assert gp.choices[0].trend == "quadratic"
+    torch.testing.assert_close(gp.moments(V)[0][:, 0], f(V), rtol=0, atol=1e-6)
+
+
+def test_an_exponential_is_recognized_as_one():
+    U = points(20)
+    f = lambda X: torch.exp(7 * X[:, 0] - 3 * X[:, 1] * X[:, 0])  # noqa: E731
+    gp = GP.fit(U, f(U)[:, None])
+    assert gp.choices[0].warp == "log"
+    torch.testing.assert_close(gp.unwarp(gp.moments(V)[0])[:, 0], f(V), rtol=1e-3, atol=0)
+    assert GP.fit(U, -f(U)[:, None]).choices[0].warp == "log"
+
+
+def test_roughness_is_recognized():
+    U = points(50, 1)
+    rough = (U - Stream(4).uniform(1, 12)).abs() @ Stream(4).normal(12)  # a dozen kinks
+    gp = GP.fit(U, torch.stack([rough, torch.sin(6 * U[:, 0])], -1), model=Model(trends=("constant",), warps=("none",)))
+    assert gp.choices[0].kernel != "squared exponential"
+    assert gp.choices[1].kernel == "squared exponential"
+
+
+def test_a_trend_needs_rows_to_spare():
+    U = points(12, 3)
+    for n, trends in ((6, {"constant"}), (8, {"constant", "linear"}), (12, {"constant", "linear"})):
+        chosen = GP.fit(U[:n], (U[:n, 0] ** 2 + U[:n, 1] * U[:n, 2])[:, None]).choices[0].trend
+        assert chosen in trends  # 1, 4 and 10 columns, and three rows more
+
+
+def test_hysteresis_keeps_the_choice_unless_another_is_clearly_better():
+    U = points(24)
+    y = wavy(U)[:, None]
+    fresh = GP.fit(U, y, model=PLAIN).choices[0]
+    other = next(kernel for kernel in KERNELS if kernel != fresh.kernel)
+    old = chosen(other, fresh.trend, "none", theta=fresh.theta, n=16, fitted=24)
+    loyal = Model(warps=("none",), declustering=None, hysteresis=1e6, reselect=8)
+    assert GP.fit(U, y, model=loyal, previous=[old]).choices[0].kernel == other
+    fickle = Model(warps=("none",), declustering=None, hysteresis=0.0, reselect=8)
+    assert GP.fit(U, y, model=fickle, previous=[old]).choices[0].kernel == fresh.kernel
+
+
+def test_selection_and_refits_follow_their_schedule():
+    U = points(60)
+    y = wavy(U)[:, None]
+    model = Model(("matern 5/2", "matern 3/2"), ("constant",), ("none",), reselect=8, always_refit=40, refit=3)
+    choices, history = None, []
+    for n in (10, 11, 17, 18, 39, 40, 41, 42, 43, 47, 55):
+        choices = GP.fit(U[:n], y[:n], model=model, previous=choices).choices
+        history.append((n, choices[0].selected, choices[0].fitted))
+    selected = {n: each for n, each, _ in history}
+    fitted = {n: each for n, _, each in history}
+    assert selected == {10: 10, 11: 10, 17: 10, 18: 18, 39: 39, 40: 39, 41: 39, 42: 39, 43: 39, 47: 47, 55: 55}
+    assert fitted == {10: 10, 11: 11, 17: 17, 18: 18, 39: 39, 40: 40, 41: 40, 42: 40, 43: 43, 47: 47, 55: 55}
+
+
+def test_a_choice_that_is_no_longer_possible_is_made_anew():
+    U = points(12)
+    old = chosen("matern 5/2", "constant", "log", theta=scales_of(SCALES, 1e-8), n=12)
+    gp = GP.fit(U, (wavy(U) - 2.5)[:, None], previous=[old])  # now with both signs
+    assert gp.choices[0].warp != "log"
+
+
+@pytest.mark.parametrize("noise", [0.0, None, 0.05])
+def test_a_belief_is_rebuilt_from_its_stored_choices(noise):
+    U = points(20)
+    Y = torch.stack([wavy(U), torch.exp(5 * U[:, 0])], -1)
+    first = GP.fit(U, Y, noise=[noise, 0.0])
+    stored = json.loads(json.dumps([choice.to_dict() for choice in first.choices]))
+    again = GP.fit(U, Y, noise=[noise, 0.0], previous=[Choice.from_dict(each) for each in stored])
+    assert again.choices == first.choices
+    for ours, theirs in zip(again.moments_and_slopes(V), first.moments_and_slopes(V), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_warm_start_is_as_good_as_a_cold_one():
+    U = points(21)
+    y = wavy(U)[:, None]
+    model = Model(kernels=("matern 5/2",), trends=("constant",), warps=("none",))
+    warm = GP.fit(U, y, model=model, previous=GP.fit(U[:20], y[:20], model=model).choices)
+    cold = GP.fit(U, y, model=model)
+    torch.testing.assert_close(warm.theta[:, :2], cold.theta[:, :2], rtol=0, atol=0.05)  # within ENOUGH of the optimum
+    torch.testing.assert_close(warm.moments(V)[0], cold.moments(V)[0], rtol=1e-2, atol=1e-2)
+
+
+def test_fitting_does_not_depend_on_global_generators():
+    U = points(15)
+    torch.manual_seed(0)
+    first, state = GP.fit(U, wavy(U)[:, None]), torch.get_rng_state()
+    torch.manual_seed(0)
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(1)
+    assert GP.fit(U, wavy(U)[:, None]).choices == first.choices
+
+
+# ------------------------------------------------------------------------------------------------------------- settings
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ({"kernels": ("matern 7/2",)}, r"unknown kernel 'matern 7/2'\. Did you mean 'matern"),
+        ({"trends": ("cubic",)}, "unknown trend 'cubic'"),
+        ({"warps": ("root",)}, "unknown warp 'root'"),
+        ({"scales": ("square",)}, "unknown scale 'square'"),
+        ({"kernels": ()}, "at least one kernel"),
+    ],
+)
+def test_unknown_settings_are_refused(words, sentence):
+    with pytest.raises(SettingError, match=sentence):
+        Model(**words)
+
+
+def test_the_names_of_warps_are_known():
+    assert all(Model(warps=(name,)).warps == (name,) for name in WARPS)

@@ -1,0 +1,240 @@
+"""The door to BoTorch, both ways: its models as beliefs, our bounds as one of its acquisition functions.
+
+BoTorch is imported when a name of this file is first used, never before.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.composite import Composite
+from pied.errors import MissingExtra, SettingError
+from pied.rng import Stream
+
+if TYPE_CHECKING:
+    UpperQuantileBound: Any
+
+TRIED = 16  # points at which outputs are tried for correlation
+UNCORRELATED = 1e-9  # correlation that is still rounding: a true one of this size changes no bound
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the mean variance, until the covariance of one point factorizes
+
+
+@dataclass(frozen=True, eq=False)
+class ModelBelief:
+    """A BoTorch or GPyTorch model seen as a belief about h: the moments at one point at a time."""
+
+    model: Any
+    """Fitted, over the unit cube, its outputs in natural units."""
+    is_correlated: bool
+    """Whether the scale is the Cholesky factor of correlated outputs."""
+
+    @property
+    def is_warped(self) -> bool:
+        """Outputs are modelled on their own scale."""
+        return False
+
+    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """Return the outputs as they are."""
+        return W
+
+    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
+        """Return mean and scale: standard deviations `b m`, or Cholesky factors `b m m`."""
+        with torch.no_grad():
+            return self._moments(U)
+
+    def moments_and_slopes(
+        self, U: Float64[Tensor, "b d"]
+    ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"], Float64[Tensor, "b m d"], Float64[Tensor, "b *m d"]]:
+        """Return the moments and their derivatives with respect to the point, by automatic differentiation."""
+        with torch.enable_grad():
+            leaf = U.detach().requires_grad_()
+            mean, scale = self._moments(leaf)
+            slopes = [_slopes(each, leaf) for each in (mean, scale)]
+        return mean.detach(), scale.detach(), slopes[0], slopes[1]
+
+    def _moments(self, U: Tensor) -> tuple[Tensor, Tensor]:
+        mean, covariance = _normal_at(self.model, U)
+        if self.is_correlated:
+            return mean, _cholesky(covariance)
+        variance = covariance.diagonal(dim1=-2, dim2=-1)
+        return mean, variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
+
+
+def belief(model: Any) -> ModelBelief:
+    """Let a BoTorch or GPyTorch model be the belief about h.
+
+    Correlated outputs (the paper's Remark 1), for instance of a `KroneckerMultiTaskGP`, keep their correlation; those
+    of a `SingleTaskGP` or a `ModelListGP` are independent. Which it is, is found by trying.
+
+    Args:
+        model: A fitted model over the unit cube, with one output per output of the problem, in the same order and in
+            natural units. Its posterior must be normal: no transforms of the outputs but linear ones.
+    """
+    _need_botorch()
+    if isinstance(model, torch.nn.Module):
+        model.eval()
+        if not hasattr(model, "posterior"):
+            getattr(model, "likelihood", model).eval()
+    d = _inputs(model)
+    if len(getattr(model, "batch_shape", ())):
+        raise SettingError(f"a belief needs a single model, this {type(model).__name__} is a batch of them")
+    with torch.no_grad():
+        _, covariance = _normal_at(model, Stream(0).at("bridge").sobol(TRIED, d))
+    deviation = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0).sqrt()
+    products = deviation[:, :, None] * deviation[:, None, :]
+    off = covariance - torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
+    return ModelBelief(model, bool((off.abs() > UNCORRELATED * products).any()))
+
+
+def _inputs(model: Any) -> int:
+    """Number of inputs, from the points the model was trained on."""
+    inputs = getattr(model, "train_inputs", None)
+    while isinstance(inputs, list | tuple) and inputs:
+        inputs = inputs[0]
+    if not isinstance(inputs, Tensor):
+        raise SettingError(f"a belief needs a model trained on points of the unit cube, got {type(model).__name__}")
+    return inputs.shape[-1]
+
+
+def _normal_at(model: Any, U: Tensor) -> tuple[Tensor, Tensor]:
+    """Return mean `b m` and covariance `b m m` of the outputs at each point by itself."""
+    X = U.to(next(model.parameters(), U))[:, None, :]  # every point its own batch: nothing joint over points
+    law = _law(model, X)
+    if not hasattr(law, "covariance_matrix"):
+        raise SettingError(
+            f"a belief must be normal, the posterior of this {type(model).__name__} is not: "
+            "leave out transforms of its outputs other than linear ones"
+        )
+    mean = law.mean.reshape(len(U), -1)
+    return mean.to(U), law.covariance_matrix.reshape(len(U), mean.shape[1], mean.shape[1]).to(U)
+
+
+def _law(model: Any, X: Tensor) -> Any:
+    """Return the joint law of the outputs at each point.
+
+    The posterior of a `KroneckerMultiTaskGP` states the variances only and keeps the correlation for its samples, so
+    there the model itself is called, between the transforms that its posterior would apply.
+    """
+    from botorch.models import KroneckerMultiTaskGP
+    from botorch.posteriors import GPyTorchPosterior
+
+    if not hasattr(model, "posterior"):
+        return model(X)
+    if not isinstance(model, KroneckerMultiTaskGP):
+        return getattr(model.posterior(X), "distribution", None)
+    posterior = GPyTorchPosterior(model(model.transform_inputs(X)))
+    if hasattr(model, "outcome_transform"):
+        posterior = model.outcome_transform.untransform_posterior(posterior, X=X)
+    return getattr(posterior, "distribution", None)
+
+
+def _cholesky(covariance: Float64[Tensor, "b m m"]) -> Float64[Tensor, "b m m"]:
+    """Factorize the covariances of single points; near told points they are singular up to rounding."""
+    eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
+    size = covariance.diagonal(dim1=-2, dim2=-1).mean(-1).clamp_min(torch.finfo(covariance.dtype).tiny)
+    for jitter in JITTERS:
+        factor, failed = torch.linalg.cholesky_ex(covariance + jitter * size[:, None, None] * eye)
+        if not bool(failed.any()):
+            return factor
+    return torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0).sqrt())
+
+
+def _slopes(values: Float64[Tensor, "b *m"], U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b *m d"]:
+    """Differentiate what each point gives by that point, one entry at a time."""
+    flat = values.reshape(len(U), -1)
+    columns = [
+        torch.autograd.grad(flat[:, i].sum(), U, retain_graph=True, allow_unused=True, materialize_grads=True)[0]
+        for i in range(flat.shape[1])
+    ]
+    return torch.stack(columns, 1).reshape(*values.shape, U.shape[1])
+
+
+class _Bounds(torch.autograd.Function):
+    """Quantiles of every function with the slopes that `Composite` computes itself."""
+
+    @staticmethod
+    def forward(ctx: Any, U: Tensor, composite: Composite, levels: Sequence[float]) -> Tensor:
+        f, slopes = composite.values_and_slopes(U, levels)
+        ctx.save_for_backward(slopes)
+        return f
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        (slopes,) = ctx.saved_tensors
+        return torch.einsum("bk,bkd->bd", grads[0], slopes), None, None
+
+
+@cache
+def _acquisition() -> type:
+    """Make the acquisition class; its parent exists only once BoTorch is imported."""
+    _need_botorch()
+    from botorch.acquisition import AcquisitionFunction
+
+    class UpperQuantileBound(AcquisitionFunction):  # type: ignore[misc]
+        """Upper quantile bound of the objective over the unit cube, one point at a time (q = 1), to be maximized.
+
+        Constraints enter as an exact penalty on their own upper bounds, or, with `penalty=None`, as callables for
+        `optimize_acqf(nonlinear_inequality_constraints=acquisition.constraints())`.
+        """
+
+        def __init__(self, composite: Composite, level: float = 0.95, *, penalty: float | None = None) -> None:
+            """Take the bounds of a composite.
+
+            Args:
+                composite: The belief about g(x, h(x)).
+                level: Probability below the upper bound; the paper's 0.95.
+                penalty: Weight of the violated constraints, in units of the objective per unit of each constraint.
+            """
+            super().__init__(model=composite.belief)
+            self.composite = composite
+            self.level = level
+            self.penalty = penalty
+
+        def bounds(self, X: Tensor) -> Tensor:
+            """Return the upper bounds of all functions, objective first: `... 1 d` to `... k`."""
+            if X.shape[-2] != 1:
+                raise SettingError(f"UpperQuantileBound is for one point at a time (q = 1), got q = {X.shape[-2]}")
+            U = X.reshape(-1, X.shape[-1]).to(torch.float64)
+            levels = [self.level] * self.composite.problem.k
+            if U.requires_grad and torch.is_grad_enabled():
+                f = _Bounds.apply(U, self.composite, levels)
+            else:
+                f = self.composite.values(U, levels)
+            return f.reshape(*X.shape[:-2], -1).to(X)
+
+        def forward(self, X: Tensor) -> Tensor:
+            """Return the upper bound of the objective, less the penalty where one is set."""
+            f = self.bounds(X)
+            if self.penalty is None:
+                return f[..., 0]
+            return self.composite.problem.penalized(f, self.penalty)
+
+        def constraints(self) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
+            """Return the constraints' upper bounds as `optimize_acqf` wants them: met when >= 0, for one point each."""
+
+            def bound_of(i: int) -> Callable[[Tensor], Tensor]:
+                return lambda x: self.bounds(x.reshape(1, 1, -1))[0, i]
+
+            return [(bound_of(i), True) for i in range(1, self.composite.problem.k)]
+
+    return UpperQuantileBound
+
+
+def __getattr__(name: str) -> Any:
+    """Make `UpperQuantileBound` when it is first asked for."""
+    if name == "UpperQuantileBound":
+        return _acquisition()
+    raise AttributeError(f"module 'pied.bridge' has no attribute '{name}'")
+
+
+def _need_botorch() -> None:
+    """Say what to install when BoTorch is missing."""
+    try:
+        import botorch  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("the bridge to its models", "BoTorch", "botorch") from error

@@ -1,0 +1,374 @@
+"""The random variable g(x, h(x)) under a belief: its quantiles, their slopes, the probability that constraints hold.
+
+How a quantile is found follows from the structure of the function (`Problem.structure`):
+
+- white: exact;
+- affine in y, or monotone in its one output: the shift bound, in closed form;
+- everything else: scrambled Sobol base samples, fixed for the life of a `Composite`, and averaged order statistics.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+from weakref import WeakKeyDictionary
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied import quantile
+from pied.errors import SettingError
+from pied.problem import Problem
+from pied.rng import Stream
+
+logger = logging.getLogger(__name__)
+
+TAIL = 4  # samples that must lie beyond a sampled quantile
+MOST_SAMPLES = 2**14  # more extreme levels are left to closed forms
+PROBABILITY_SAMPLES = 2**12
+WORST_POINTS = 64  # from which the value of samples that are not finite is taken
+NUMBERS_AT_ONCE = 4_000_000  # outputs held at once while evaluating many points
+
+
+# Functions that have been warned about: one warning each, however many beliefs a study goes through.
+_WARNED: WeakKeyDictionary[Problem, set[str]] = WeakKeyDictionary()
+
+
+@runtime_checkable
+class Belief(Protocol):
+    """What a `Composite` asks of a belief about h: the moments at one point at a time, nothing joint over points."""
+
+    @property
+    def is_warped(self) -> bool:
+        """Whether outputs are modelled on another scale than their own."""
+
+    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
+        """Return the mean, and the scale: standard deviations `b m`, or Cholesky factors `b m m` if correlated."""
+
+    def moments_and_slopes(
+        self, U: Float64[Tensor, "b d"]
+    ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"], Float64[Tensor, "b m d"], Float64[Tensor, "b *m d"]]:
+        """Return the moments and their derivatives with respect to the point."""
+
+    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """Return outputs in natural units from values on the modelled scale."""
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """How quantiles are found where no closed form is known, or wanted."""
+
+    kind: str = "harrell-davis"
+    """"harrell-davis", "order" (plain order statistic) or "soft" (soft sort, the paper's)."""
+    samples: int = 512
+    """Base samples while solving."""
+    screening: int = 128
+    """Base samples while screening many points."""
+    softness: float = 0.1
+    """Strength of the soft sort (paper, table 3)."""
+    closed_forms: bool = True
+    """Whether closed forms are used where the structure allows; the paper samples everything."""
+    sobol: bool = True
+    """Scrambled Sobol base samples; False: independent ones, as the paper draws them."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("harrell-davis", "order", "soft"):
+            raise SettingError(f"unknown estimator '{self.kind}': choose 'harrell-davis', 'order' or 'soft'")
+        if self.samples < 2 or self.screening < 2 or self.softness <= 0:
+            raise SettingError("an estimator needs at least 2 samples and a positive softness")
+
+    def needed(self, level: float, samples: int) -> int:
+        """Return how many samples a level needs; refuse levels that cannot be sampled."""
+        if self.kind != "harrell-davis":
+            return samples
+        tail = min(level, 1.0 - level)
+        while samples * tail < TAIL and samples < MOST_SAMPLES:
+            samples *= 2
+        if samples * tail < TAIL:
+            raise SettingError(
+                f"a level of {level:.8g} is too extreme to be sampled (at most {1 - TAIL / MOST_SAMPLES:.6f}): "
+                "only functions with a closed form (white, affine, or monotone in one output) can be bounded there"
+            )
+        return samples
+
+
+class Composite:
+    """Quantiles of every function of a problem under one belief, with the same base samples throughout."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        belief: Belief,
+        stream: Stream,
+        *,
+        estimator: Estimator | None = None,
+        told: Float64[Tensor, "N m"] | None = None,
+    ) -> None:
+        """Compose.
+
+        Args:
+            problem: The white box.
+            belief: What is known of the black box.
+            stream: Where base samples come from.
+            estimator: How quantiles are found without a closed form.
+            told: Outputs told so far; they say how near to the ends of their ranges outputs may be imagined.
+        """
+        self.problem = problem
+        self.belief = belief
+        self.estimator = estimator or Estimator()
+        self._stream = stream
+        self._ranges = _inside(problem.ranges, told)
+        self._base: dict[int, Tensor] = {}
+        self._worsts: dict[int, float] = {}
+        closed = self.estimator.closed_forms
+        kinds = [structure.kind for structure in problem.structure]
+        self._white = tuple(i for i, kind in enumerate(kinds) if kind == "white")
+        self._shifted = tuple(i for i, kind in enumerate(kinds) if closed and self._has_closed_form(kind))
+        self._sampled = tuple(i for i in range(problem.k) if i not in self._white and i not in self._shifted)
+        self._movers = tuple(sorted({j for i in self._shifted for j in problem.structure[i].outputs}))
+
+    def _has_closed_form(self, kind: str) -> bool:
+        """Correlated outputs keep the closed form only where it is Proposition 2: affine, not warped, not clamped."""
+        if not self.is_correlated:
+            return kind in ("affine", "monotone")
+        return kind == "affine" and not self.belief.is_warped and not self._has_ranges
+
+    @cached_property
+    def is_correlated(self) -> bool:
+        """Whether the belief gives Cholesky factors of correlated outputs."""
+        return self.belief.moments(torch.full((1, self.problem.d), 0.5, dtype=torch.float64))[1].ndim == 3
+
+    @cached_property
+    def _has_ranges(self) -> bool:
+        return bool(torch.isfinite(self.problem.ranges).any())
+
+    def values(
+        self, U: Float64[Tensor, "b d"], levels: Sequence[float], *, screening: bool = False
+    ) -> Float64[Tensor, "b k"]:
+        """Return Q_i(level_i) of every function at every point, in pieces of bounded memory."""
+        samples = self._samples_for(levels, screening)
+        rows = max(1 + 2 * len(self._movers), samples if self._sampled else 1)
+        size = max(1, NUMBERS_AT_ONCE // (rows * self.problem.m))
+        parts = []
+        with torch.no_grad():
+            for piece in U.split(size):
+                mean, scale = self.belief.moments(piece)
+                parts.append(torch.stack(self._quantiles(piece, mean, scale, levels, samples), -1))
+        return torch.cat(parts)
+
+    def values_and_slopes(
+        self, U: Float64[Tensor, "b d"], levels: Sequence[float]
+    ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+        """Return Q_i(level_i) and its derivative with respect to the point.
+
+        The belief gives the slopes of its moments in closed form; only g itself is differentiated by the machine.
+        """
+        mean, scale, mean_slope, scale_slope = self.belief.moments_and_slopes(U)
+        point, center, spread = leaves = [tensor.detach().requires_grad_() for tensor in (U, mean, scale)]
+        with torch.enable_grad():
+            columns = self._quantiles(point, center, spread, levels, self._samples_for(levels, screening=False))
+        slopes = U.new_zeros(len(U), self.problem.k, self.problem.d)
+        for i, f in enumerate(columns):  # column by column, so that no slope runs through the other functions
+            if not f.requires_grad:
+                continue
+            direct, by_mean, by_scale = torch.autograd.grad(f, leaves, torch.ones_like(f), True, allow_unused=True)
+            if direct is not None:
+                slopes[:, i] += direct
+            if by_mean is not None:
+                slopes[:, i] += (by_mean[:, None, :] @ mean_slope)[:, 0]
+            if by_scale is not None:
+                slopes[:, i] += (by_scale.flatten(1)[:, None, :] @ scale_slope.flatten(1, -2))[:, 0]
+        if self._worsts:  # where nothing is finite, nothing has a slope
+            slopes = torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+        return torch.stack(columns, -1).detach(), slopes
+
+    def bounds(
+        self, U: Float64[Tensor, "b d"], level: float
+    ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k"], Float64[Tensor, "b k"]]:
+        """Return lower = Q(1 - p), median = Q(1/2) and upper = Q(p) of every function."""
+        k = self.problem.k
+        lower, median, upper = (self.values(U, [each] * k) for each in (1.0 - level, 0.5, level))
+        return lower, median, upper
+
+    def probability(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b n"], Float64[Tensor, "b"]]:
+        """Return the probability that each constraint holds, and that all hold together."""
+        parts = []
+        with torch.no_grad():
+            for piece in U.split(max(1, NUMBERS_AT_ONCE // (PROBABILITY_SAMPLES * self.problem.m))):
+                Y = self._samples(*self.belief.moments(piece), PROBABILITY_SAMPLES)
+                G = self._g(piece, Y, range(1, self.problem.k))
+                met = [((g >= 0) & torch.isfinite(g)).expand(len(Y), len(piece)) for g in G]
+                holds = torch.stack(met, -1) if met else None
+                each = holds.double().mean(0) if holds is not None else piece.new_zeros(len(piece), 0)
+                joint = holds.all(-1).double().mean(0) if holds is not None else piece.new_ones(len(piece))
+                parts.append((each, joint))
+        return torch.cat([each for each, _ in parts]), torch.cat([joint for _, joint in parts])
+
+    def misjudged(self, U: Float64[Tensor, "1 d"], level: float) -> tuple[str, ...]:
+        """Name functions taken for affine whose closed form does not hold here.
+
+        For affine g the two bounds are attained at mean +- z scale_j delta_j / |delta|; g must have their values there.
+        """
+        named = []
+        mean, scale = self.belief.moments(U)
+        if self.is_correlated or self.belief.is_warped or self._has_ranges:
+            return ()
+        z = quantile.normal(level)
+        with torch.no_grad():
+            for i in self._shifted:
+                if self.problem.structure[i].kind != "affine":
+                    continue
+                steps = torch.diag_embed(z * scale)[0][:, None, :]
+                Y = torch.cat([mean[None], mean[None] + steps])
+                (G,) = self._g(U, Y, (i,))
+                delta = G[1:, 0] - G[0, 0]
+                size = delta.norm()
+                if not size > 1e-6 * G.abs().max():  # nothing but rounding moves here
+                    continue
+                away = z * scale * delta / size
+                (there,) = self._g(U, torch.stack([mean + away, mean - away]), (i,))
+                error = (there[:, 0] - G[0, 0] - torch.stack([size, -size])).abs().max()
+                if not error <= 1e-6 * float(size + G.abs().max() * 1e-6):
+                    named.append(self.problem.functions[i])
+        return tuple(named)
+
+    def offers(self, level: float) -> bool:
+        """Whether every function can be bounded at this level: those that are sampled set a limit."""
+        return not self._sampled or min(level, 1.0 - level) * MOST_SAMPLES >= TAIL
+
+    def _samples_for(self, levels: Sequence[float], screening: bool) -> int:
+        """How many base samples these levels need."""
+        samples = self.estimator.screening if screening else self.estimator.samples
+        return max([samples] + [self.estimator.needed(levels[i], samples) for i in self._sampled])
+
+    def _quantiles(
+        self, U: Tensor, mean: Tensor, scale: Tensor, levels: Sequence[float], samples: int
+    ) -> list[Float64[Tensor, "b"]]:
+        """Every function at its level, each by its own way."""
+        columns: dict[int, Tensor] = {}
+        X = self.problem.from_unit(U)
+        if self._white:
+            columns.update(zip(self._white, self.problem.g(X, mean[None], which=self._white), strict=True))
+        if self._shifted:
+            columns.update(self._by_shift(X, mean, scale, levels))
+        if self._sampled:
+            Y = self._samples(mean, scale, samples)
+            for i, G in zip(self._sampled, self.problem.g(X, Y, which=self._sampled), strict=True):
+                columns[i] = self._by_sample(self._mended(i, X, Y, G.expand(samples, len(U))), levels[i])
+        ordered = [columns[i] for i in range(self.problem.k)]
+        fine = torch.isfinite(torch.stack(ordered).detach())
+        if bool(fine.all()):
+            return ordered
+        return [
+            f if bool(ok.all()) else torch.where(ok, f, self._worst(i))
+            for i, (f, ok) in enumerate(zip(ordered, fine, strict=True))
+        ]
+
+    def _by_shift(self, X: Tensor, mean: Tensor, scale: Tensor, levels: Sequence[float]) -> dict[int, Tensor]:
+        """Functions with a closed form: one stack of outputs, moved one at a time, serves all of them."""
+        columns = {}
+        for p in {max(levels[i], 1.0 - levels[i]) for i in self._shifted}:
+            own = tuple(i for i in self._shifted if max(levels[i], 1.0 - levels[i]) == p)
+            if p == 0.5:
+                Y = self._physical(mean)[None]
+                columns.update({i: g[0] for i, g in zip(own, self.problem.g(X, Y, which=own), strict=True)})
+                continue
+            J = len(self._movers) if not self.is_correlated else mean.shape[1]
+            steps = quantile.normal(p) * self._steps(scale)
+            W = mean + torch.cat([torch.zeros_like(steps[:1]), steps, -steps])
+            for i, g in zip(own, self.problem.g(X, self._physical(W), which=own), strict=True):
+                lower, upper = quantile.shift(g[0], g[1 : 1 + J], g[1 + J :])
+                columns[i] = upper if levels[i] > 0.5 else lower if levels[i] < 0.5 else g[0]
+        return columns
+
+    def _steps(self, scale: Tensor) -> Float64[Tensor, "J b m"]:
+        """One standard deviation of each output that matters, alone; or the columns of the Cholesky factor."""
+        if self.is_correlated:
+            return scale.permute(2, 0, 1)
+        return torch.stack(
+            [torch.nn.functional.pad(scale[:, j : j + 1], (j, scale.shape[1] - j - 1)) for j in self._movers]
+        )
+
+    def _samples(self, mean: Tensor, scale: Tensor, samples: int) -> Float64[Tensor, "L b m"]:
+        """Outputs mu + C Z, equation (6), in natural units."""
+        Z = self._normals(samples).to(mean.device)
+        spread = scale * Z[:, None, :] if scale.ndim == 2 else torch.einsum("bij,lj->lbi", scale, Z)
+        return self._physical(mean + spread)
+
+    def _normals(self, samples: int) -> Float64[Tensor, "L m"]:
+        """Base samples; the same for the same number."""
+        if samples not in self._base:
+            draw = self._stream.sobol_normal if self.estimator.sobol else self._stream.normal
+            self._base[samples] = draw(samples, self.problem.m)
+        return self._base[samples]
+
+    def _physical(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """Undo the warp and keep outputs strictly inside their ranges."""
+        Y = self.belief.unwarp(W)
+        if not self._has_ranges:
+            return Y
+        ranges = self._ranges.to(Y.device)
+        return torch.maximum(torch.minimum(Y, ranges[:, 1]), ranges[:, 0])
+
+    def _g(self, U: Tensor, Y: Float64[Tensor, "L b m"], which: Sequence[int]) -> list[Tensor]:
+        """The functions at points of the unit cube."""
+        return self.problem.g(self.problem.from_unit(U), Y, which=tuple(which))
+
+    def _by_sample(self, samples: Float64[Tensor, "L b"], level: float) -> Float64[Tensor, "b"]:
+        """A quantile from samples."""
+        if self.estimator.kind == "soft":
+            return quantile.soft_order_statistic(samples, level, self.estimator.softness)
+        if self.estimator.kind == "order":
+            return quantile.order_statistic(samples, level)
+        return quantile.harrell_davis(samples, level)
+
+    def _mended(
+        self, i: int, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], samples: Float64[Tensor, "L b"]
+    ) -> Float64[Tensor, "L b"]:
+        """Let samples that are not finite count as worst.
+
+        Their outputs give way to those of a fine sample at the same point and g is evaluated again: a zero weight does
+        not keep a slope that is NaN out of the sum over samples.
+        """
+        fine = torch.isfinite(samples)
+        if bool(fine.all()):
+            return samples
+        if samples.requires_grad:
+            chosen = fine.to(torch.int8).argmax(0)
+            safe = torch.where(fine[:, :, None], Y, Y[chosen, torch.arange(len(X), device=Y.device)])
+            samples = self.problem.g(X, safe, which=(i,))[0].expand(fine.shape)
+        return quantile.worst_where_not_finite(torch.where(fine, samples, torch.nan), self._worst(i))[0]
+
+    def _worst(self, i: int) -> float:
+        """What stands for minus infinity, with one warning: one range below what the function is elsewhere in the box.
+
+        Below zero for a constraint. Found once from a few points, so it depends on nothing that was asked before.
+        """
+        if i not in self._worsts:
+            name = self.problem.functions[i]
+            if name not in _WARNED.setdefault(self.problem, set()):
+                _WARNED[self.problem].add(name)
+                logger.warning("'%s' is not finite for some plausible outputs: those count as worst", name)
+            U = Stream(0).at("worst").sobol(WORST_POINTS, self.problem.d)
+            with torch.no_grad():
+                (G,) = self._g(U, self._samples(*self.belief.moments(U), self.estimator.screening), (i,))
+            finite = G[torch.isfinite(G)]
+            low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
+            self._worsts[i] = (low if i == 0 else min(low, -abs(high), 0.0)) - (high - low)
+        return self._worsts[i]
+
+
+EDGE = 1e-4  # of the way from the end of a range to the nearest value told: as near as outputs are imagined
+
+
+def _inside(ranges: Float64[Tensor, "m 2"], told: Float64[Tensor, "N m"] | None) -> Float64[Tensor, "m 2"]:
+    """Move the ends of the ranges a little inside, so that g is finite where it has a pole at an end (1/y, log y)."""
+    if told is None or not len(told) or not bool(torch.isfinite(ranges).any()):
+        return ranges
+    nearest = torch.stack(
+        [torch.nan_to_num(told, nan=torch.inf).amin(0), torch.nan_to_num(told, nan=-torch.inf).amax(0)], -1
+    )
+    step = EDGE * (nearest - ranges)
+    return ranges + torch.where(torch.isfinite(step), step, 0.0)

@@ -1,0 +1,173 @@
+"""Quantiles of a sample or of a known law; pure tensors, samples on the first axis.
+
+A *level* p is the probability below the quantile: the upper bound of a function is Q(p), the lower one Q(1 - p).
+"""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from scipy.special import betainc, ndtri
+from torch import Tensor
+
+from pied.errors import SettingError
+
+TINIEST = 1e-200  # below this a sum of squares is zero; keeps the slope of its root finite
+
+
+def normal(level: float) -> float:
+    """Return the standard normal quantile; a level that rounds to 0 or 1 would be infinitely far out."""
+    if not 0.0 < level < 1.0:
+        raise SettingError(f"a level must lie strictly between 0 and 1, got {level}")
+    return float(ndtri(level))
+
+
+def shift(
+    center: Float64[Tensor, "*b"], up: Float64[Tensor, "J *b"], down: Float64[Tensor, "J *b"]
+) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "*b"]]:
+    """Return lower and upper bound from one shift per output: center -+ sqrt(sum_j delta_j^2).
+
+    delta_j is the change of g when output j alone moves from its median to the better (or worse) of its two quantiles.
+    Exact for g affine in independent normals, where it is Proposition 2, and for g monotone in one output of any law.
+
+    Args:
+        center: g at the medians of all outputs.
+        up: g with output j at its upper quantile.
+        down: g with output j at its lower quantile.
+    """
+    better = (torch.maximum(up, down) - center).clamp_min(0.0)
+    worse = (center - torch.minimum(up, down)).clamp_min(0.0)
+    return center - _norm(worse), center + _norm(better)
+
+
+def _norm(parts: Float64[Tensor, "J *b"]) -> Float64[Tensor, "*b"]:
+    """Root of a sum of squares with a slope of zero, not NaN, at zero; a single part is its own norm."""
+    if len(parts) == 1:
+        return parts[0]
+    return parts.square().sum(0).clamp_min(TINIEST).sqrt()
+
+
+def harrell_davis(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Tensor, "*b"]:
+    """Return the averaged order statistic of Harrell and Davis (1982): sum_l w_l Y_(l).
+
+    w_l is the mass of Beta((L + 1) p, (L + 1)(1 - p)) on [(l - 1)/L, l/L]. Averaging neighbouring order statistics
+    makes value and slope smooth in x where a single one has kinks.
+    """
+    low, weights = _harrell_davis_weights(len(samples), level)
+    ordered = _ordered(samples, low, low + len(weights))
+    return torch.tensordot(weights.to(ordered.device), ordered, dims=1)
+
+
+@lru_cache(maxsize=256)
+def _harrell_davis_weights(L: int, level: float) -> tuple[int, Float64[Tensor, "w"]]:
+    """Return the first rank with a weight that counts, and the weights from there on."""
+    edges = torch.from_numpy(betainc((L + 1) * level, (L + 1) * (1 - level), torch.arange(L + 1).numpy() / L))
+    weights = edges.diff()
+    ranks = (weights > 1e-12 * weights.max()).nonzero()[:, 0]
+    low, high = int(ranks[0]), int(ranks[-1]) + 1
+    return low, weights[low:high] / weights[low:high].sum()
+
+
+def rank(L: int, level: float) -> int:
+    """Return the rank ceil(p L) of the order statistic, equation (20), counted from 1."""
+    return min(L, max(1, math.ceil(level * L - 1e-9)))
+
+
+def order_statistic(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Tensor, "*b"]:
+    """Return the plain order statistic of rank ceil(p L), equation (20)."""
+    place = rank(len(samples), level)
+    return _ordered(samples, place - 1, place)[0]
+
+
+def _ordered(samples: Float64[Tensor, "L *b"], low: int, high: int) -> Float64[Tensor, "w *b"]:
+    """Return the order statistics from low (counted from 0) to high; NumPy sorts thirty times as fast as torch."""
+    if samples.device.type != "cpu":
+        return samples.sort(0).values[low:high]
+    if not samples.requires_grad:
+        return torch.from_numpy(np.sort(samples.numpy(), axis=0)[low:high])
+    order = np.argsort(samples.detach().numpy(), axis=0)[low:high]
+    return samples.gather(0, torch.from_numpy(order))
+
+
+def soft_order_statistic(samples: Float64[Tensor, "L *b"], level: float, softness: float) -> Float64[Tensor, "*b"]:
+    """Return entry ceil(p L) of the soft sort: the paper's estimate."""
+    return soft_sort(samples, softness)[rank(len(samples), level) - 1]
+
+
+def soft_sort(samples: Float64[Tensor, "L *b"], softness: float) -> Float64[Tensor, "L *b"]:
+    """Sort softly, ascending (Blondel et al. 2020, l2): project (L, ..., 1) / e onto the permutahedron of the sample.
+
+    With z = (L, ..., 1)/e and w the sample in descending order the projection is z - v, v the non-increasing regression
+    of z - w. Blocks of v pool neighbours: outside of pools the soft sort is the sort, value and slope, as it is while
+    neighbours differ by at most 1/e. Far beyond, everything pools and the sort tends to the mean: rescaling g changes
+    the result, so this lives in `CUQB.paper()` only.
+    """
+    L = len(samples)
+    flat = (-samples).reshape(L, -1).T  # the ascending sort of y is minus the descending sort of -y
+    w = flat.sort(1, descending=True).values
+    z = torch.arange(L, 0, -1, dtype=w.dtype, device=w.device) / softness
+    labels = _pools((z - w).detach())
+    counts = torch.zeros_like(w).scatter_add_(1, labels, torch.ones_like(w))
+    mean = torch.zeros_like(w).scatter_add(1, labels, z - w) / counts.clamp_min(1.0)
+    pooled = z - mean.gather(1, labels)
+    return -pooled.T.reshape(samples.shape)
+
+
+def _pools(v: Float64[Tensor, "b L"]) -> Tensor:
+    """Label the blocks of the non-increasing regression of each row: pool adjacent violators, all rows at once.
+
+    Two neighbouring blocks of which the left has the smaller mean share one value in the solution, so every such pair
+    can be joined in the same round.
+    """
+    starts = torch.ones_like(v, dtype=torch.bool)
+    ones = torch.ones_like(v)
+    while True:
+        labels = starts.cumsum(1) - 1
+        counts = torch.zeros_like(v).scatter_add_(1, labels, ones)
+        mean = (torch.zeros_like(v).scatter_add_(1, labels, v) / counts.clamp_min(1.0)).gather(1, labels)
+        violates = starts[:, 1:] & (mean[:, :-1] < mean[:, 1:])
+        if not bool(violates.any()):
+            return labels
+        starts[:, 1:] &= ~violates
+
+
+def worst_where_not_finite(
+    samples: Float64[Tensor, "L *b"], worst: float = -1.0
+) -> tuple[Float64[Tensor, "L *b"], bool]:
+    """Let samples that are not finite count as worst. Tell whether any was.
+
+    Minus infinity would reach every averaged order statistic, so they get a finite value instead: the given one, or
+    one range below the worst finite sample of the same point where that is lower. What a point gets does not depend on
+    the points beside it.
+
+    Args:
+        samples: Values of g.
+        worst: A value below everything that can be expected of this g.
+    """
+    fine = torch.isfinite(samples)
+    if bool(fine.all()):
+        return samples, False
+    low = torch.where(fine, samples.detach(), torch.inf).amin(0)
+    high = torch.where(fine, samples.detach(), -torch.inf).amax(0)
+    below = torch.where(fine.any(0), low - (high - low), worst)
+    return torch.where(fine, samples, below.clamp_max(worst)), True
+
+
+def confidence(delta: float, size: int, functions: int) -> Callable[[int], float]:
+    """Return the schedule of levels of Lemma 1: t -> p_t = 1 - a_t / 2.
+
+    Here a_t = 6 delta / (pi^2 (t + 1)^2 functions size). With it every bound holds at every point of a finite set, for
+    every function and at all times, with probability at least 1 - delta.
+
+    Args:
+        delta: Probability that any bound fails.
+        size: Number of points of the set.
+        functions: Number of functions, objective included (n + 1).
+    """
+    if not 0 < delta < 1 or size < 1 or functions < 1:
+        got = f"{delta}, {size}, {functions}"
+        raise SettingError(f"confidence needs 0 < delta < 1, size >= 1, functions >= 1, got {got}")
+    return lambda t: 1.0 - 3.0 * delta / (math.pi**2 * (t + 1) ** 2 * functions * size)

@@ -1,0 +1,47 @@
+"""The reference suite of grey-box problems: the paper's 22, two illustrations, their twins, and endless random ones.
+
+The module itself is the suite:
+
+    suite["booth"].problem          what a solver is given
+    suite["booth"].known.value      the best that can be done
+    suite.get("g09", "black", 0.1)  told differently
+    suite.sets["constrained"]       names by set; iterating over the suite gives all names
+    suite.table()                   one plain row per problem
+    suite.twin("g09", scale=1e4)    the same problem made harder in one way
+    suite.random(7)                 a fresh problem of known optimum
+"""
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+from pied.suite.benchmark import Benchmark as Benchmark
+from pied.suite.benchmark import Known as Known
+from pied.suite.catalogue import CATALOGUE as _CATALOGUE
+from pied.suite.catalogue import SETS as sets
+from pied.suite.catalogue import get as get
+from pied.suite.catalogue import table as table
+from pied.suite.generator import KINDS as kinds
+from pied.suite.generator import random as random
+from pied.suite.twins import twin as twin
+
+__all__ = ["Benchmark", "Known", "get", "kinds", "random", "sets", "table", "twin"]
+
+
+class _Suite(ModuleType):
+    """A module that can also be indexed by a problem's name and iterated over."""
+
+    def __getitem__(self, name: str) -> Benchmark:
+        return get(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_CATALOGUE)
+
+    def __len__(self) -> int:
+        return len(_CATALOGUE)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _CATALOGUE
+
+
+sys.modules[__name__].__class__ = _Suite

@@ -1,0 +1,312 @@
+"""A test problem: the statement a solver sees, the truth behind it, and the best that can be done."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from pied.errors import StatementError, did_you_mean
+from pied.named import Named
+from pied.problem import Problem
+from pied.rng import Stream
+from pied.suite.elementary import Number
+from pied.suite.readings import READINGS, Reading
+
+POOL = 2**14
+"""Scrambled Sobol points behind every benchmark scale and median: the number the definitions fix."""
+STRICTLY = 1e-6
+"""A point is strictly feasible when no constraint is violated by more than this times its benchmark scale."""
+STRUCTURES = ("full", "paper", "black")
+
+Range = tuple[float | None, float | None]
+Function = str | Callable[[Named, Named], Tensor]
+BlackBoxFunction = Callable[..., Sequence[Number]]
+"""h: the variables in order, as numbers or as tensors of one length; returns the outputs in order."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The best that can be done, and why we believe it."""
+
+    value: float
+    """Optimal value, in the sense of the statement (the smallest one when it minimizes)."""
+    x: Mapping[str, float]
+    """A point that attains it."""
+    source: str
+    """How it is known."""
+    others: tuple[Mapping[str, float], ...] = ()
+    """Further points that attain it."""
+
+
+@dataclass(frozen=True)
+class BlackBox:
+    """h of one point, by name: what a study calls."""
+
+    h: BlackBoxFunction
+    """The truth."""
+    variables: tuple[str, ...]
+    """Names of its arguments, in order."""
+    outputs: tuple[str, ...]
+    """Names of its values, in order."""
+
+    def __call__(self, x: Mapping[str, float]) -> dict[str, float]:
+        """Evaluate the truth at one point."""
+        values = self.h(*(float(x[name]) for name in self.variables))
+        return {name: float(value) for name, value in zip(self.outputs, values, strict=True)}
+
+
+class NoisyBlackBox:
+    """h with independent normal noise: another value at every call, the same values in every run.
+
+    The k-th call of this object adds the k-th draw of its stream, so a repeated evaluation differs and a repeated run
+    does not. The count is the only thing in this package beside a study that remembers.
+    """
+
+    def __init__(self, exact: BlackBox, std: tuple[float, ...], stream: Stream) -> None:
+        """Put noise on a black box.
+
+        Args:
+            exact: the noise-free black box.
+            std: standard deviation of each output, natural units.
+            stream: where the noise comes from.
+        """
+        self.exact = exact
+        self.std = std
+        self.stream = stream
+        self.calls = 0
+
+    def __call__(self, x: Mapping[str, float]) -> dict[str, float]:
+        """Evaluate with fresh noise."""
+        self.calls += 1
+        draw = self.stream.at(self.calls).normal(len(self.std)).tolist()
+        exact = self.exact(x)
+        return {name: exact[name] + s * z for name, s, z in zip(exact, self.std, draw, strict=True)}
+
+
+@dataclass(frozen=True, eq=False)
+class Benchmark:
+    """A problem whose truth is cheap and whose optimum is known."""
+
+    name: str
+    """Lower case, words joined by '-'."""
+    whole: Problem
+    """The noise-free statement in full: per-output inputs and physical ranges."""
+    h: BlackBoxFunction
+    """The truth, for one point or for many at once."""
+    optimum: Known | Callable[["Benchmark"], Known] | None
+    """The optimum, or how to find it when it is first asked for; None when there is none."""
+    code_inputs: tuple[str, ...]
+    """The variables that the authors' code gives to h, for all outputs."""
+    fraction: float | None = None
+    """Feasible part of the box where it was measured well; None: measured here when asked for."""
+    structure: str = "full"
+    """What the solver is told: 'full', 'paper' (inputs of the authors' code, no ranges) or 'black' (g inside h)."""
+    noise: tuple[float, ...] = ()
+    """Standard deviation of each output; empty when exact."""
+    seed: int = 0
+    """Of the noise."""
+    declare_noise: bool = False
+    """Whether the statement names the noise; otherwise it is to be learned."""
+    note: str = ""
+    """What makes a twin or a random draw special."""
+    printed: Reading | None = None
+    """What paper and code say about it, and how we read it; None for twins and draws without a page in the paper."""
+
+    @cached_property
+    def problem(self) -> Problem:
+        """The statement that a solver is given."""
+        told = self.whole
+        if self.structure == "paper":
+            told = told.revised(inputs=list(self.code_inputs), ranges=None)
+        if self.noise:
+            exact = BlackBox(self.h, tuple(told.variables), told.outputs)
+            blackbox = NoisyBlackBox(exact, self.noise, Stream(self.seed).at("noise", self.name))
+            declared = dict(zip(told.outputs, self.noise, strict=True)) if self.declare_noise else None
+            told = told.revised(blackbox=blackbox, noise=declared)
+        return told.folded() if self.structure == "black" else told
+
+    @cached_property
+    def known(self) -> Known | None:
+        """The optimum; None where there is none (no objective, or no feasible point)."""
+        return self.optimum(self) if callable(self.optimum) else self.optimum
+
+    # --- The truth ---------------------------------------------------------------------------------------------------
+
+    def outputs(self, X: Float64[Tensor, "b d"]) -> Float64[Tensor, "b m"]:
+        """Return h at many points in natural units."""
+        columns = self.h(*X.unbind(-1))
+        return torch.stack([torch.as_tensor(c, dtype=X.dtype, device=X.device).expand(len(X)) for c in columns], -1)
+
+    def truth(self, X: Float64[Tensor, "b d"] | Mapping[str, float], *, unit: bool = False) -> Float64[Tensor, "b k"]:
+        """Return all functions at many points, noise-free, in the paper's form: maximized objective, constraints >= 0.
+
+        Args:
+            X: points in natural units, or one point by name.
+            unit: whether X are points of the unit cube instead.
+        """
+        points = self._points(X)
+        points = self.whole.from_unit(points) if unit else points
+        values = self.whole.g(points, self.outputs(points)[None])
+        return torch.stack([value.expand(1, len(points))[0] for value in values], -1)
+
+    def _points(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Float64[Tensor, "b d"]:
+        return X if isinstance(X, Tensor) else self.whole.point(X)[None]
+
+    @cached_property
+    def _pool(self) -> Float64[Tensor, "p k"]:
+        """The truth at the fixed points behind scales and medians."""
+        return self.truth(Stream(0).at("benchmark").sobol(POOL, self.whole.d), unit=True)
+
+    @cached_property
+    def scales(self) -> Float64[Tensor, "k"]:
+        """Benchmark scale of each function: the median of its absolute value over the box."""
+        median = self._pool.abs().median(0).values
+        return torch.where(median > 0, median, torch.ones_like(median))
+
+    @cached_property
+    def median(self) -> float:
+        """Median of the true objective over the box, in the paper's form."""
+        return float(self._pool[:, 0].median())
+
+    @cached_property
+    def feasible_fraction(self) -> float:
+        """Part of the box where all constraints hold."""
+        if self.fraction is not None:
+            return self.fraction
+        return float((self._pool[:, 1:] >= 0).all(-1).double().mean())
+
+    def is_strictly_feasible(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Bool[Tensor, "b"]:
+        """Tell which points violate no constraint by more than 1e-6 of its benchmark scale."""
+        return (self.truth(X)[:, 1:] >= -STRICTLY * self.scales[1:]).all(-1)
+
+    def regret(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Float64[Tensor, "b"]:
+        """Return f* - f, natural units, whether the points are feasible or not."""
+        return self.best - self.truth(X)[:, 0]
+
+    def normalized_regret(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Float64[Tensor, "b"]:
+        """Return the regret in units of the distance from the median of the objective to the optimum."""
+        return self.regret(X) / abs(self.best - self.median)
+
+    @cached_property
+    def best(self) -> float:
+        """The optimal value in the paper's form, f*."""
+        if self.known is None:
+            raise StatementError(f"'{self.name}' has no known optimum, so there is no regret.")
+        return self.whole.user_value(self.known.value) + 0.0  # turning the sign undoes itself; -0.0 becomes 0.0
+
+    # --- Other forms -------------------------------------------------------------------------------------------------
+
+    def told(
+        self,
+        structure: str = "full",
+        noise: float | Mapping[str, float] = 0.0,
+        *,
+        seed: int = 0,
+        declare_noise: bool = False,
+    ) -> "Benchmark":
+        """Return the same truth told differently.
+
+        Args:
+            structure: 'full', 'paper' or 'black'.
+            noise: standard deviation on each output, natural units: a number, or one per output by name.
+            seed: of the noise.
+            declare_noise: whether the statement names the noise; the default leaves it to be learned.
+        """
+        if structure not in STRUCTURES:
+            raise StatementError(f"There is no structure '{structure}'.{did_you_mean(structure, STRUCTURES)}")
+        names = self.whole.outputs
+        if isinstance(noise, Mapping):
+            unknown = next((name for name in noise if name not in names), None)
+            if unknown is not None:
+                raise StatementError(f"'{self.name}' has no output '{unknown}'.{did_you_mean(unknown, names)}")
+            std = tuple(float(noise.get(name, 0.0)) for name in names)
+        else:
+            std = (float(noise),) * len(names)
+        if not all(0 <= s < float("inf") for s in std):
+            raise StatementError(f"Noise is a standard deviation, zero or larger; got {noise}.")
+        return dataclasses.replace(
+            self,
+            structure=structure,
+            noise=std if any(std) else (),
+            seed=seed,
+            declare_noise=declare_noise,
+        )
+
+    def __repr__(self) -> str:
+        p = self.whole
+        return f"Benchmark({self.name!r}, d={p.d}, m={p.m}, n={p.n}, structure={self.structure!r})"
+
+
+def state(
+    name: str,
+    h: BlackBoxFunction,
+    *,
+    variables: Mapping[str, Any],
+    outputs: Sequence[str],
+    value: float | None,
+    at: Sequence[float] | None,
+    source: str,
+    others: Sequence[Sequence[float]] = (),
+    minimize: Function | None = None,
+    maximize: Function | None = None,
+    subject_to: Mapping[str, Function] | None = None,
+    constants: Mapping[str, float | Sequence[float]] | None = None,
+    inputs: Mapping[str, Sequence[str]] | None = None,
+    code_inputs: Sequence[str] | None = None,
+    ranges: Mapping[str, Range] | None = None,
+    feasible: float | None = 1.0,
+) -> Benchmark:
+    """Put a problem of the paper together.
+
+    Args:
+        name: the name in the suite.
+        h: the black box, for numbers and for tensors.
+        variables: name to bounds.
+        outputs: names of what h returns.
+        value: optimal value in the sense of the statement; None when there is no objective.
+        at: a point that attains it, in the order of the variables.
+        source: how the optimum is known.
+        others: further points that attain it.
+        minimize: the objective, or `maximize`.
+        maximize: the objective, or `minimize`.
+        subject_to: constraints by name.
+        constants: named numbers of the formulas.
+        inputs: the variables each output really depends on.
+        code_inputs: the variables that the authors' code gives to h; the default is all.
+        ranges: what outputs can be.
+        feasible: part of the box that is feasible, from 2^20 or more points.
+    """
+    names = list(variables)
+    whole = Problem(
+        variables=variables,
+        outputs=list(outputs),
+        blackbox=BlackBox(h, tuple(names), tuple(outputs)),
+        minimize=minimize,
+        maximize=maximize,
+        subject_to=subject_to,
+        constants=constants,
+        inputs=inputs,
+        ranges=ranges,
+        noise=0,
+    )
+
+    def by_name(point: Sequence[float]) -> dict[str, float]:
+        return dict(zip(names, point, strict=True))
+
+    known = None
+    if value is not None and at is not None:
+        known = Known(value, by_name(at), source, tuple(by_name(point) for point in others))
+    return Benchmark(
+        name=name,
+        whole=whole,
+        h=h,
+        optimum=known,
+        code_inputs=tuple(code_inputs or names),
+        fraction=feasible,
+        printed=READINGS[name],
+    )

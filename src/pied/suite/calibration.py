@@ -1,0 +1,232 @@
+"""Drawn calibrations: the parameters of a differential equation from a measured course."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.errors import StatementError
+from pied.problem import Variable
+from pied.rng import Stream
+from pied.suite.elementary import Number, on_tensors
+from pied.suite.sketch import Expression, Sketch, combined, natural, pick, power_of_ten, scaled_text, some, unit_text
+
+STEPS = 16
+"""Steps over the whole course, at least; the model is what these steps give, so their error is no error here."""
+DEPENDS = 1e-9
+"""An output depends on a parameter when it moves by more than this share of its size over the box."""
+POSITIVE = ("A", "B", "C", "X", "P", "I")
+"""States that cannot fall below zero: all but the oscillation."""
+TRIED = 256
+"""Points at which that is tried."""
+
+Course = Callable[[dict[str, Tensor], int], dict[str, Float64[Tensor, "b t"]]]
+"""Parameters by name and a number of times to the course of each state at these equally spaced times."""
+
+
+def _integrated(
+    rate: Callable[[Float64[Tensor, "b s"]], Float64[Tensor, "b s"]],
+    state: Float64[Tensor, "b s"],
+    horizon: float,
+    times: int,
+) -> Float64[Tensor, "b s t"]:
+    """Integrate by the midpoint rule; return the state at the times asked for."""
+    every = math.ceil(STEPS / times)
+    step = horizon / (every * times)
+    course = []
+    for number in range(1, every * times + 1):
+        state = state + step * rate(state + step / 2 * rate(state))
+        if number % every == 0:
+            course.append(state)
+    return torch.stack(course, -1)
+
+
+def _chain(p: dict[str, Tensor], times: int) -> dict[str, Tensor]:
+    """A <-> B <-> C -> D: linear, so exact by the matrix exponential of one step."""
+    zero = torch.zeros_like(next(iter(p.values())))
+    k1, k2, k3, back1, back2 = (p.get(name, zero + rest) for name, rest in _CHAIN_RATES.items())
+    rows = [[-k1, back1, zero], [k1, -k2 - back1, back2], [zero, k2, -k3 - back2]]
+    step = torch.linalg.matrix_exp(torch.stack([torch.stack(row, -1) for row in rows], -2) * (4.0 / times))
+    state = torch.stack([p.get("A0", zero + 1.0), p.get("B0", zero), p.get("C0", zero)], -1)[..., None]
+    course = []
+    for _ in range(times):
+        state = step @ state
+        course.append(state[..., 0])
+    stacked = torch.stack(course, -1)
+    return {name: stacked[..., place, :] for place, name in enumerate("ABC")}
+
+
+_CHAIN_RATES = {"k1": 1.0, "k2": 0.5, "k3": 0.0, "back1": 0.0, "back2": 0.0}
+
+
+def _growth(p: dict[str, Tensor], times: int) -> dict[str, Tensor]:
+    """Biomass X that grows to a capacity and a product P made by growth and by upkeep, in closed form."""
+    zero = torch.zeros_like(next(iter(p.values())))
+    mu, K, X0 = p.get("mu", zero + 1.0), p.get("K", zero + 1.0), p.get("X0", zero + 0.05)
+    t = torch.linspace(0, 6.0, times + 1, dtype=zero.dtype)[1:]
+    grown = 1 + (X0 / K)[:, None] * torch.expm1(mu[:, None] * t)
+    X = X0[:, None] * torch.exp(mu[:, None] * t) / grown
+    made, kept = p.get("made", zero + 0.5), p.get("kept", zero + 0.1)
+    return {"X": X, "P": made[:, None] * (X - X0[:, None]) + (kept * K / mu)[:, None] * torch.log(grown)}
+
+
+def _oscillator(p: dict[str, Tensor], times: int) -> dict[str, Tensor]:
+    """A damped oscillation in closed form; its frequency makes several basins."""
+    zero = torch.zeros_like(next(iter(p.values())))
+    omega, zeta = p.get("omega", zero + 3.0), p.get("zeta", zero + 0.15)
+    start, speed = p.get("start", zero + 1.0), p.get("speed", zero)
+    t = torch.linspace(0, 4.0, times + 1, dtype=zero.dtype)[1:]
+    damped = (omega * torch.sqrt(1 - zeta**2))[:, None]
+    swing = (speed[:, None] + (zeta * omega * start)[:, None]) / damped
+    decay = torch.exp(-(zeta * omega)[:, None] * t)
+    return {"q": decay * (start[:, None] * torch.cos(damped * t) + swing * torch.sin(damped * t))}
+
+
+def _epidemic(p: dict[str, Tensor], times: int) -> dict[str, Tensor]:
+    """Susceptible and infected shares of a population."""
+    zero = torch.zeros_like(next(iter(p.values())))
+    beta, gamma = p.get("beta", zero + 1.5), p.get("gamma", zero + 0.5)
+
+    def rate(state: Tensor) -> Tensor:
+        new, over = beta * state[:, 0] * state[:, 1], gamma * state[:, 1]
+        return torch.stack([-new, new - over], -1)
+
+    first = p.get("I0", zero + 0.01)
+    return {"I": _integrated(rate, torch.stack([1 - first, first], -1), 8.0, times)[:, 1]}
+
+
+@dataclass(frozen=True)
+class Model:
+    """A differential equation with its parameters in the order in which they are set free."""
+
+    course: Course
+    parameters: dict[str, Variable]
+    states: tuple[str, ...]
+
+
+MODELS: dict[str, Model] = {
+    "chain": Model(
+        _chain,
+        {
+            "k1": Variable(0.2, 5.0, log=True),
+            "k2": Variable(0.1, 2.5, log=True),
+            "back1": Variable(0.05, 1.0, log=True),
+            "k3": Variable(0.05, 1.0, log=True),
+            "A0": Variable(0.5, 2.0),
+            "back2": Variable(0.02, 0.5, log=True),
+            "B0": Variable(0.0, 0.5),
+            "C0": Variable(0.0, 0.5),
+        },
+        ("A", "B", "C"),
+    ),
+    "growth": Model(
+        _growth,
+        {
+            "mu": Variable(0.5, 2.0),
+            "K": Variable(0.5, 2.0),
+            "X0": Variable(0.01, 0.2, log=True),
+            "made": Variable(0.2, 1.0),
+            "kept": Variable(0.02, 0.4, log=True),
+        },
+        ("X", "P"),
+    ),
+    "oscillator": Model(
+        _oscillator,
+        {
+            "omega": Variable(1.0, 5.0),
+            "zeta": Variable(0.02, 0.5),
+            "start": Variable(0.5, 1.5),
+            "speed": Variable(-1.0, 1.0),
+        },
+        ("q",),
+    ),
+    "epidemic": Model(
+        _epidemic,
+        {"beta": Variable(0.8, 3.0), "gamma": Variable(0.2, 0.7), "I0": Variable(0.002, 0.05, log=True)},
+        ("I",),
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """A course at some times and states: the black box of a calibration."""
+
+    model: str
+    names: tuple[str, ...]
+    sites: tuple[tuple[str, int], ...]
+    """State and number of the time of each output."""
+    times: int
+    unit: float
+
+    def __call__(self, *x: Number) -> Sequence[Number]:
+        return on_tensors(self._course, x)
+
+    def _course(self, x: list[Tensor]) -> list[Tensor]:
+        courses = MODELS[self.model].course(dict(zip(self.names, x, strict=True)), self.times)
+        return [self.unit * courses[state][:, time] for state, time in self.sites]
+
+
+def calibration(stream: Stream, d: int, m: int, n: int) -> Sketch:
+    """Draw a calibration: the least squared difference to a course, at times with limits on what is predicted."""
+    fitting = [name for name, model in MODELS.items() if len(model.parameters) >= d]
+    if not fitting or m < 1 or n > m:
+        raise StatementError(
+            f"A drawn calibration has 1 to 8 variables and no more constraints than outputs, not {d}, {m}, {n}."
+        )
+    name = pick(stream.at("model"), fitting)
+    model = MODELS[name]
+    variables = dict(list(model.parameters.items())[:d])
+    times = math.ceil(m / len(model.states))
+    sites = tuple((state, time) for state in model.states for time in range(times))[:m]
+    unit = power_of_ten(stream.at("unit"))
+    h = Observed(name, tuple(variables), sites, times, unit)
+    outputs = tuple(f"{state}_{time + 1}" for state, time in sites)
+
+    true = (0.15 + 0.7 * stream.at("true").uniform(d)).tolist()
+    exact = h(*(natural(v, u) for v, u in zip(variables.values(), true, strict=True)))
+    spread = [0.05 * max(abs(float(value)), 0.2 * unit) for value in exact]
+    error = (stream.at("error").normal(m) * float(stream.at("whether").uniform(1) < 0.5)).tolist()
+    measured = tuple(float(f"{value + 0.4 * s * z:.6g}") for value, s, z in zip(exact, spread, error, strict=True))
+    weight = stream.at("limits").uniform(n).tolist()
+    limited = some(stream.at("limited"), range(m), n)
+    first = next(iter(variables))
+    constraints = {
+        f"limit {outputs[j]}": Expression(
+            (combined([(1.0, scaled_text(outputs[j], unit)), (0.2 * w, unit_text(first, variables[first]))]),),
+            free=True,
+        )
+        for j, w in zip(limited, weight, strict=True)
+    }
+    return Sketch(
+        variables,
+        outputs,
+        h,
+        Expression(("-sum(((outputs - measured)/spread)**2)",)),
+        constraints,
+        _dependence(h, variables, outputs),
+        {each: (0.0, None) for each, (state, _) in zip(outputs, sites, strict=True) if state in POSITIVE},
+        constants={"measured": measured, "spread": tuple(float(f"{s:.4g}") for s in spread)},
+        start=tuple(true),
+        note=f"calibration of {d} parameters of the model '{name}'" + (f", {n} limits" if n else ""),
+    )
+
+
+def _dependence(h: Observed, variables: dict[str, Variable], outputs: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the parameters each output depends on, found by moving them one at a time."""
+    U = Stream(0).at("dependence").sobol(TRIED, len(variables))
+    columns = [natural(v, u) for v, u in zip(variables.values(), U.unbind(-1), strict=True)]
+    base = torch.stack([torch.as_tensor(value) for value in h(*columns)], -1)
+    found: dict[str, list[str]] = {name: [] for name in outputs}
+    for place, name in enumerate(variables):
+        moved = [torch.as_tensor(c).flip(0) if other == place else c for other, c in enumerate(columns)]
+        change = torch.stack([torch.as_tensor(value) for value in h(*moved)], -1) - base
+        for output, matters in zip(
+            outputs, (change.abs().amax(0) > DEPENDS * base.abs().amax(0)).tolist(), strict=True
+        ):
+            if matters:
+                found[output].append(name)
+    return found

@@ -1,0 +1,78 @@
+"""The problems by name: how to get one, the sets they form, and the table of all."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from pied.errors import UnknownName, did_you_mean
+from pied.suite.applied import APPLIED, ILLUSTRATIVE
+from pied.suite.benchmark import Benchmark
+from pied.suite.constrained import CONSTRAINED
+from pied.suite.unconstrained import UNCONSTRAINED
+
+CATALOGUE = UNCONSTRAINED | CONSTRAINED | APPLIED | ILLUSTRATIVE
+"""Name to statement: the paper's 22 problems, then its two illustrations."""
+
+SETS: dict[str, tuple[str, ...]] = {
+    "unconstrained": tuple(UNCONSTRAINED),
+    "constrained": tuple(CONSTRAINED),
+    "applied": tuple(APPLIED),
+    "illustrative": tuple(ILLUSTRATIVE),
+    "paper": (*UNCONSTRAINED, *CONSTRAINED, *APPLIED),
+}
+"""Names by set; 'paper' is all 22 of its comparison."""
+
+
+@cache
+def _stated(name: str) -> Benchmark:
+    return CATALOGUE[name]()
+
+
+def get(
+    name: str,
+    structure: str = "full",
+    noise: float | Mapping[str, float] = 0.0,
+    *,
+    seed: int = 0,
+    declare_noise: bool = False,
+) -> Benchmark:
+    """Return a problem of the suite by name.
+
+    Args:
+        name: for instance 'williams-otto'; iterate over `suite` for all.
+        structure: what the solver is told: 'full' (per-output inputs and physical ranges), 'paper' (the inputs that the
+            authors' code gave to h, no ranges: the like-for-like comparison) or 'black' (g folded into the black box).
+        noise: standard deviation added to each output: a number, or one per output by name. Zero is exact.
+        seed: of the noise: repeated evaluations differ, repeated runs do not.
+        declare_noise: whether the statement names the noise; the default leaves it to be learned.
+    """
+    if name not in CATALOGUE:
+        raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), CATALOGUE)}", name)
+    return _stated(name).told(structure, noise, seed=seed, declare_noise=declare_noise)
+
+
+def describe(benchmark: Benchmark) -> str:
+    """Return how each function uses the outputs in a few words, for instance 'affine; white, affine'."""
+    kinds = [each.kind for each in benchmark.whole.structure]
+    return "; ".join([kinds[0], ", ".join(kinds[1:])]) if kinds[1:] else kinds[0]
+
+
+def table() -> list[dict[str, Any]]:
+    """Return one plain row per problem: name, d, m, n, optimum, feasible fraction, structure and source."""
+    rows = []
+    for name in CATALOGUE:
+        benchmark = get(name)
+        known, whole = benchmark.known, benchmark.whole
+        rows.append(
+            {
+                "name": name,
+                "d": whole.d,
+                "m": whole.m,
+                "n": whole.n,
+                "optimum": None if known is None else known.value,
+                "feasible": benchmark.feasible_fraction,
+                "structure": describe(benchmark),
+                "source": "no objective" if known is None else known.source,
+            }
+        )
+    return rows

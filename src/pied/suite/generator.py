@@ -1,0 +1,249 @@
+"""Endless grey-box problems of known optimum, drawn from a seed.
+
+Each kind stresses something else:
+
+    gp            h sampled from Gaussian processes of three smoothnesses
+    polynomial    h of degree two to four
+    oscillating   h with several waves across the box: several basins
+    steep         rates, growth, poles and fronts; positive outputs over decades
+    reactor       stirred tanks in series at steady state, random kinetics
+    separation    flash drums in series at steady state, random volatilities
+    calibration   the parameters of a differential equation from its course, by least squares
+
+The limits of the constraints are set where the truth leaves an intended part of the box feasible; the optimum is found
+by brute force on the truth when it is first asked for, and kept.
+"""
+
+import json
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.errors import StatementError, did_you_mean
+from pied.formula import Formula, Scope
+from pied.named import Named
+from pied.problem import Problem
+from pied.rng import Stream
+from pied.suite.benchmark import Benchmark, BlackBox, Known
+from pied.suite.calibration import calibration
+from pied.suite.latent import MAKERS
+from pied.suite.optimum import Search, best
+from pied.suite.plants import reactor, separation
+from pied.suite.sketch import Expression, Sketch, natural, number, power_of_ten, synthetic
+
+VERSION = 3
+"""Of the draws: raised whenever a seed gives another problem, so that no stored optimum is believed wrongly."""
+POOL = 8192
+"""Points at which the limits of the constraints are set."""
+FEWEST = 16
+"""Points of that pool that must stay feasible."""
+KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor", "separation", "calibration")
+"""All kinds, in the order of the page above."""
+SEARCHES: dict[str, Search] = {
+    "gp": Search(agreeing=3),
+    "oscillating": Search(starts=192, agreeing=3),
+    "reactor": Search(starts=192, agreeing=3),
+    "separation": Search(pool=2048, starts=96, steps=80, polished=6),
+    "calibration": Search(pool=2048, starts=48, steps=60, polished=4),
+}
+"""How hard to look for the optimum, where the default is not right: many basins, or a truth that costs more."""
+
+
+def random(
+    seed: int,
+    kind: str | None = None,
+    *,
+    d: int | None = None,
+    m: int | None = None,
+    n: int | None = None,
+    cache_in: str | Path | None = None,
+) -> Benchmark:
+    """Draw a problem; the same words give the same problem, to the last bit.
+
+    Args:
+        seed: which one.
+        kind: what it stresses, one of `suite.kinds`; None lets the seed choose.
+        d: number of variables, 1 to 8; None lets the seed choose, as for the next two.
+        m: number of outputs.
+        n: number of constraints.
+        cache_in: a folder in which found optima are kept between processes; None keeps them in memory only.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise StatementError(f"A seed is a whole number, got {seed!r}.")
+    stream = Stream(seed).at("random")
+    if kind is None:
+        kind = KINDS[int(float(stream.at("kind").uniform(1)) * len(KINDS))]
+    if kind not in KINDS:
+        raise StatementError(f"There is no kind '{kind}'.{did_you_mean(str(kind), KINDS)}")
+    size_d, size_m, size_n = _sizes(stream.at("sizes", kind), kind, d, m, n)
+    return _drawn(seed, kind, size_d, size_m, size_n, None if cache_in is None else str(cache_in))
+
+
+def _sizes(stream: Stream, kind: str, d: int | None, m: int | None, n: int | None) -> tuple[int, int, int]:
+    """Choose what was not given, within what the kind can have, and refuse what no draw can have."""
+    share_d, share_m, share_n = stream.uniform(3).tolist()
+    for word, given, least in (("d", d, 1), ("m", m, 1), ("n", n, 0)):
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < least):
+            raise StatementError(f"{word} should be a whole number, {least} or larger, got {given!r}.")
+    if d is not None and d > 8:
+        raise StatementError(f"Draws have 1 to 8 variables, not {d}.")
+    offered = (2, 2, 3, 3, 4, 4, 5, 6) if kind == "calibration" else (1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)
+    d = d or offered[int(share_d * len(offered))]
+    if m is None:
+        lowest, highest = {"calibration": (4, 15), "separation": (1, 4 if d > 3 else 3)}.get(kind, (1, 4))
+        m = lowest + int(share_m * (highest - lowest + 1))
+    if n is None:
+        most = {"calibration": 1, "reactor": min(3, m + 1), "separation": min(3, m + (d > 1))}.get(kind, 3)
+        n = int(share_n * (most + 1.5)) if share_n < 0.9 else most
+        n = min(n, most)
+    return d, m, n
+
+
+@cache
+def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> Benchmark:
+    """Draw a problem whose kind and sizes are settled."""
+    stream = Stream(seed).at("random", kind, d, m, n)
+    makers: dict[str, Callable[[Stream, int, int, int], Sketch]] = {
+        "reactor": reactor,
+        "separation": separation,
+        "calibration": calibration,
+    }
+    made = (
+        synthetic(kind, stream.at("sketch"), d, m, n) if kind in MAKERS else makers[kind](stream.at("sketch"), d, m, n)
+    )
+    objective, constraints = _limited(made, stream.at("limits"))
+    minimizes = bool(stream.at("sense").uniform(1) < 0.5)
+    told = objective.turned() if minimizes else objective
+    problem = Problem(
+        made.variables,
+        list(made.outputs),
+        blackbox=BlackBox(made.h, tuple(made.variables), made.outputs),
+        subject_to={name: f"{each.text} >= 0" for name, each in constraints.items()} or None,
+        inputs=made.inputs,
+        ranges=made.ranges,
+        constants=made.constants or None,
+        noise=0,
+        **{"minimize" if minimizes else "maximize": told.text},
+    )
+    name = f"{kind}-{d}-{m}-{n}-{seed}"
+
+    memory: list[Known] = []  # one for all forms in which this draw is told: they share the truth
+
+    def found(benchmark: Benchmark) -> Known:
+        kept = None if folder is None else Path(folder) / f"{name}-v{VERSION}.json"
+        if not memory and kept is not None and kept.exists():
+            memory.append(Known(**json.loads(kept.read_text())))
+        elif not memory:
+            memory.append(_found(benchmark, made, objective, constraints, kind))
+            if kept is not None:
+                _keep(memory[0], kept)
+        return memory[0]
+
+    return Benchmark(
+        name=name,
+        whole=problem,
+        h=made.h,
+        optimum=found,
+        code_inputs=tuple(each for each in made.variables if any(each in row for row in made.inputs.values())),
+        note=made.note,
+    )
+
+
+def _keep(known: Known, file: Path) -> None:
+    """Write an optimum down; other processes see the whole file or none."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partly = file.with_suffix(f".{os.getpid()}")
+    partly.write_text(json.dumps({"value": known.value, "x": dict(known.x), "source": known.source}))
+    partly.replace(file)
+
+
+def _evaluated(made: Sketch, texts: list[str], X: Float64[Tensor, "b d"]) -> Float64[Tensor, "b t"]:
+    """Return the values of formulas at many points, from the truth."""
+    scope = Scope(tuple(made.variables), made.outputs, made.constants)
+    return _Truth(made, tuple(Formula(text, scope) for text in texts))(X)
+
+
+class _Truth:
+    """Formulas after h, on many points at once."""
+
+    def __init__(self, made: Sketch, formulas: tuple[Formula, ...]) -> None:
+        self.made = made
+        self.formulas = formulas
+
+    def __call__(self, X: Float64[Tensor, "b d"]) -> Float64[Tensor, "b t"]:
+        Y = torch.stack([torch.as_tensor(value) for value in self.made.h(*X.unbind(-1))], -1)
+        x, y = Named(tuple(self.made.variables), X), Named(self.made.outputs, Y)
+        return torch.stack([formula(x, y) for formula in self.formulas], -1)
+
+
+def _limited(made: Sketch, stream: Stream) -> tuple[Expression, dict[str, Expression]]:
+    """Set limits of the constraints that leave an intended part of the box feasible, and give all functions units."""
+    U = stream.at("pool").sobol(POOL, len(made.variables))
+    columns = (natural(v, u) for v, u in zip(made.variables.values(), U.unbind(-1), strict=True))
+    X = torch.stack([torch.as_tensor(column) for column in columns], -1)
+    objective = made.objective.changed(power_of_ten(stream.at("unit")))
+    if not made.constraints:
+        return objective, {}
+    values = _evaluated(made, [made.objective.text, *(each.text for each in made.constraints.values())], X)
+    top = values[:, 0].argsort(descending=True)[: POOL // 20]
+    expressions = dict(made.constraints)
+    for place, (name, each) in enumerate(made.constraints.items(), start=1):
+        if each.free:  # turn it so that it cuts off the best points, or so that it spares them
+            rank = float((values[top, place, None] > values[None, :, place].quantile(0.5)).double().mean())
+            wants_cut = bool(stream.at("cut", name).uniform(1) < 0.75)
+            if (rank > 0.5) == wants_cut:
+                expressions[name] = each.turned()
+                values[:, place] = -values[:, place]
+    limits = _levels(values[:, 1:], float(stream.at("fraction").uniform(1)))
+    return objective, {
+        name: each.changed(power_of_ten(stream.at("unit", name)), less)
+        for (name, each), less in zip(expressions.items(), limits, strict=True)
+    }
+
+
+def _levels(values: Float64[Tensor, "p n"], share: float) -> list[float]:
+    """Return a limit for each constraint, all at one quantile, that together leave an intended part feasible.
+
+    The intended part is between 0.5 % and 60 %, small ones as likely as large ones on a logarithmic scale.
+    """
+    wanted = max(FEWEST, int(len(values) * 0.005 * (0.6 / 0.005) ** share))
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        feasible = int((values >= torch.quantile(values, middle, dim=0)).all(-1).sum())
+        low, high = (middle, high) if feasible >= wanted else (low, middle)
+    limits = torch.quantile(values, low, dim=0)
+    spread = values.std(0)
+    return [float(number(limit - 1e-4 * s)) for limit, s in zip(limits.tolist(), spread.tolist(), strict=True)]
+
+
+def _found(
+    benchmark: Benchmark, made: Sketch, objective: Expression, constraints: dict[str, Expression], kind: str
+) -> Known:
+    """Find the optimum; kinks of minima are handled exactly, piece by piece."""
+    goals = list(objective.pieces) if objective.join == "min" else [objective.text]
+    limits = [text for each in constraints.values() for text in (each.pieces if each.join == "min" else [each.text])]
+    scope = Scope(tuple(made.variables), made.outputs, made.constants)
+    truth = _Truth(made, tuple(Formula(text, scope) for text in [*goals, *limits]))
+    problem = benchmark.whole
+    answer = best(
+        lambda U: truth(problem.from_unit(U)),
+        problem.d,
+        stream=Stream(0).at("optimum", benchmark.name),
+        pieces=len(goals),
+        search=SEARCHES.get(kind),
+        starts=torch.tensor([made.start], dtype=torch.float64) if made.start else None,
+    )
+    if answer is None:
+        raise StatementError(f"No feasible point of '{benchmark.name}' was found; please report this seed.")
+    lo, hi = problem.bounds.unbind(-1)
+    X = problem.from_unit(answer.u).clamp(lo, hi)  # rounding may step out by a last bit
+    value = float(benchmark.truth(X[None])[0, 0])
+    how = "agree" if answer.agreed else "do not agree; the best is taken"
+    source = f"brute force on the truth: {answer.searches} searches of the whole box {how}"
+    return Known(problem.user_value(value), dict(zip(problem.variables, X.tolist(), strict=True)), source)

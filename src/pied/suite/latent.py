@@ -1,0 +1,193 @@
+"""Random functions of the unit cube, of four kinds: what a drawn black box is made of.
+
+Each is a frozen set of tensors with a call from points `b a` (its own inputs only) to values `b`. Signed ones have mean
+zero and standard deviation one over the cube; positive ones have median one.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.problem import Variable
+from pied.rng import Stream
+from pied.suite.elementary import Number, on_tensors
+
+FEATURES = 192
+"""Cosines in a sampled Gaussian process: enough that a sample looks like one, few enough to be fast."""
+STANDARD = 1024
+"""Points over which a function is given its mean and spread."""
+
+Latent = Callable[[Float64[Tensor, "b a"]], Float64[Tensor, "b"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Fourier:
+    """A sample of a Gaussian process, as a sum of cosines: w . cos(u W + phase)."""
+
+    W: Float64[Tensor, "a f"]
+    phase: Float64[Tensor, "f"]
+    weight: Float64[Tensor, "f"]
+
+    def __call__(self, U: Float64[Tensor, "b a"]) -> Float64[Tensor, "b"]:
+        return torch.cos(U @ self.W + self.phase) @ self.weight
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial:
+    """A sum of monomials of 2u - 1."""
+
+    powers: Float64[Tensor, "t a"]
+    weight: Float64[Tensor, "t"]
+
+    def __call__(self, U: Float64[Tensor, "b a"]) -> Float64[Tensor, "b"]:
+        centred, powers = 2 * U - 1, self.powers.long()
+        raised = torch.stack([centred**power for power in range(int(powers.max()) + 1)], -1)  # b a degrees
+        terms = self.weight.expand(len(U), -1)
+        for place in range(U.shape[1]):
+            terms = terms * raised[:, place, powers[:, place]]
+        return terms.sum(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Steep:
+    """A rate, a growth, a pole or a front along one direction; positive."""
+
+    form: str
+    direction: Float64[Tensor, "a"]
+    sharpness: float
+
+    def __call__(self, U: Float64[Tensor, "b a"]) -> Float64[Tensor, "b"]:
+        along = U @ self.direction.clamp_min(0) + (1 - U) @ (-self.direction).clamp_min(0)  # from 0 to 1 over the cube
+        if self.form == "growth":
+            return torch.exp(self.sharpness * along)
+        if self.form == "pole":
+            return 1 / (1 / (2 * self.sharpness) + along)
+        if self.form == "rate":  # Arrhenius, as a share converted: k / (1 + k)
+            k = torch.exp(2 * self.sharpness * (1 - 1.6 / (0.6 + 2 * along)))
+            return k / (1 + k) + 0.02
+        return 1.1 + torch.tanh(self.sharpness * (2 * along - 1))  # front
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Parts put together: a weighted sum, or a product."""
+
+    parts: tuple[Latent, ...]
+    weights: tuple[float, ...]
+    product: bool = False
+
+    def __call__(self, U: Float64[Tensor, "b a"]) -> Float64[Tensor, "b"]:
+        values = [weight * part(U) for part, weight in zip(self.parts, self.weights, strict=True)]
+        return math.prod(values[1:], start=values[0]) if self.product else sum(values[1:], start=values[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """A function moved and scaled."""
+
+    latent: Latent
+    mean: float
+    spread: float
+    positive: float = 0.0
+    """Strength of the exponential that makes it positive; 0 leaves it as it is."""
+
+    def __call__(self, U: Float64[Tensor, "b a"]) -> Float64[Tensor, "b"]:
+        value = (self.latent(U) - self.mean) / self.spread
+        return torch.exp(self.positive * value) if self.positive else value
+
+
+def _gaussian_process(stream: Stream, a: int) -> Latent:
+    """Sample a Gaussian process: squared exponential, Matern 5/2 or Matern 3/2, with its own length per input."""
+    smoothness = (math.inf, 2.5, 1.5)[int(stream.at("smoothness").uniform(1) * 3)]
+    W = stream.at("frequency").normal(a, FEATURES)
+    if smoothness < math.inf:  # the spectral density of a Matern kernel is a multivariate t with 2 nu degrees
+        chi = stream.at("tail").normal(int(2 * smoothness), FEATURES).square().sum(0)
+        W = W * (2 * smoothness / chi).sqrt()
+    lengths = 0.5 * math.sqrt(a) * torch.exp(0.3 * stream.at("length").normal(a))
+    phase = 2 * math.pi * stream.at("phase").uniform(FEATURES)
+    return Fourier(W / lengths[:, None], phase, stream.at("weight").normal(FEATURES))
+
+
+def _polynomial(stream: Stream, a: int) -> Latent:
+    """Draw a polynomial of degree two to four: every pure power, and a few products."""
+    degree = 2 + int(stream.at("degree").uniform(1) * 3)
+    pure = [[power if place == at else 0 for place in range(a)] for at in range(a) for power in range(1, degree + 1)]
+    picks = (stream.at("mixed").uniform(2 * a, a) * (degree + 1)).floor().long().tolist()
+    mixed = [row for row in picks if 2 <= sum(row) <= degree]
+    powers = torch.tensor(pure + mixed, dtype=torch.float64)
+    return Polynomial(powers, stream.at("weight").normal(len(powers)) / powers.sum(-1).sqrt())
+
+
+def _oscillating(stream: Stream, a: int) -> Latent:
+    """Draw waves of one to two periods across the cube on a bowl."""
+    waves = 2 * a
+    most = 2.0 if a == 1 else 1.4 if a == 2 else 0.9
+    directions = stream.at("direction").normal(a, waves)
+    directions = directions / directions.norm(dim=0)
+    periods = 0.5 * most + most * stream.at("period").uniform(waves)
+    phase = 2 * math.pi * stream.at("phase").uniform(waves)
+    weight = 0.5 + stream.at("weight").uniform(waves)
+    bowl = Polynomial(2 * torch.eye(a, dtype=torch.float64), stream.at("bowl").normal(a))
+    return Joined((Fourier(2 * math.pi * directions * periods, phase, weight), bowl), (1.0, 0.7))
+
+
+def _steep(stream: Stream, a: int) -> Latent:
+    """Draw a product or a sum of two steep functions; positive."""
+    parts = []
+    for number in range(2):
+        at = stream.at("part", number)
+        form = ("growth", "pole", "rate", "front")[int(at.at("form").uniform(1) * 4)]
+        direction = at.at("direction").normal(a)
+        sharpness = 2 + 3 * float(at.at("sharpness").uniform(1))
+        parts.append(Steep(form, direction / direction.abs().sum(), sharpness))
+    product = bool(stream.at("product").uniform(1) < 0.5)
+    return Joined(tuple(parts), (1.0, 1.0 if product else 0.5), product)
+
+
+MAKERS: dict[str, Callable[[Stream, int], Latent]] = {
+    "gp": _gaussian_process,
+    "polynomial": _polynomial,
+    "oscillating": _oscillating,
+    "steep": _steep,
+}
+"""Kind to the function that draws one."""
+
+
+def draw(kind: str, stream: Stream, a: int, positive: bool) -> Latent:
+    """Draw a function of `a` inputs: mean zero and spread one, or positive with median one."""
+    latent = MAKERS[kind](stream, a)
+    values = latent(stream.at("standard").sobol(STANDARD, a))
+    if kind == "steep":
+        return Standard(latent, 0.0, float(values.median()))
+    return Standard(latent, float(values.mean()), float(values.std()), 0.6 if positive else 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Patchwork:
+    """A drawn black box: each output sees its own inputs, in its own units."""
+
+    variables: tuple[Variable, ...]
+    latents: tuple[Latent, ...]
+    inputs: tuple[tuple[int, ...], ...]
+    offsets: tuple[float, ...]
+    units: tuple[float, ...]
+
+    def __call__(self, *x: Number) -> Sequence[Number]:
+        return on_tensors(self._outputs, x)
+
+    def _outputs(self, x: list[Tensor]) -> list[Tensor]:
+        U = torch.stack(
+            [
+                torch.log(value / v.lo) / math.log(v.hi / v.lo) if v.log else (value - v.lo) / (v.hi - v.lo)
+                for value, v in zip(x, self.variables, strict=True)
+            ],
+            -1,
+        )
+        return [
+            offset + unit * latent(U[:, list(seen)])
+            for latent, seen, offset, unit in zip(self.latents, self.inputs, self.offsets, self.units, strict=True)
+        ]

@@ -1,0 +1,325 @@
+"""A drawn problem before its limits are set, and the drawing of synthetic ones."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.problem import Variable
+from pied.rng import Stream
+from pied.suite.benchmark import BlackBoxFunction, Range
+from pied.suite.elementary import Number
+from pied.suite.latent import Patchwork, draw
+
+MOST_SEEN = 4
+"""Variables one output of a synthetic draw sees at most: more could not be learned in a hundred evaluations."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A white-box function as formulas: one, or the smallest or largest of several."""
+
+    pieces: tuple[str, ...]
+    """Formulas without comparison."""
+    join: str = ""
+    """'min', 'max', or nothing when there is one piece."""
+    free: bool = False
+    """For a constraint: whether its sign may be chosen, so that it cuts off the best points or spares them."""
+
+    @property
+    def text(self) -> str:
+        """The whole as one formula."""
+        return f"{self.join}({', '.join(self.pieces)})" if self.join else self.pieces[0]
+
+    def turned(self) -> "Expression":
+        """Return its negative."""
+        return Expression(
+            tuple(f"-({piece})" for piece in self.pieces), {"min": "max", "max": "min", "": ""}[self.join]
+        )
+
+    def changed(self, factor: float, less: float = 0.0) -> "Expression":
+        """Return factor * (this - less), factor > 0."""
+        minus = f" - {number(less)}" if less > 0 else f" + {number(-less)}" if less < 0 else ""
+        pieces = tuple(f"{piece}{minus}" for piece in self.pieces)
+        return Expression(tuple(f"{number(factor)}*({p})" for p in pieces) if factor != 1 else pieces, self.join)
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Everything about a drawn problem but the limits of its constraints, its scales and its sense."""
+
+    variables: dict[str, Variable]
+    """Names and boxes."""
+    outputs: tuple[str, ...]
+    """Names of what h returns."""
+    h: BlackBoxFunction
+    """The truth."""
+    objective: Expression
+    """To be maximized."""
+    constraints: dict[str, Expression]
+    """Each is to exceed a limit still to be chosen."""
+    inputs: dict[str, list[str]]
+    """What each output depends on."""
+    ranges: dict[str, Range]
+    """What outputs can be."""
+    constants: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Named numbers of the formulas."""
+    start: tuple[float, ...] = ()
+    """A point of the unit cube known to be good; may be empty."""
+    note: str = ""
+    """In a few words."""
+
+
+def number(value: float) -> str:
+    """Return a number as short text: six digits, which the formula then means exactly."""
+    return repr(float(f"{value:.6g}"))
+
+
+def combined(terms: Sequence[tuple[float, str]]) -> str:
+    """Return a weighted sum as text."""
+    text = ""
+    for weight, term in terms:
+        sign = ("-" if weight < 0 else "") if not text else (" - " if weight < 0 else " + ")
+        text += f"{sign}{term}" if abs(weight) == 1 else f"{sign}{number(abs(weight))}*{term}"
+    return text
+
+
+def less(text: str, value: float) -> str:
+    """Return the formula of a difference."""
+    return f"({text} {'+' if value < 0 else '-'} {number(abs(value))})"
+
+
+def scaled_text(name: str, unit: float, offset: float = 0.0) -> str:
+    """Return the formula of a quantity in units of its own, (name - offset)/unit, without what changes nothing."""
+    moved = f"({name} {'-' if offset > 0 else '+'} {abs(offset)!r})" if offset else name
+    return f"({moved}/{unit!r})" if unit != 1 else moved
+
+
+def unit_text(name: str, v: Variable) -> str:
+    """Return the formula that maps a variable to [0, 1]."""
+    if v.log:
+        return f"(log({scaled_text(name, v.lo)})/{number(math.log(v.hi / v.lo))})"
+    return scaled_text(name, float(number(v.hi - v.lo)), v.lo)
+
+
+def natural(v: Variable, u: Number) -> Number:
+    """Return the value of a variable at a place between 0 and 1."""
+    return v.lo ** (1 - u) * v.hi**u if v.log else v.lo + u * (v.hi - v.lo)
+
+
+def power_of_ten(stream: Stream, most: int = 6) -> float:
+    """Return one half of the time, else a power of ten between 10^-most and 10^most."""
+    whether, which = stream.uniform(2).tolist()
+    return 1.0 if whether < 0.5 else float(f"1e{int(which * (2 * most + 1)) - most}")
+
+
+def pick(stream: Stream, choices: Sequence[str]) -> str:
+    """Return one of several words."""
+    return choices[int(float(stream.uniform(1)) * len(choices))]
+
+
+def some(stream: Stream, items: Sequence[int], count: int) -> list[int]:
+    """Return some of several places, in order."""
+    order = stream.uniform(len(items)).argsort().tolist()
+    return sorted(items[place] for place in order[:count])
+
+
+# --- Synthetic draws -------------------------------------------------------------------------------------------------
+
+OBJECTIVES = ("affine", "affine", "squares", "squares", "product", "ratio", "logarithm", "min", "max")
+CONSTRAINTS = (
+    "affine",
+    "affine",
+    "affine",
+    "squares",
+    "squares",
+    "product",
+    "ratio",
+    "logarithm",
+    "min",
+    "max",
+    "white",
+)
+
+
+def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
+    """Draw a problem whose black box is a patchwork of random functions.
+
+    Args:
+        kind: 'gp', 'polynomial', 'oscillating' or 'steep'.
+        stream: where everything comes from.
+        d: variables; some of them never enter h.
+        m: outputs, each with inputs of its own.
+        n: constraints.
+    """
+    variables = {f"x{j + 1}": _variable(stream.at("variable", j)) for j in range(d)}
+    hidden, inputs = _wiring(stream.at("wiring"), d, m)
+    forms = [pick(stream.at("objective"), OBJECTIVES)]
+    forms += [pick(stream.at("constraint", i), CONSTRAINTS) for i in range(n)]
+    used = _assigned(stream.at("assigned"), forms, m)
+    positive = [kind == "steep" or bool(stream.at("positive", j).uniform(1) < 0.3) for j in range(m)]
+    for form, places in zip(forms, used, strict=True):
+        if form == "logarithm":
+            positive[places[0]] = True
+    latents = tuple(draw(kind, stream.at("latent", j), len(inputs[j]), positive[j]) for j in range(m))
+    units = [power_of_ten(stream.at("unit", j)) for j in range(m)]
+    shifts = stream.at("offset").normal(m).tolist()
+    offsets = [0.0 if positive[j] else float(f"{3 * shifts[j] * units[j]:.3g}") for j in range(m)]
+    h = Patchwork(tuple(variables.values()), latents, tuple(tuple(row) for row in inputs), tuple(offsets), tuple(units))
+    white = _White(variables, [j for j in range(d) if j not in hidden], stream.at("anchor").uniform(d))
+    levels = [scaled_text(f"y{j + 1}", units[j], offsets[j]) for j in range(m)]
+    anchor = [float(latent(white.anchor[None, list(row)])) for latent, row in zip(latents, inputs, strict=True)]
+    writer = _Writer(levels, anchor, positive, white)
+    objective, *constraints = (
+        writer.written(form, places, stream.at("form", place), leading=place == 0)
+        for place, (form, places) in enumerate(zip(forms, used, strict=True))
+    )
+    return Sketch(
+        variables,
+        tuple(f"y{j + 1}" for j in range(m)),
+        h,
+        objective,
+        {f"c{i + 1}": constraint for i, constraint in enumerate(constraints)},
+        {f"y{j + 1}": [f"x{i + 1}" for i in inputs[j]] for j in range(m)},
+        {f"y{j + 1}": (0.0, None) for j in range(m) if positive[j]},
+        note=f"{kind}: objective {forms[0]}" + (f", constraints {', '.join(forms[1:])}" if n else ""),
+    )
+
+
+def _variable(stream: Stream) -> Variable:
+    """Draw a box: mostly plain, sometimes in other units, sometimes logarithmic."""
+    unit = power_of_ten(stream.at("unit"))
+    which, where, decades = stream.at("box").uniform(3).tolist()
+    if which < 0.2:
+        return Variable(unit, unit * (10.0 if decades < 0.5 else 100.0), log=True)
+    lo = 0.0 if which < 0.6 else float(number(unit * round(2 * where - 1, 2)))
+    return Variable(lo, float(number(lo + unit)))
+
+
+def _wiring(stream: Stream, d: int, m: int) -> tuple[list[int], list[list[int]]]:
+    """Choose the variables that enter h, and which of them each output sees."""
+    whether, share = stream.at("white").uniform(2).tolist()
+    white = 1 + int(share * (d // 3)) if d > 1 and whether < 0.6 else 0
+    hidden = some(stream.at("hidden"), list(range(d)), min(d - white, MOST_SEEN * m))
+    inputs: list[list[int]] = [[] for _ in range(m)]
+    for place, j in enumerate(stream.at("order").uniform(len(hidden)).argsort().tolist()):
+        inputs[place % m].append(hidden[j])
+    for j, row in enumerate(inputs):
+        size = 1 + int(float(stream.at("size", j).uniform(1)) * min(MOST_SEEN, len(hidden)))
+        others = [each for each in hidden if each not in row]
+        row.extend(some(stream.at("more", j), others, max(0, size - len(row))))
+        row.sort()
+    return hidden, inputs
+
+
+def _assigned(stream: Stream, forms: list[str], m: int) -> list[list[int]]:
+    """Choose the outputs of each function: every output is used, and every function but a white one uses some."""
+    users = [place for place, form in enumerate(forms) if form != "white"]
+    used: list[list[int]] = [[] for _ in forms]
+    for j, share in enumerate(stream.at("users").uniform(m).tolist()):
+        used[users[int(share * len(users))]].append(j)
+    for place in users:
+        wanted = 2 if stream.at("second", place).uniform(1) < 0.6 else 1
+        others = [j for j in range(m) if j not in used[place]]
+        used[place] = sorted(used[place] + some(stream.at("fill", place), others, max(0, wanted - len(used[place]))))
+    return used
+
+
+@dataclass(frozen=True)
+class _White:
+    """The part of a function that uses variables only."""
+
+    variables: dict[str, Variable]
+    own: list[int]
+    """Variables that never enter h: only these terms make them matter."""
+    anchor: Float64[Tensor, "d"]
+    """A point of the unit cube where targets are set."""
+
+    def unit(self, j: int) -> str:
+        name = list(self.variables)[j]
+        return unit_text(name, self.variables[name])
+
+    def bowl(self, stream: Stream, weight: float) -> list[tuple[float, str]]:
+        """Return terms that pull each white variable, and at times another, towards its target."""
+        shares = stream.uniform(len(self.variables)).tolist()
+        pulled = [j for j in range(len(self.variables)) if j in self.own or shares[j] < 0.2]
+        return [(-weight * (1 + shares[j]), f"{less(self.unit(j), float(self.anchor[j]))}**2") for j in pulled]
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes functions as formulas of normalized outputs and variables."""
+
+    levels: list[str]
+    """Each output in units of its own."""
+    anchor: list[float]
+    """The value of each level at the anchor."""
+    positive: list[bool]
+    white: _White
+
+    def written(self, form: str, places: list[int], stream: Stream, leading: bool) -> Expression:
+        """Write one function of a form, using these outputs.
+
+        Args:
+            form: one of the words above.
+            places: the outputs it uses; none for 'white'.
+            stream: where the numbers come from.
+            leading: whether it is the objective, which must use every variable that never enters h.
+        """
+        pull = self.white.bowl(stream.at("bowl"), 2.0) if leading else self._tilt(stream.at("tilt"))
+        if form in ("min", "max"):
+            return Expression(
+                tuple(combined([*self._side(stream, i, places), *pull]) for i in range(2)), form, not leading
+            )
+        if form == "white":
+            target = stream.at("target").uniform(len(self.white.variables)).tolist()
+            terms = [(-1.0, f"{less(self.white.unit(j), t)}**2") for j, t in enumerate(target)]
+            return Expression((combined(terms),), free=True)
+        own = self._own(form, places, stream)
+        text = combined([*own, *pull])
+        return Expression((text,), free=not leading)
+
+    def _own(self, form: str, places: list[int], stream: Stream) -> list[tuple[float, str]]:
+        """Return the terms that use outputs."""
+        a, b = places[0], places[-1]
+        c = number(0.5 + 1.5 * float(stream.at("constant").uniform(1)))
+        rest = self._mixed(stream.at("rest"), [j for j in places if j not in (a, b)])
+        if form == "squares" or (form == "product" and a == b):
+            spread = (0.3 * stream.at("miss").normal(len(places))).tolist()
+            targets = [self.anchor[j] + miss for j, miss in zip(places, spread, strict=True)]
+            return [(-1.0, f"{less(self.levels[j], t)}**2") for j, t in zip(places, targets, strict=True)]
+        if form == "product":
+            return [(1.0, f"({c} + {self.levels[a]})*({c} + {self.levels[b]})"), *rest]
+        if form == "ratio":
+            below = f"1 + {self.levels[b]}" if self.positive[b] else f"1 + {self.levels[b]}**2"
+            return [(3.0, f"({c} + {self.levels[a]})/({below})"), *rest]
+        if form == "logarithm":
+            return [(2.0, f"log({self.levels[a]})"), *self._mixed(stream.at("rest"), places[1:])]
+        return self._mixed(stream.at("mixed"), places, slope=True)
+
+    def _mixed(self, stream: Stream, places: list[int], slope: bool = False) -> list[tuple[float, str]]:
+        """Return a random weighted sum of outputs, at times with a weight that depends on a variable."""
+        weights = stream.at("weight").normal(len(places)).tolist()
+        terms = []
+        for j, weight in zip(places, weights, strict=True):
+            whether, which = stream.at("slope", j).uniform(2).tolist()
+            unit = self.white.unit(int(which * len(self.white.variables)))
+            text = f"(1 + {unit})*{self.levels[j]}" if slope and whether < 0.4 else self.levels[j]
+            terms.append((math.copysign(0.4 + abs(weight), weight), text))
+        return terms
+
+    def _side(self, stream: Stream, which: int, places: list[int]) -> list[tuple[float, str]]:
+        """Return one side of a roof whose ridge passes near the anchor: the two sides lean opposite ways."""
+        weights = (0.4 + stream.at("lean").normal(len(places)).abs()) * (1 - 2 * which)
+        misses = (0.3 * stream.at("side", which).normal(len(places))).tolist()
+        return [
+            (weight, less(self.levels[j], self.anchor[j] + miss))
+            for j, weight, miss in zip(places, weights.tolist(), misses, strict=True)
+        ]
+
+    def _tilt(self, stream: Stream) -> list[tuple[float, str]]:
+        """Return a mild linear term in one variable."""
+        which, weight = stream.uniform(2).tolist()
+        return [(1.2 * (weight - 0.5) or 0.1, self.white.unit(int(which * len(self.white.variables))))]

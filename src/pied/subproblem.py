@@ -1,0 +1,435 @@
+"""Best point of bound functions on the unit cube.
+
+    maximize f_0(u)  subject to  f_i(u) >= 0,  u in [0, 1]^d
+
+with true constraints, each function divided by its scale. Starts come from a pool of Sobol points, clouds around known
+good points and a few generations of crossover; the local solves run in step (`sqp`). `PenaltySearch` is the paper's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from numpy import ndarray
+from scipy.optimize import minimize as scipy_minimize
+from torch import Tensor
+
+from pied import sqp
+from pied.errors import SettingError
+from pied.rng import Stream
+
+SATISFIED = 1e-7  # scaled: a bound this far below zero still counts as satisfied
+WHITE_SATISFIED = 1e-9  # scaled: white constraints are exact and held more strictly
+ROUNDING = 1e-13  # scaled: how far inside a restored point is put
+TIE = 1e-9  # scaled: objectives this near are equal, and the first start wins; rounding must not decide
+KAPPA = 10.0  # weight of scaled violations when pool points are ranked
+CLOUDS = (0.1, 0.01, 0.001)  # widths of the clouds around good points
+CLOUD_SIZE = 16
+PARENTS = 48
+CHILDREN = 96
+RELAY_CHILDREN = 256
+APART = 0.02  # starts nearer than this (largest coordinate difference) are one start
+WHITE_POOL = 10_000
+WHITE_SOLVES = 50
+
+
+@runtime_checkable
+class Functions(Protocol):
+    """Bound functions on the unit cube, objective first; `white` lists the constraints that are known exactly."""
+
+    @property
+    def k(self) -> int:
+        """Number of functions."""
+
+    @property
+    def white(self) -> Sequence[int]:
+        """Positions of the constraints that are known exactly."""
+
+    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
+        """Return all functions, quickly: for screening."""
+
+    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+        """Return all functions and their slopes, as precisely as they come."""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best point found."""
+
+    u: Float64[Tensor, "d"]
+    f: Float64[Tensor, "k"]
+    """All functions there, natural units."""
+    satisfied: bool
+    """Whether every constraint holds there; if not, u maximizes the smallest scaled constraint."""
+    margin: float
+    """Smallest scaled constraint at u; infinite without constraints."""
+    active: tuple[int, ...] = ()
+    """Constraints (1..n) that hold with equality."""
+    multipliers: tuple[float, ...] = ()
+    """Per constraint, natural units: what one unit of relaxation would bring."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """True constraints, many starts in step."""
+
+    pool: int = 1024
+    """Sobol points screened."""
+    generations: int = 4
+    """Generations of crossover among the best of the pool."""
+    starts: int = 6
+    """Local solves from the pool, beside the known good points."""
+    rounds: int = 60
+    """Batched evaluations of the local solves at most."""
+    relays: int = 1
+    """How often local solves start again from crosses of where they ended."""
+
+    def __post_init__(self) -> None:
+        if min(self.pool, self.starts, self.rounds) < 1 or self.generations < 0:
+            raise SettingError("a search needs at least one pool point, start and round")
+
+    def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
+        """Return the pool: Sobol points, the known good points, clouds around them."""
+        parts = [stream.at("pool").sobol(self.pool, d), known.cpu()]
+        if len(known):
+            noise = stream.at("clouds").normal(len(CLOUDS), len(known), CLOUD_SIZE, d)
+            width = torch.tensor(CLOUDS, dtype=torch.float64)[:, None, None, None]
+            parts.append((known.cpu()[None, :, None, :] + width * noise).clamp(0.0, 1.0).reshape(-1, d))
+        return torch.cat(parts)
+
+    def solve(
+        self,
+        functions: Functions,
+        scales: Float64[Tensor, "k"],
+        pool: Float64[Tensor, "b d"],
+        known: Float64[Tensor, "s d"],
+        stream: Stream,
+        *,
+        rescue: bool = True,
+    ) -> Optimum:
+        """Maximize the first function subject to the others.
+
+        Args:
+            functions: The bounds.
+            scales: One scale per function; results do not change when a function is rescaled.
+            pool: Points to screen (see `screen`).
+            known: Good points to start from in any case: the incumbent, the last proposal.
+            stream: Randomness of the crossover.
+            rescue: When nothing satisfies the constraints, maximize the smallest of them.
+        """
+        pool, f = self._breed(functions, scales, pool, stream)
+        merit, violation = _rank(f / scales)
+        starts = _distinct(pool, merit, self.starts)
+        extra = [pool[violation.argmin()][None]]
+        if len(known):
+            extra.append(known.to(pool.device))
+        starts = torch.cat([starts, *extra])
+        ends = [_local(functions, scales, starts, self.rounds)]
+        for relay in range(self.relays):
+            fresh = self._relay(functions, scales, ends, stream.at("relay", relay))
+            if len(fresh):
+                ends.append(_local(functions, scales, fresh, self.rounds))
+        best = _pick(functions, scales, ends)
+        if best is not None or not rescue:
+            return best or _least_violated(functions, scales, ends)
+        return self.rescue(functions, scales, torch.cat([starts, *(end.u for end in ends)]))
+
+    def _relay(
+        self, functions: Functions, scales: Float64[Tensor, "k"], ends: "Sequence[_Ends]", stream: Stream
+    ) -> Float64[Tensor, "s d"]:
+        """Return new starts bred from where local solves ended: local optima differ in few coordinates."""
+        u = torch.cat([end.u for end in ends])
+        parents = _distinct(u, _rank(torch.cat([end.f for end in ends]) / scales)[0], PARENTS)
+        d = u.shape[1]
+        draw = stream.at("children").uniform(4, RELAY_CHILDREN, d).to(u.device)
+        pairs = (stream.at("pairs").uniform(2, RELAY_CHILDREN) * len(parents)).long().to(u.device)
+        child = torch.where(draw[0] < 0.5, parents[pairs[0]], parents[pairs[1]])
+        jump = torch.where(draw[2] < 0.5, draw[3], (draw[3] < 0.5).to(u.dtype))  # anywhere, or to an end of the box
+        child = torch.where(draw[1] < 1.0 / d, jump, child)
+        near = torch.cdist(child, parents, p=torch.inf).amin(1) < APART
+        merit, _ = _rank(functions.values(child) / scales)
+        merit = torch.where(near, -torch.inf, merit)
+        if not bool(torch.isfinite(merit).any()):
+            return u[:0]
+        return _distinct(child, merit, self.starts)
+
+    def rescue(self, functions: Functions, scales: Float64[Tensor, "k"], starts: Float64[Tensor, "s d"]) -> Optimum:
+        """Maximize the smallest scaled constraint, white ones held; if it gets to zero, go on with the objective."""
+        found = _largest_margin(functions, scales, starts, self.rounds)
+        if functions.white and not bool(_white_fine(found.f, scales, functions.white).any()):
+            anywhere = white_feasible(functions, scales, Stream(0).at("white"), starts.shape[1])
+            if anywhere is not None:
+                found = _largest_margin(functions, scales, anywhere[None], self.rounds)
+        reached = _pick(functions, scales, [found])
+        if reached is None:
+            return _least_violated(functions, scales, [found])
+        again = _local(functions, scales, torch.cat([reached.u[None], found.u[:2]]), self.rounds)
+        return _pick(functions, scales, [found, again]) or reached
+
+    def _breed(
+        self, functions: Functions, scales: Tensor, pool: Tensor, stream: Stream
+    ) -> tuple[Float64[Tensor, "b d"], Float64[Tensor, "b k"]]:
+        """Cross the best points of the pool with each other: coordinates from either parent, some from in between."""
+        f = functions.values(pool)
+        d = pool.shape[1]
+        for generation in range(self.generations if d > 1 else 0):
+            merit, _ = _rank(f / scales)
+            parents = pool[merit.topk(min(PARENTS, len(merit))).indices]
+            draw = stream.at("crossover", generation).uniform(3, CHILDREN, d).to(pool.device)
+            pairs = (stream.at("pairs", generation).uniform(2, CHILDREN) * len(parents)).long().to(pool.device)
+            mother, father = parents[pairs[0]], parents[pairs[1]]
+            child = torch.where(draw[0] < 0.5, mother, father)
+            child = torch.where(draw[1] < 0.1, mother + draw[2] * (father - mother), child)
+            pool = torch.cat([pool, child])
+            f = torch.cat([f, functions.values(child)])
+        return pool, f
+
+
+def white_feasible(
+    functions: Functions, scales: Float64[Tensor, "k"], stream: Stream, d: int
+) -> Float64[Tensor, "d"] | None:
+    """Find a point that satisfies the white constraints: a large pool, then local solves; None if there is none."""
+    only = Picked(functions, tuple(functions.white))
+    own = scales[list(only.which)]
+    pool = stream.sobol(WHITE_POOL, d).to(scales.device)
+    margin = _smallest(only.values(pool), own)
+    if bool(margin.max() >= 0):
+        return pool[margin.argmax()]
+    fine = torch.isfinite(margin)
+    if not bool(fine.any()):
+        return None
+    starts = _distinct(pool[fine], margin[fine], WHITE_SOLVES)
+    found = _largest_margin(only, own, starts, 100, first=0)
+    margin = _smallest(found.f, own)
+    return found.u[margin.argmax()] if bool(margin.max() >= -WHITE_SATISFIED) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """Some of the functions, in another order: the first becomes the objective."""
+
+    functions: Functions
+    which: tuple[int, ...]
+
+    @property
+    def k(self) -> int:
+        """Number of functions picked."""
+        return len(self.which)
+
+    @property
+    def white(self) -> tuple[int, ...]:
+        """Positions of the white constraints among them."""
+        return tuple(position for position, i in enumerate(self.which) if position and i in self.functions.white)
+
+    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
+        """Return them for screening."""
+        return self.functions.values(U)[:, list(self.which)]
+
+    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+        """Return them and their slopes."""
+        f, J = self.functions.values_and_slopes(U)
+        return f[:, list(self.which)], J[:, list(self.which)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Ends:
+    """Where local solves ended: points and functions there."""
+
+    u: Float64[Tensor, "s d"]
+    f: Float64[Tensor, "s k"]
+    multipliers: Float64[ndarray, "s n"]
+
+
+def _rank(scaled: Float64[Tensor, "b k"]) -> tuple[Float64[Tensor, "b"], Float64[Tensor, "b"]]:
+    """Return merit (objective less weighted violations) and violation of pool points."""
+    violation = (-scaled[:, 1:]).clamp_min(0.0).sum(1)
+    merit = torch.nan_to_num(scaled[:, 0] - KAPPA * violation, nan=-torch.inf, posinf=1e300)
+    return merit, torch.nan_to_num(violation, nan=torch.inf)
+
+
+def _distinct(pool: Float64[Tensor, "b d"], merit: Float64[Tensor, "b"], count: int) -> Float64[Tensor, "s d"]:
+    """Return the best points that lie apart."""
+    chosen: list[Tensor] = []
+    order = merit.argsort(descending=True)
+    for index in order[: 64 * count].tolist():
+        u = pool[index]
+        if all(bool((u - other).abs().max() > APART) for other in chosen):
+            chosen.append(u)
+            if len(chosen) == count:
+                break
+    return torch.stack(chosen)
+
+
+def _local(functions: Functions, scales: Tensor, starts: Float64[Tensor, "s d"], rounds: int) -> _Ends:
+    """Solve from every start."""
+    s = scales.cpu().numpy()
+
+    def evaluate(Z: ndarray) -> sqp.Evaluated:
+        f, J = functions.values_and_slopes(torch.from_numpy(Z).to(scales.device))
+        f, J = f.cpu().numpy() / s, J.cpu().numpy() / s[:, None]
+        return -f[:, 0], -J[:, 0], f[:, 1:], J[:, 1:]
+
+    d = starts.shape[1]
+    found = sqp.minimize(evaluate, starts.cpu().numpy(), np.zeros(d), np.ones(d), rounds)
+    f = np.concatenate([-found.phi[:, None], found.c], 1) * s
+    return _Ends(torch.from_numpy(found.z).to(scales.device), torch.from_numpy(f).to(scales.device), found.multipliers)
+
+
+def _largest_margin(
+    functions: Functions, scales: Tensor, starts: Float64[Tensor, "s d"], rounds: int, first: int = 1
+) -> _Ends:
+    """Maximize t subject to f_i / s_i >= t for the constraints (from `first` on), white ones >= 0."""
+    s = scales.cpu().numpy()
+    white = np.array([i in functions.white for i in range(first, functions.k)])
+    floating = np.where(white, 0.0, 1.0)
+    if first == 0 or white.all():
+        floating[:] = 1.0
+
+    def evaluate(Z: ndarray) -> sqp.Evaluated:
+        f, J = functions.values_and_slopes(torch.from_numpy(np.ascontiguousarray(Z[:, :-1])).to(scales.device))
+        f, J = (f.cpu().numpy() / s)[:, first:], (J.cpu().numpy() / s[:, None])[:, first:]
+        b, _, d = J.shape
+        slope = np.zeros((b, d + 1))
+        slope[:, -1] = -1.0
+        by_t = np.tile(-floating[:, None], (b, 1, 1))
+        return -Z[:, -1], slope, f - floating * Z[:, -1:], np.concatenate([J, by_t], 2)
+
+    d = starts.shape[1]
+    begin = functions.values(starts).cpu().numpy()[:, first:] / s[first:]
+    t = np.where(floating > 0, begin, np.inf).min(1, keepdims=True)
+    Z = np.concatenate([starts.cpu().numpy(), t], 1)
+    low, high = np.zeros(d + 1), np.ones(d + 1)
+    low[-1], high[-1] = min(-1e3, 2 * float(t.min())), max(1e3, 2 * float(t.max()))
+    found = sqp.minimize(evaluate, Z, low, high, rounds)
+    U = torch.from_numpy(np.ascontiguousarray(found.z[:, :-1])).to(scales.device)
+    f, _ = functions.values_and_slopes(U)
+    return _Ends(U, f, found.multipliers)
+
+
+def _smallest(f: Float64[Tensor, "b k"], scales: Float64[Tensor, "k"]) -> Float64[Tensor, "b"]:
+    """Return the smallest scaled function per point, minus infinity where one has no value."""
+    return torch.nan_to_num((f / scales).amin(1), nan=-torch.inf)
+
+
+def _white_fine(f: Tensor, scales: Tensor, white: Sequence[int]) -> Tensor:
+    """Whether the white constraints hold, per point."""
+    index = list(white)
+    return (f[:, index] >= -WHITE_SATISFIED * scales[index]).all(1)
+
+
+def _pick(functions: Functions, scales: Tensor, ends: Sequence[_Ends]) -> Optimum | None:
+    """Return the best end point that satisfies every constraint, or None."""
+    u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
+    multipliers = np.concatenate([end.multipliers for end in ends])
+    fine = torch.isfinite(f).all(1) & (f[:, 1:] >= -SATISFIED * scales[1:]).all(1)
+    rank = torch.where(fine, torch.round(f[:, 0] / (TIE * scales[0])), -torch.inf)
+    for best in rank.argsort(descending=True, stable=True)[: int(fine.sum())].tolist():
+        point, there = _restore_white(functions, scales, u[best], f[best])
+        if not functions.white or bool(_white_fine(there[None], scales, functions.white).all()):
+            return _optimum(point, there, scales, True, multipliers[best])
+    return None
+
+
+def _restore_white(functions: Functions, scales: Tensor, u: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:
+    """Move a point that violates white constraints by rounding to the nearest one that does not."""
+    index = list(functions.white)
+    for _ in range(3):
+        if not index or bool((f[index] >= 0).all()):
+            break
+        values, slopes = functions.values_and_slopes(u[None])
+        s = scales[index].cpu().numpy()
+        b, A = values[0, index].cpu().numpy() / s, slopes[0, index].cpu().numpy() / s[:, None]
+        z = u.cpu().numpy()
+        answer = sqp.solve_qp(np.eye(len(z)), np.zeros(len(z)), A, b - ROUNDING, -z, 1.0 - z)
+        if answer is None:
+            break
+        moved = torch.from_numpy(np.clip(z + answer[0], 0.0, 1.0)).to(u.device)
+        there, _ = functions.values_and_slopes(moved[None])
+        if not bool((there[0, index] / scales[index]).min() > (f[index] / scales[index]).min()):
+            break
+        u, f = moved, there[0]
+    return u, f
+
+
+def _least_violated(functions: Functions, scales: Tensor, ends: Sequence[_Ends]) -> Optimum:
+    """Return the end point with the largest margin, white constraints first."""
+    u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
+    margin = _smallest(f[:, 1:], scales[1:])
+    if functions.white:
+        fine = _white_fine(f, scales, functions.white)
+        if bool(fine.any()):
+            margin = torch.where(fine, margin, -torch.inf)
+    best = int(margin.argmax())
+    return _optimum(u[best], f[best], scales, False, np.zeros(len(scales) - 1))
+
+
+def _optimum(u: Tensor, f: Tensor, scales: Tensor, satisfied: bool, multipliers: ndarray) -> Optimum:
+    """Assemble an optimum in natural units."""
+    scaled = (f / scales)[1:]
+    natural = multipliers[: len(scaled)] * (scales[0] / scales[1:]).cpu().numpy()
+    return Optimum(
+        u=u,
+        f=f,
+        satisfied=satisfied,
+        margin=float(scaled.min()) if len(scaled) else float("inf"),
+        active=tuple(int(i) + 1 for i in (scaled.abs() < 1e-6).nonzero()[:, 0]),
+        multipliers=tuple(float(each) for each in natural),
+    )
+
+
+@dataclass(frozen=True)
+class PenaltySearch:
+    """The paper's search: one penalized function, Boltzmann choice of starts, L-BFGS-B (section 5.3.2)."""
+
+    pool: int = 8192
+    """Sobol points screened (paper, table 3)."""
+    starts: int = 3
+    """Local solves (paper, table 3)."""
+    temperature: float = 1.0
+    """eta of the Boltzmann weights exp(eta z), z the standardized penalized values."""
+    penalty: float = 1e5
+    """rho, natural units (paper, table 3)."""
+
+    def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
+        """Return the pool: Sobol points alone."""
+        return stream.at("pool").sobol(self.pool, d)
+
+    def solve(
+        self,
+        functions: Functions,
+        scales: Float64[Tensor, "k"],
+        pool: Float64[Tensor, "b d"],
+        known: Float64[Tensor, "s d"],
+        stream: Stream,
+        *,
+        rescue: bool = True,
+    ) -> Optimum:
+        """Maximize f_0 - rho sum max(-f_i, 0) from a few starts."""
+        f = functions.values(pool)
+        merit = f[:, 0] - self.penalty * (-f[:, 1:]).clamp_min(0.0).sum(1)
+        merit = torch.nan_to_num(merit, nan=float(torch.nan_to_num(merit, nan=0.0).min()))
+        z = (merit - merit.mean()) / merit.std().clamp_min(1e-300)
+        weights = torch.softmax(self.temperature * z, 0).cpu().numpy()
+        draw = stream.at("starts").generator()
+        chosen = draw.choice(len(pool), size=self.starts, replace=False, p=weights / weights.sum())
+
+        def negative(u: ndarray) -> tuple[float, ndarray]:
+            value, slope = functions.values_and_slopes(torch.from_numpy(u)[None].to(pool.device))
+            broken = (value[0, 1:] < 0).double()
+            merit = value[0, 0] + self.penalty * (broken * value[0, 1:]).sum()
+            by_u = slope[0, 0] + self.penalty * (broken[:, None] * slope[0, 1:]).sum(0)
+            return -float(merit), -by_u.cpu().numpy()
+
+        ends = []
+        for index in chosen:
+            found = scipy_minimize(
+                negative, pool[index].cpu().numpy(), jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * pool.shape[1]
+            )
+            ends.append((float(found.fun), np.clip(found.x, 0.0, 1.0)))
+        u = torch.from_numpy(min(ends, key=lambda end: end[0])[1]).to(pool.device)
+        f, _ = functions.values_and_slopes(u[None])
+        satisfied = bool((f[0, 1:] >= -SATISFIED * scales[1:]).all())
+        return _optimum(u, f[0], scales, satisfied, np.zeros(len(scales) - 1))

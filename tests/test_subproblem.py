@@ -115,6 +115,7 @@ def test_rescaling_a_function_changes_no_bit_of_the_point() -> None:
     assert torch.equal(one.f * other.factors, two.f)
 
 
+@pytest.mark.slow
 def test_rescaling_by_any_factor_changes_the_point_by_rounding_only() -> None:
     """To 1e-6: the stopping rule of the local solves sees other last digits."""
     one, two = solve(Truth("rosen-suzuki"), 4), solve(Truth("rosen-suzuki", [1e6, 3e-7, 7e3, 0.1]), 4)

@@ -235,8 +235,8 @@ class Composite:
         return tuple(named)
 
     def offers(self, level: float) -> bool:
-        """Whether every function can be bounded at this level: those that are sampled set a limit."""
-        return not self._sampled or min(level, 1.0 - level) * MOST_SAMPLES >= TAIL
+        """Whether every function can be bounded at this level with no more samples than usual."""
+        return not self._sampled or min(level, 1.0 - level) * self.estimator.samples >= TAIL
 
     def _samples_for(self, levels: Sequence[float], screening: bool) -> int:
         """How many base samples these levels need."""

@@ -23,7 +23,9 @@ WARPS = ("none", "log", "shifted log")
 SCALES = ("plain", "log")
 LEAST_RATIO = 5.0  # of upper to lower bound, from which on an input may be seen on a logarithmic scale
 SHIFT = 0.05  # of the range: how far beyond the data a shifted log still reaches
-PRICE = 4.0  # nats that each degree of the trend, a warp or a logarithmic scale must gain: the best of 54 looks too good
+PRICE = (
+    4.0  # nats that each degree of the trend, a warp or a logarithmic scale must gain: the best of 54 looks too good
+)
 GRAIN = 2.0**40  # standardized data are rounded to 1/GRAIN, so that a change of units changes no bit of what follows
 SPARE_ROWS = 3  # a trend needs this many rows more than it has columns
 NEARLY_EXACT = 1e-7  # standardized variance of a known noise below which the nugget of an exact output covers it

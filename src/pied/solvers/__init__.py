@@ -1,0 +1,60 @@
+"""Solvers by name: names to settings classes, resolved on use."""
+
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+from pied.errors import SettingError, did_you_mean
+from pied.solvers.base import Solver
+
+registry: dict[str, str] = {
+    "cuqb": "pied.solvers.bayes:CUQB",
+    "cuqb-paper": "pied.solvers.bayes:paper",
+    "epbo": "pied.solvers.optimism:EPBO",
+    "epbo-paper": "pied.solvers.optimism:epbo_paper",
+    "eic": "pied.solvers.improvement:EIC",
+    "eic-paper": "pied.solvers.improvement:eic_paper",
+    "eic-cf": "pied.solvers.improvement:EICCF",
+    "eic-cf-paper": "pied.solvers.improvement:eic_cf_paper",
+    "logei-cf": "pied.solvers.improvement:LogEICF",
+    "cobalt": "pied.solvers.linearized:COBALT",
+    "bois": "pied.solvers.linearized:BOIS",
+    "box": "pied.solvers.optimism:Box",
+    "merit-quantile": "pied.solvers.optimism:MeritQuantile",
+    "merit-quantile-paper": "pied.solvers.optimism:merit_quantile_paper",
+    "scbo": "pied.solvers.scbo:SCBO",
+    "snobfit": "pied.solvers.snobfit:Snobfit",
+    "snobfit-paper": "pied.solvers.snobfit:snobfit_paper",
+    "direct": "pied.solvers.search:Direct",
+    "direct-paper": "pied.solvers.search:direct_paper",
+    "bobyqa": "pied.solvers.search:Bobyqa",
+    "bobyqa-paper": "pied.solvers.search:bobyqa_paper",
+    "cma-es": "pied.solvers.search:CMAES",
+    "cma-es-paper": "pied.solvers.search:cma_es_paper",
+    "optuna": "pied.solvers.peers:Optuna",
+    "ax": "pied.solvers.peers:Ax",
+    "random": "pied.solvers.search:Random",
+    "sobol": "pied.solvers.search:Sobol",
+}
+"""Where each solver's settings are made."""
+
+
+def make(solver: "str | Solver", **settings: Any) -> Solver:
+    """Return a solver from its name and settings, or the solver itself.
+
+    Raises:
+        SettingError: For an unknown name or setting, with the one probably meant.
+    """
+    if isinstance(solver, Solver):
+        if settings:
+            raise SettingError("settings go with a solver's name; a solver object already has its own")
+        return solver
+    if solver not in registry:
+        raise SettingError(f"unknown solver '{solver}'.{did_you_mean(str(solver), registry)}")
+    module, name = registry[solver].split(":")
+    maker = getattr(import_module(module), name)
+    known = [field.name for field in fields(maker)] if isinstance(maker, type) else []
+    for setting in settings:
+        if setting not in known:
+            raise SettingError(f"solver '{solver}' has no setting '{setting}'.{did_you_mean(setting, known)}")
+    return maker(**settings)

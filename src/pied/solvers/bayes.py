@@ -1,0 +1,351 @@
+"""CUQB: optimistic constrained search with quantile bounds of g(x, h(x)), and pessimistic verification.
+
+One iteration is one screen: `BayesRun._propose`. Its frame (believe, screen, verify, never repeat, never fail) serves
+every solver with a belief; what a solver seeks when it does not verify is its `_explore`.
+"""
+
+import logging
+import time
+from abc import abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from pied.believe import Believer, Bounds, White, from_memory, optimistic, pessimistic, to_memory
+from pied.composite import Composite, Estimator
+from pied.errors import PiedError, SettingError
+from pied.gp import GP
+from pied.models import Choice, Model
+from pied.problem import Problem
+from pied.rng import Stream
+from pied.solvers.base import Proposal, Run, Solver
+from pied.subproblem import Optimum, PenaltySearch, Picked, Search
+from pied.trial import Dataset, Why, feasible, spread
+
+logger = logging.getLogger(__name__)
+
+VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test of feasibility looks three standard deviations out
+WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
+WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
+REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
+MOVED = 8  # points moved onto the white constraints when a whole pool breaks them
+INCUMBENTS = 3  # told points that clouds and local solves start from
+
+
+@dataclass(frozen=True)
+class CUQB(Solver):
+    """The constrained upper quantile bound, with the departures from the paper that measurements favour.
+
+    `CUQB.paper()` undoes them all.
+    """
+
+    name: ClassVar[str] = "cuqb"
+
+    level: float = 0.95
+    """p: the upper bound is Q(p), the lower Q(1 - p)."""
+    verify_every: int | None = 3
+    """After the initial design every so-many-th trial maximizes the median objective subject to lower bounds.
+    None: never."""
+    believer: Believer = field(default_factory=Believer)
+    """Models to choose from and the estimator of quantiles."""
+    search: Search | PenaltySearch = field(default_factory=Search)
+    """How the subproblem is solved."""
+    verdict: str = "joint"
+    """"joint": all constraints together, at z = 3; "single": one at a time, at the level (the paper's)."""
+    widen: bool = True
+    """Whether an exact black box is searched with wider bounds once the level promises no improvement."""
+    strict: bool = False
+    """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
+
+    def __post_init__(self) -> None:
+        if not 0.5 < self.level < 1.0:
+            raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {self.level}")
+        if self.verify_every is not None and self.verify_every < 1:
+            raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")
+        if self.verdict not in ("joint", "single"):
+            raise SettingError(f"verdict is 'joint' or 'single', got '{self.verdict}'")
+
+    @classmethod
+    def paper(cls) -> "CUQB":
+        """Return Algorithm 1 with the settings of table 3: the method as published."""
+        return cls(
+            level=0.95,
+            verify_every=None,
+            widen=False,
+            believer=Believer(
+                Model(
+                    kernels=("matern 3/2",),
+                    trends=("none",),
+                    warps=("none",),
+                    scales=("plain",),
+                    nugget=(1e-4, 1e-3),
+                    prior=False,
+                    declustering=None,
+                    always_refit=10**9,
+                ),
+                Estimator(kind="soft", samples=50, screening=50, softness=0.1, closed_forms=False, sobol=False),
+            ),
+            search=PenaltySearch(),
+            verdict="single",
+        )
+
+    def start(self, problem: Problem, stream: Stream) -> "CUQBRun":
+        """Begin a run."""
+        return CUQBRun(self, problem, stream)
+
+
+def paper() -> CUQB:
+    """The method exactly as published: Algorithm 1 with the settings of the paper's table 3."""
+    return CUQB.paper()
+
+
+@runtime_checkable
+class Settings(Protocol):
+    """What the frame asks of the settings of a solver with a belief; the words are those of `CUQB`."""
+
+    @property
+    def level(self) -> float:
+        """p of the bounds that verify and that are written down."""
+
+    @property
+    def verify_every(self) -> int | None:
+        """Every so-many-th trial verifies."""
+
+    @property
+    def believer(self) -> Believer:
+        """How beliefs are made."""
+
+    @property
+    def search(self) -> Search | PenaltySearch:
+        """How subproblems are solved."""
+
+    @property
+    def strict(self) -> bool:
+        """Raise instead of climbing the numerical ladder."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What one ask knows before it seeks anything."""
+
+    number: int
+    """Of the trial asked for."""
+    data: Dataset
+    belief: GP
+    composite: Composite
+    """The belief composed with g."""
+    f: Float64[Tensor, "N k"]
+    """Functions as observed."""
+    is_feasible: Bool[Tensor, "N"]
+    known: Float64[Tensor, "s d"]
+    """The best told points."""
+    pool: Float64[Tensor, "b d"]
+    """Points to screen."""
+    scales: Float64[Tensor, "k"]
+    """One scale per function: the spread of its median over the pool."""
+    stream: Stream
+
+
+class BayesRun(Run):
+    """One run of a solver with a belief: the frame around what it seeks."""
+
+    def __init__(self, settings: Settings, problem: Problem, stream: Stream) -> None:
+        self.settings, self.problem, self.stream = settings, problem, stream
+        self.initial = 2 * problem.d + 1
+
+    @abstractmethod
+    def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        """Seek the next point; the optimum has the functions of the problem, or of its own, objective first."""
+
+    def ask(self, number: int, data: Dataset) -> Proposal:
+        """Propose the next point; never fails for numerical reasons unless `strict`."""
+        began = time.perf_counter()
+        stream = self.stream.at("trial", number)
+        previous = from_memory(data.last.memory) if data.last else None
+        try:
+            proposal = self._propose(number, data, previous, stream)
+        except (PiedError, RuntimeError, ArithmeticError, ValueError) as error:
+            if self.settings.strict or isinstance(error, SettingError):
+                raise
+            logger.warning("trial %d: the search failed (%s); a space-filling point is proposed", number, error)
+            proposal = self._fill(data, stream, str(error), previous)
+        return replace(proposal, why=replace(proposal.why, seconds=time.perf_counter() - began))
+
+    def _propose(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Proposal:
+        """Believe, screen, search, with a verification every so often."""
+        settings, problem = self.settings, self.problem
+        belief = settings.believer.fit(problem, data, previous)
+        composite = settings.believer.bound(problem, data, belief, stream)
+        f = data.functions(problem)
+        is_feasible = feasible(problem, f)
+        known = _incumbents(data, f, is_feasible)
+        pool = settings.search.screen(stream, problem.d, known)
+        scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
+        scene = Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, stream)
+
+        best, why = None, Why("verify")
+        if self._verifies(number):
+            bounds = pessimistic(composite, settings.level)
+            best = settings.search.solve(
+                bounds, scales, pool, known, stream.at("verify"), rescue=not bool(is_feasible.any())
+            )
+        if best is None or not best.satisfied:
+            best, why = self._explore(scene)
+        u = best.u
+        if self._repeats(u, data):
+            u, why = self._spread_out(composite, data, pool, scales), replace(why, aim="spread")
+        lower, _, upper = composite.bounds(u[None], settings.level)
+        doubtful = composite.misjudged(u[None], settings.level)
+        if doubtful:
+            logger.warning("the closed form of %s does not hold at %s: it is not affine there", doubtful, u.tolist())
+        return Proposal(
+            u,
+            replace(
+                why,
+                lower=tuple(lower[0].tolist()),
+                upper=tuple(upper[0].tolist()),
+                active=tuple(problem.functions[i] for i in best.active),
+                rung=belief.rung,
+                memory=to_memory(belief.choices),
+            ),
+        )
+
+    def _verifies(self, number: int) -> bool:
+        """A rule of the number alone, so that an interrupted run goes on as if it had not been."""
+        every = self.settings.verify_every
+        return every is not None and number > self.initial and (number - self.initial) % every == 0
+
+    def _repeats(self, u: Float64[Tensor, "d"], data: Dataset) -> bool:
+        """Whether an exact black box, or one that is being asked already, would learn nothing new here."""
+        is_exact = all(noise == 0 for noise in self.problem.noise)
+        points = torch.cat([data.U, data.imagined]) if is_exact else data.imagined
+        return bool(len(points)) and bool(((points - u).abs().amax(1) < REPEATED).any())
+
+    def _spread_out(
+        self, composite: Composite, data: Dataset, pool: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]
+    ) -> Float64[Tensor, "d"]:
+        """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
+        known = torch.cat([data.U, data.imagined])
+        fresh = torch.cdist(pool, known).amin(1) > 1e-4
+        if not bool((fresh & self._is_white(pool)).any()):
+            pool = torch.stack([self._honoured(u) for u in pool[:MOVED]])
+            fresh = torch.cdist(pool, known).amin(1) > 1e-4
+        lower, _, upper = composite.bounds(pool, self.settings.level)
+        width = ((upper - lower) / scales).sum(1)
+        for allowed in (fresh & (upper[:, 1:] >= 0).all(1), fresh & self._is_white(pool), fresh):
+            if bool(allowed.any()):
+                return pool[torch.where(allowed, width, -torch.inf).argmax()]
+        return pool[width.argmax()]
+
+    def _white(self) -> list[int]:
+        return [i for i in range(1, self.problem.k) if self.problem.structure[i].kind == "white"]
+
+    def _is_white(self, U: Float64[Tensor, "b d"]) -> Bool[Tensor, "b"]:
+        """Which points meet every white constraint."""
+        return (White(self.problem, tuple(self._white())).values(U)[:, 1:] >= 0).all(1)
+
+    def _honoured(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
+        """Move a point that breaks white constraints to a near one that does not."""
+        if bool(self._is_white(u[None]).all()):
+            return u
+        white = White(self.problem, tuple(self._white()), near=u)
+        search, stream = Search(pool=256, generations=0, starts=2), Stream(0).at("honoured")
+        pool = search.screen(stream, self.problem.d, u[None])
+        return search.solve(white, spread(white.values(pool)), pool, u[None], stream).u
+
+    def _fill(self, data: Dataset, stream: Stream, reason: str, previous: tuple[Choice, ...] | None) -> Proposal:
+        """The last rung: the point of a Sobol pool that is farthest from everything known, white constraints kept."""
+        pool = stream.at("fill").sobol(1024, self.problem.d)
+        known = torch.cat([data.U, data.imagined])
+        distance = torch.cdist(pool, known).amin(1) if len(known) else torch.ones(len(pool), dtype=torch.float64)
+        distance = torch.where(self._is_white(pool), distance, distance - 10.0)
+        memory = to_memory(previous) if previous else {}
+        u = self._honoured(pool[distance.argmax()])
+        return Proposal(u, Why("fill", rung=f"space-filling: {reason}", memory=memory))
+
+
+class CUQBRun(BayesRun):
+    """One run of CUQB: Algorithm 1."""
+
+    def __init__(self, settings: CUQB, problem: Problem, stream: Stream) -> None:
+        super().__init__(settings, problem, stream)
+        self._own = settings
+
+    def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        best, why = self._hope(scene)
+        return (best, why) if bool(scene.is_feasible.any()) else self._judge(scene, best, why)
+
+    def _hope(self, scene: Scene) -> tuple[Optimum, Why]:
+        """Maximize the upper bound; when it promises nothing over what was observed, look further out.
+
+        A belief that sees no improvement is either right, and the evaluation is free, or over-confident: wider bounds
+        then send it where it is least so.
+        """
+        settings, composite, scales = self._own, scene.composite, scene.scales
+        values = scene.f[scene.is_feasible, 0]
+        levels = [settings.level]
+        if len(values) and settings.widen and all(noise == 0 for noise in self.problem.noise):
+            levels += [level for level in WIDER if level > levels[0] and composite.offers(level)]
+        why = Why("explore")
+        for level in levels:
+            best = settings.search.solve(
+                optimistic(composite, level), scales, scene.pool, scene.known, scene.stream.at("explore")
+            )
+            if level == levels[0]:
+                why = replace(why, optimistic=float(best.f[0]) if best.satisfied else None)
+            else:
+                why = replace(why, aim="widen")
+            promise = float(best.f[0] - values.max()) if len(values) else float("inf")
+            if not best.satisfied or (promise > WORTH * float(scales[0]) and not self._repeats(best.u, scene.data)):
+                break
+        return best, why
+
+    def _judge(self, scene: Scene, best: Optimum, why: Why) -> tuple[Optimum, Why]:
+        """Test feasibility while no told point is known to be feasible (line 2 of Algorithm 1, made joint)."""
+        settings, composite, scales = self._own, scene.composite, scene.scales
+        if self.problem.n == 0:
+            return best, why
+        if settings.verdict == "single":
+            margin = single_margin(optimistic(composite, settings.level), scales, scene.pool)
+            return best, replace(why, margin=margin if margin < 0 else None)
+        if best.satisfied:
+            return best, why
+        wider = optimistic(composite, VERDICT_LEVEL)
+        search = settings.search if isinstance(settings.search, Search) else Search()
+        found = largest_margin(search, wider, scales, scene.pool, best.u)
+        return found, replace(why, aim="feasibility", margin=found.margin)
+
+
+def _incumbents(data: Dataset, f: Tensor, is_feasible: Tensor) -> Float64[Tensor, "s d"]:
+    """Return the best told points: feasible ones by value, then the least violated."""
+    if not len(f):
+        return data.U[:0]
+    fine = torch.isfinite(f).all(1)
+    scale = spread(f[fine]) if bool(fine.any()) else torch.ones(f.shape[1], dtype=f.dtype)
+    violation = (-f[:, 1:] / scale[1:]).clamp_min(0.0).sum(1)
+    value = torch.where(is_feasible, f[:, 0] / scale[0], -1e6 - violation)
+    order = torch.nan_to_num(value, nan=-1e300).argsort(descending=True, stable=True)
+    return data.U[order[:INCUMBENTS]]
+
+
+def largest_margin(
+    search: Search, bounds: Bounds, scales: Float64[Tensor, "k"], pool: Float64[Tensor, "b d"], u: Float64[Tensor, "d"]
+) -> Optimum:
+    """Search the largest smallest scaled constraint over the box, from the best pool points and a given one."""
+    margin = torch.nan_to_num((bounds.values(pool) / scales)[:, 1:].amin(1), nan=-torch.inf)
+    starts = torch.cat([u[None], pool[margin.topk(min(8, len(pool))).indices]])
+    return search.rescue(bounds, scales, starts)
+
+
+def single_margin(bounds: Bounds, scales: Float64[Tensor, "k"], pool: Float64[Tensor, "b d"]) -> float:
+    """Return min over i of max over x of the scaled upper bound: line 2 of Algorithm 1, constraints one at a time."""
+    best = (bounds.values(pool) / scales)[:, 1:].amax(0)
+    for i in (best < 0).nonzero()[:, 0].tolist():
+        one = Picked(bounds, (i + 1,))
+        start = pool[one.values(pool)[:, 0].topk(3).indices]
+        found = Search(pool=1, starts=3).solve(one, scales[i + 1 : i + 2], pool, start, Stream(0))
+        best[i] = found.f[0] / scales[i + 1]
+    return float(best.min())

@@ -1,0 +1,219 @@
+"""The verdict that no point meets the constraints: when it falls, what it says, and when it must not."""
+
+from functools import cache
+
+import pytest
+import torch
+from torch import Tensor
+
+from pied import CUQB, Infeasible, Problem, Result, Status, Study, solve, suite
+from pied.trial import State
+from tiny import fast, hill, unchecked
+
+
+def reactor(a: float, g: float) -> Problem:
+    """The Williams-Otto reactor with other limits."""
+    return suite["williams-otto"].problem.revised(
+        subject_to={"residual A": f"X_A <= {a}", "byproduct G": f"X_G <= {g}"}
+    )
+
+
+@cache
+def grid() -> Tensor:
+    """Outputs of the reactor on a grid of the whole box."""
+    bench = suite["williams-otto"]
+    side = torch.linspace(0.0, 1.0, 61, dtype=torch.float64)
+    return bench.outputs(bench.whole.from_unit(torch.cartesian_prod(side, side)))
+
+
+def smallest(output: str, other: str, limit: float) -> float:
+    """The smallest value of one fraction where the other one is within its limit, on the grid."""
+    Y, place = grid(), {"X_A": 0, "X_G": 1}
+    return float(Y[Y[:, place[other]] <= limit, place[output]].min())
+
+
+@pytest.fixture(scope="module")
+def hopeless() -> tuple[Study, Result]:
+    """No point of the reactor has X_A <= 0.02."""
+    study = Study(reactor(0.02, 0.08), seed=0)
+    with unchecked():
+        return study, study.run(20)
+
+
+@pytest.mark.slow
+@unchecked()
+def test_a_limit_beyond_reach_is_declared_with_its_relaxation(hopeless: tuple[Study, Result]) -> None:
+    _, result = hopeless
+    assert result.status is Status.INFEASIBLE
+    assert result.evaluations <= 15
+    assert result.relaxation is not None
+    assert result.relaxation.conflict == ("residual A",)
+    assert result.relaxation.alone["byproduct G"] is None
+    missing = smallest("X_A", "X_G", 0.08) - 0.02
+    # at z = 3 the relaxation is optimistic: at most what is missing, and not much less
+    assert 0.8 * missing < result.relaxation.alone["residual A"] <= missing + 1e-3
+    assert result.message.startswith("No point meets all constraints: 'residual A' cannot be met (z = 3, 3 confirm")
+    assert "Relaxing 'residual A' by 0.02" in result.message
+
+
+@pytest.mark.slow
+@unchecked()
+def test_asking_on_after_the_verdict_raises_with_the_reason(hopeless: tuple[Study, Result]) -> None:
+    study, result = hopeless
+    with pytest.raises(Infeasible, match="'residual A' cannot be met"):
+        study.ask()
+    assert study.used == result.evaluations
+    assert study.run(5).evaluations == result.evaluations
+
+
+@pytest.mark.slow
+@unchecked()
+def test_the_last_three_tests_in_a_row_failed(hopeless: tuple[Study, Result]) -> None:
+    _, result = hopeless
+    margins = [trial.why.margin for trial in result.trials]
+    assert margins[:5] == [None] * 5
+    assert all(margin is not None and margin < 0 for margin in margins[-3:])
+    assert {trial.why.aim for trial in result.trials[-3:]} <= {"feasibility", "spread"}
+
+
+@pytest.mark.slow
+@unchecked()
+def test_two_limits_that_can_be_met_one_by_one_are_declared_together() -> None:
+    assert smallest("X_A", "X_G", 1.0) < 0.075
+    assert smallest("X_G", "X_A", 1.0) < 0.035
+    result = solve(reactor(0.075, 0.035), 20, seed=0)
+    assert result.status is Status.INFEASIBLE
+    assert result.evaluations <= 15
+    assert result.relaxation is not None
+    assert result.relaxation.conflict == ("residual A", "byproduct G")
+    for name, output, other, own, limit in (
+        ("residual A", "X_A", "X_G", 0.075, 0.035),
+        ("byproduct G", "X_G", "X_A", 0.035, 0.075),
+    ):
+        missing = smallest(output, other, limit) - own
+        assert 0.8 * missing < result.relaxation.alone[name] <= missing + 1e-3
+    assert "'residual A' and 'byproduct G' cannot be met together" in result.message
+
+
+@pytest.mark.slow
+@unchecked()
+def test_the_papers_rule_declares_one_limit_beyond_reach() -> None:
+    result = solve(reactor(0.02, 0.08), 8, seed=0, solver=CUQB.paper())
+    assert result.status is Status.INFEASIBLE
+    assert result.relaxation is not None
+    assert result.relaxation.conflict == ("residual A",)
+    assert "one at a time" in result.message
+
+
+@pytest.mark.slow
+@unchecked()
+def test_the_papers_rule_does_not_see_a_conflict() -> None:
+    assert solve(reactor(0.075, 0.035), 8, seed=0, solver=CUQB.paper()).status is Status.FINISHED
+
+
+def deep() -> Problem:
+    """y is a sum of squares: it cannot be -20."""
+    return hill(subject_to={"deep": "y <= -20", "line": "a + b <= 3"})
+
+
+@pytest.mark.slow
+def test_patience_counts_the_tests_in_a_row() -> None:
+    one, two = (Study(deep(), seed=0, patience=patience, solver=fast()).run(16) for patience in (1, 2))
+    assert one.status is two.status is Status.INFEASIBLE
+    assert one.evaluations == 6
+    assert two.evaluations == 7
+    assert "(z = 3, 1 confirmation, 6 evaluations)" in one.message
+
+
+@pytest.mark.slow
+def test_without_patience_a_study_never_stops() -> None:
+    study = Study(deep(), seed=0, patience=None, solver=fast())
+    result = study.run(10)
+    assert result.status is Status.FINISHED
+    assert result.evaluations == 10
+    assert not result.is_feasible
+    assert "No evaluated point meets all constraints; the least violated one is shown." in result.message
+    study.ask()
+
+
+@pytest.mark.slow
+def test_a_test_counts_when_its_trial_was_told_not_before() -> None:
+    study = Study(deep(), seed=0, patience=2, solver=fast())
+    study.run(5)
+    first, second = study.ask(), study.ask()
+    assert study.status is Status.RUNNING
+    study.tell(first, study.problem.evaluate(first.x).tolist())
+    assert study.status is Status.RUNNING
+    study.fail(second, "broke")
+    assert study.status is Status.RUNNING
+    third = study.ask()
+    study.tell(third, study.problem.evaluate(third.x).tolist())
+    assert study.status is Status.INFEASIBLE
+    assert [trial.state for trial in study.trials[5:]] == [State.TOLD, State.FAILED, State.TOLD]
+
+
+@pytest.mark.slow
+def test_a_feasible_point_refutes_the_verdict() -> None:
+    """Old data that meets all constraints, added after the verdict: the study goes on."""
+    study = Study(deep(), seed=0, patience=1, solver=fast())
+    assert study.run(16).status is Status.INFEASIBLE
+    study.add({"a": 1.0, "b": 1.0}, {"y": -21.0})
+    assert study.status is Status.RUNNING
+    assert study.ask().why.margin is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["bazaraa", "spring", "st-bpv1", "g09"])
+@unchecked()
+def test_feasible_problems_are_not_declared(name: str) -> None:
+    """Also where a feasible point is hard to find: sets of volume 0.7 % (spring), 0.5 % (g09) and zero (st-bpv1)."""
+    problem = suite[name].problem
+    assert solve(problem, 2 * problem.d + 6, seed=0).status is Status.FINISHED
+
+
+# ------------------------------------------------------------------------------------------------------ white conflicts
+
+
+def counted(**constraints: str) -> tuple[Study, list[object]]:
+    calls: list[object] = []
+    problem = Problem(
+        {"a": (0.0, 4.0), "b": (0.0, 4.0)},
+        ["y"],
+        blackbox=lambda x: calls.append(x) or 1.0,
+        maximize="y",
+        subject_to=constraints,
+        noise=0,
+    )
+    return Study(problem, seed=0), calls
+
+
+def test_white_constraints_that_exclude_each_other_are_declared_before_any_evaluation() -> None:
+    study, calls = counted(one="a + b <= 3", two="a >= 3.5", black="y >= 0", three="b <= 3")
+    assert study.status is Status.INFEASIBLE
+    result = study.run(20)
+    assert not calls
+    assert result.evaluations == 0
+    assert result.status is Status.INFEASIBLE
+    assert result.relaxation is not None
+    assert result.relaxation.conflict == ("one", "two")
+    assert result.message.startswith("No point meets the known constraints: 'one' and 'two' cannot be met together")
+    assert "Relaxing 'one' by 0.5 or 'two' by 0.5 would make the problem plausible again." in result.message
+    with pytest.raises(Infeasible, match="'one' and 'two' cannot be met together"):
+        study.ask()
+
+
+def test_one_white_constraint_that_the_box_excludes_is_declared_before_any_evaluation() -> None:
+    study, calls = counted(one="a + b >= 9")
+    result = study.run(20)
+    assert not calls
+    assert result.relaxation is not None
+    assert result.relaxation.alone == {"one": pytest.approx(1.0, abs=1e-6)}
+    assert "'one' cannot be met in the box." in result.message
+    assert "Relaxing 'one' by 1 would" in result.message
+
+
+def test_white_constraints_that_leave_one_point_are_not_declared() -> None:
+    study, calls = counted(one="a + b <= 0")
+    assert study.status is Status.RUNNING
+    study.ask()
+    assert not calls

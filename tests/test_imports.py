@@ -1,0 +1,84 @@
+"""`import pied` stays light, and an optional package is asked for by name when it is missing."""
+
+import importlib
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pied
+from pied import MissingExtra, Study, plots, suite
+
+HEAVY = ("torch", "numpy", "scipy", "matplotlib", "sqlalchemy", "cma", "starlette", "botorch", "gpytorch", "pandas")
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+
+
+def run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_importing_the_package_loads_no_heavy_library() -> None:
+    done = run(f"import sys, pied; loaded = set({HEAVY!r}) & set(sys.modules); assert not loaded, loaded")
+    assert done.returncode == 0, done.stderr
+
+
+def test_solving_a_problem_loads_no_optional_library() -> None:
+    optional = [name for name in HEAVY if name not in ("torch", "numpy", "scipy")]
+    code = (
+        "import sys, pied\n"
+        "pied.maximize('y', blackbox=lambda x: x.a, variables={'a': (0, 1)}, outputs=['y'], budget=4, seed=0)\n"
+        f"loaded = set({optional!r}) & set(sys.modules); assert not loaded, loaded"
+    )
+    done = run(code)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", dir(pied))
+def test_every_public_name_can_be_loaded(name: str) -> None:
+    assert getattr(pied, name) is not None
+
+
+def test_the_words_others_rely_on_are_public() -> None:
+    nouns = {"Problem", "Variable", "Study", "Trial", "State", "Result", "Status", "CUQB", "suite"}
+    assert nouns | {"solve", "maximize", "minimize"} <= set(dir(pied))
+
+
+def test_the_version_is_the_projects() -> None:
+    assert pied.__version__ == PROJECT["version"]
+
+
+def picture() -> Any:
+    return plots.plot_history(Study(suite.get("booth").problem, seed=0))
+
+
+def frame() -> Any:
+    return Study(suite.get("booth").problem, seed=0).result().to_frame()
+
+
+def belief() -> Any:
+    return importlib.import_module("pied.bridge").belief(None)
+
+
+# extra: the library that must be missing, and a call that needs it
+EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "plots": ("matplotlib", picture),
+    "frames": ("pandas", frame),
+    "botorch": ("botorch", belief),
+}
+
+
+def test_every_extra_is_tried() -> None:
+    assert set(PROJECT["optional-dependencies"]) - {"all", "dev"} == set(EXTRAS)
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_a_missing_extra_names_the_command_to_type(extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library, call = EXTRAS[extra]
+    for name in {library, *(each for each in sys.modules if each.startswith(f"{library}."))}:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match=rf'pip install "pied\[{extra}\]"'):
+        call()

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import pied
-from pied import MissingExtra, Study, plots, suite
+from pied import MissingExtra, Study, executors, plots, suite
+from pied.store import Store
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "sqlalchemy", "cma", "starlette", "botorch", "gpytorch", "pandas")
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
@@ -63,11 +64,28 @@ def belief() -> Any:
     return importlib.import_module("pied.bridge").belief(None)
 
 
+def server() -> Any:
+    return Store.connect("postgresql+psycopg://localhost/none")
+
+
+def cluster() -> Any:
+    return executors.dask("tcp://localhost:1")
+
+
+def solver(name: str) -> Callable[[], Any]:
+    return lambda: Study(suite.get("booth").problem, solver=name, seed=0)
+
+
 # extra: the library that must be missing, and a call that needs it
 EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
     "plots": ("matplotlib", picture),
     "frames": ("pandas", frame),
     "botorch": ("botorch", belief),
+    "bench": ("cma", solver("cma-es")),
+    "bobyqa": ("pybobyqa", solver("bobyqa")),
+    "peers": ("optuna", solver("optuna")),
+    "postgres": ("psycopg", server),
+    "dask": ("distributed", cluster),
 }
 
 

@@ -3,6 +3,7 @@
 BoTorch is imported when a name of this file is first used, never before.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -75,7 +76,7 @@ def belief(model: Any) -> ModelBelief:
         model: A fitted model over the unit cube, with one output per output of the problem, in the same order and in
             natural units. Its posterior must be normal: no transforms of the outputs but linear ones.
     """
-    _need_botorch()
+    need_botorch("the bridge to its models")
     if isinstance(model, torch.nn.Module):
         model.eval()
         if not hasattr(model, "posterior"):
@@ -172,7 +173,7 @@ class _Bounds(torch.autograd.Function):
 @cache
 def _acquisition() -> type:
     """Make the acquisition class; its parent exists only once BoTorch is imported."""
-    _need_botorch()
+    need_botorch("the bridge to its models")
     from botorch.acquisition import AcquisitionFunction
 
     class UpperQuantileBound(AcquisitionFunction):  # type: ignore[misc]
@@ -232,9 +233,28 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'pied.bridge' has no attribute '{name}'")
 
 
-def _need_botorch() -> None:
+def fitted(U: Float64[Tensor, "N d"], y: Float64[Tensor, "N 1"], variance: Float64[Tensor, "N 1"] | None) -> Any:
+    """Fit BoTorch's own model of one output, with its priors; the variance of the noise where it is known."""
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import SingleTaskGP
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    model = SingleTaskGP(U, y, variance)
+    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    return model
+
+
+def drawn(model: Any, U: Float64[Tensor, "c d"]) -> Float64[Tensor, "c"]:
+    """Draw a function from a model's posterior, at all points together."""
+    from gpytorch.settings import max_cholesky_size
+
+    with torch.no_grad(), max_cholesky_size(math.inf):
+        return model.posterior(U).sample()[0, :, 0]
+
+
+def need_botorch(purpose: str) -> None:
     """Say what to install when BoTorch is missing."""
     try:
         import botorch  # noqa: F401
     except ImportError as error:
-        raise MissingExtra("the bridge to its models", "BoTorch", "botorch") from error
+        raise MissingExtra(purpose, "BoTorch", "botorch") from error

@@ -70,6 +70,8 @@ class Estimator:
     """Strength of the soft sort (paper, table 3)."""
     closed_forms: bool = True
     """Whether closed forms are used where the structure allows; the paper samples everything."""
+    ranges: bool = True
+    """Whether outputs are kept inside their stated ranges; the paper knows none."""
     sobol: bool = True
     """Scrambled Sobol base samples; False: independent ones, as the paper draws them."""
 
@@ -142,7 +144,7 @@ class Composite:
 
     @cached_property
     def _has_ranges(self) -> bool:
-        return bool(torch.isfinite(self.problem.ranges).any())
+        return self.estimator.ranges and bool(torch.isfinite(self.problem.ranges).any())
 
     def values(
         self, U: Float64[Tensor, "b d"], levels: Sequence[float], *, screening: bool = False

@@ -86,7 +86,9 @@ class CUQB(Solver):
                     declustering=None,
                     always_refit=10**9,
                 ),
-                Estimator(kind="soft", samples=50, screening=50, softness=0.1, closed_forms=False, sobol=False),
+                Estimator(
+                    kind="soft", samples=50, screening=50, softness=0.1, closed_forms=False, ranges=False, sobol=False
+                ),
             ),
             search=PenaltySearch(),
             verdict="single",

@@ -1,0 +1,178 @@
+"""Functions of a belief as subproblems: what the acquisition functions of the rivals share.
+
+An acquisition states its columns, objective first, from a point and the moments of the outputs there. Slopes follow:
+the belief gives those of its moments in closed form, and only what is done with them is differentiated by the machine.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.composite import NUMBERS_AT_ONCE, Belief, Composite
+from pied.errors import SettingError
+from pied.solvers.bayes import Scene
+from pied.subproblem import Functions, Optimum, PenaltySearch, Search
+
+Columns = Callable[[Sequence[Tensor]], list[Tensor]]
+"""From the leaves (points, mean, scale, then whatever else) to one tensor `b` per function."""
+
+
+def sloped(
+    belief: Belief, U: Float64[Tensor, "b d"], columns: Columns, extra: Float64[Tensor, "b e"] | None = None
+) -> tuple[Float64[Tensor, "b c"], Float64[Tensor, "b c z"]]:
+    """Return functions of a point and of the moments there, and their slopes with respect to the point.
+
+    Args:
+        belief: Independent outputs: its scale is standard deviations `b m`.
+        U: Points.
+        columns: The functions.
+        extra: Further coordinates of each point that the belief does not see; their slopes come last.
+    """
+    mean, scale, mean_slope, scale_slope = belief.moments_and_slopes(U)
+    given = [U, mean, scale] if extra is None else [U, mean, scale, extra]
+    leaves = [each.detach().requires_grad_() for each in given]
+    with torch.enable_grad():
+        values = columns(leaves)
+    d = U.shape[1]
+    slopes = U.new_zeros(len(U), len(values), d + (0 if extra is None else extra.shape[1]))
+    for i, f in enumerate(values):  # column by column, so that no slope runs through the other functions
+        if not f.requires_grad:
+            continue
+        parts = torch.autograd.grad(
+            f, leaves, torch.ones_like(f), retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+        by_moments = (parts[1][:, None, :] @ mean_slope + parts[2][:, None, :] @ scale_slope)[:, 0]
+        slopes[:, i, :d] = parts[0] + by_moments
+        if extra is not None:
+            slopes[:, i, d:] = parts[3]
+    # where a sample is not finite it counts as worst and has no slope
+    return torch.stack(values, -1).detach(), torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def physical(composite: Composite, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    """Return outputs in natural units, inside their ranges, from values on the modelled scale."""
+    return composite._physical(W)
+
+
+def at(composite: Composite, U: Float64[Tensor, "b d"], W: Float64[Tensor, "L b m"]) -> list[Float64[Tensor, "L b"]]:
+    """Return every function at given outputs on the modelled scale; values that are not finite count as worst."""
+    problem = composite.problem
+    X, Y = problem.from_unit(U), physical(composite, W)
+    G = problem.g(X, Y)
+    return [composite._mended(i, X, Y, g.expand(W.shape[:2])) for i, g in enumerate(G)]
+
+
+def draws(
+    composite: Composite, U: Float64[Tensor, "b d"], mean: Tensor, scale: Tensor, samples: int
+) -> list[Float64[Tensor, "L b"]]:
+    """Return samples of every function under given moments, from the base samples of the composite."""
+    return at(composite, U, mean + scale * composite._normals(samples).to(mean.device)[:, None, :])
+
+
+class Acquisition(ABC):
+    """A function to be maximized, and the constraints it is maximized under, on the unit cube."""
+
+    composite: Composite
+
+    @property
+    @abstractmethod
+    def which(self) -> tuple[int, ...]:
+        """The problem's constraints (1 .. n) that stay constraints; the others are part of the objective."""
+
+    @abstractmethod
+    def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
+        """Return the objective and the constraints `which`, one tensor `b` each."""
+
+    @property
+    def width(self) -> int:
+        """Samples of the outputs that one point needs while screening."""
+        return 1
+
+    def scale(self, pool: Float64[Tensor, "b d"]) -> float:
+        """Return the scale of the objective: 1 where it is a logarithm or in units of its own."""
+        return 1.0
+
+    @property
+    def k(self) -> int:
+        """Number of functions."""
+        return 1 + len(self.which)
+
+    @property
+    def white(self) -> tuple[int, ...]:
+        """Positions of the constraints that are known exactly."""
+        structure = self.composite.problem.structure
+        return tuple(place for place, i in enumerate(self.which, 1) if structure[i].kind == "white")
+
+    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
+        """Return all functions with the samples of screening, in pieces of bounded memory."""
+        size = max(1, NUMBERS_AT_ONCE // (self.width * self.composite.problem.m))
+        with torch.no_grad():
+            parts = [
+                torch.stack(self.columns(piece, *self.composite.belief.moments(piece), True), -1).detach()
+                for piece in U.split(size)
+            ]
+        return torch.cat(parts)
+
+    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+        """Return all functions and their slopes."""
+        return sloped(self.composite.belief, U, lambda leaves: self.columns(leaves[0], leaves[1], leaves[2], False))
+
+
+def white_constraints(composite: Composite) -> tuple[int, ...]:
+    """Return the constraints that are known exactly."""
+    structure = composite.problem.structure
+    return tuple(i for i in range(1, composite.problem.k) if structure[i].kind == "white")
+
+
+def black_constraints(composite: Composite) -> tuple[int, ...]:
+    """Return the constraints that depend on the black box."""
+    structure = composite.problem.structure
+    return tuple(i for i in range(1, composite.problem.k) if structure[i].kind != "white")
+
+
+def exactly(composite: Composite, U: Tensor, mean: Tensor, which: Sequence[int]) -> list[Float64[Tensor, "b"]]:
+    """Return functions that are known exactly, or functions at the mean of the outputs."""
+    if not which:
+        return []
+    problem = composite.problem
+    G = problem.g(problem.from_unit(U), physical(composite, mean)[None], which=tuple(which))
+    return [g.expand(1, len(U))[0] for g in G]
+
+
+def sought(acquisition: Acquisition, scene: Scene, search: Search | PenaltySearch) -> Optimum:
+    """Maximize an acquisition from the pool and the known points of a scene."""
+    own = torch.tensor([acquisition.scale(scene.pool)], dtype=scene.scales.dtype, device=scene.scales.device)
+    scales = torch.cat([own, scene.scales[list(acquisition.which)]])
+    functions: Functions = acquisition
+    best = search.solve(functions, scales, scene.pool, scene.known, scene.stream.at("explore"))
+    return replace(best, active=tuple(acquisition.which[place - 1] for place in best.active))
+
+
+def incumbent(scene: Scene) -> float | None:
+    """Return the value to improve on; None while nothing is feasible.
+
+    For an exact black box it is the best feasible value observed, for a noisy one the best median among told points
+    whose constraints hold in the median: the best observation would be a lucky one. Where all constraints are white and
+    nothing told meets them, any point that does is an improvement on the worst value told.
+    """
+    problem = scene.composite.problem
+    values, fine = scene.f[:, 0], scene.is_feasible
+    if not all(noise == 0 for noise in problem.noise) and len(scene.data.U):
+        median = scene.composite.values(scene.data.U, [0.5] * problem.k)
+        values, fine = median[:, 0], (median[:, 1:] >= 0).all(1) & torch.isfinite(median).all(1)
+    if bool(fine.any()):
+        return float(values[fine].max())
+    told = values[torch.isfinite(values)]
+    return float(told.min()) if len(told) and not black_constraints(scene.composite) else None
+
+
+def check(level: float, verify_every: int | None) -> None:
+    """Refuse settings out of range."""
+    if not 0.5 < level < 1.0:
+        raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {level}")
+    if verify_every is not None and verify_every < 1:
+        raise SettingError(f"verify_every counts trials from 1, or is None for never, got {verify_every}")

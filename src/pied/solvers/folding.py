@@ -1,0 +1,59 @@
+"""Solvers that see function values only: a run on the folded problem, fed from the record of the original one."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from pied.believe import Believer
+from pied.models import Model
+from pied.problem import Problem
+from pied.solvers.base import Proposal, Run
+from pied.trial import Dataset
+
+FOLDED_WARPS = ("none", "shifted log")
+"""Values of functions may cross zero, and for a constraint that is what matters: a plain logarithm, offered while all
+values told are of one sign, would exclude the other sign for good."""
+
+
+def folded_believer() -> Believer:
+    """Return the default models, less the warp that cannot cross zero."""
+    return Believer(Model(warps=FOLDED_WARPS))
+
+
+class FoldedRun(Run):
+    """A run on the folded problem: outputs told become values of g, functions that are white stay white."""
+
+    def __init__(self, problem: Problem, start: Callable[[Problem], Run]) -> None:
+        """Begin a run.
+
+        Args:
+            problem: The original problem.
+            start: Begins the run on the folded one.
+        """
+        self._problem = problem
+        self._kept = [i for i in range(problem.k) if problem.structure[i].kind != "white"] or [0]
+        self._inner = start(problem.folded())
+
+    def ask(self, number: int, data: Dataset) -> Proposal:
+        """Propose a point; bounds are those of the same functions, what was believed is kept apart."""
+        proposal = self._inner.ask(number, self.fold(data))
+        return replace(proposal, why=replace(proposal.why, memory={"folded": dict(proposal.why.memory)}))
+
+    def close(self) -> None:
+        """Release what the run holds."""
+        self._inner.close()
+
+    def fold(self, data: Dataset) -> Dataset:
+        """Return the record of the folded problem; a value of g that is not finite counts as not told."""
+        Y = data.functions(self._problem)[:, self._kept]
+        Y = torch.where(torch.isfinite(Y), Y, torch.nan)
+        told = torch.isfinite(Y).any(1)
+        last = data.last and replace(data.last, memory=data.last.memory.get("folded", {}))
+        return Dataset(
+            numbers=tuple(number for number, is_told in zip(data.numbers, told.tolist(), strict=True) if is_told),
+            U=data.U[told],
+            Y=Y[told],
+            imagined=torch.cat([data.U[~told], data.imagined]),
+            last=last,
+        )

@@ -1,0 +1,202 @@
+"""Rivals that linearize g: BOIS (Gonzalez and Zavala 2023) and COBALT (Paulson and Lu 2022).
+
+The delta method takes g(x, y) for affine in y around the mean of the outputs: its mean is g there, its variance
+sum_j (dg/dy_j std_j)^2. Exact where g is affine; wrong where g bends within a standard deviation, as at the optimum of
+a sum of squares.
+"""
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied import quantile
+from pied.believe import Believer
+from pied.composite import Composite
+from pied.errors import SettingError
+from pied.problem import Problem
+from pied.rng import Stream
+from pied.solvers.acquisition import Acquisition, at, check, draws, incumbent, sought
+from pied.solvers.base import Solver
+from pied.solvers.bayes import BayesRun, Scene
+from pied.solvers.improvement import check_samples, deviation, log_fatplus
+from pied.subproblem import Optimum, PenaltySearch, Search
+from pied.trial import Why
+
+TINIEST = 1e-200  # a variance below this is zero; keeps the slope of its root finite
+
+
+def linearized(
+    composite: Composite, U: Float64[Tensor, "b d"], mean: Float64[Tensor, "b m"], scale: Float64[Tensor, "b m"]
+) -> tuple[list[Float64[Tensor, "b"]], list[Float64[Tensor, "b"]]]:
+    """Return mean and standard deviation of every function by the delta method; white ones have none."""
+    with torch.enable_grad():
+        W = mean if mean.requires_grad else mean.detach().requires_grad_()
+        centers = [g[0] for g in at(composite, U, W[None])]
+        widths = []
+        for g in centers:
+            if not g.requires_grad:
+                widths.append(torch.zeros_like(g))
+                continue
+            (slope,) = torch.autograd.grad(g.sum(), W, create_graph=True, allow_unused=True, materialize_grads=True)
+            slope = torch.nan_to_num(slope, nan=0.0, posinf=0.0, neginf=0.0)
+            widths.append((slope * scale).square().sum(1).clamp_min(TINIEST).sqrt())
+    return centers, widths
+
+
+@dataclass(frozen=True, eq=False)
+class DeltaBounds(Acquisition):
+    """Upper confidence bounds of every function by the delta method."""
+
+    composite: Composite
+    radius: float
+    objective_scale: float
+
+    @property
+    def which(self) -> tuple[int, ...]:
+        """All constraints."""
+        return tuple(range(1, self.composite.problem.k))
+
+    def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
+        """Return mean + radius std of every function."""
+        centers, widths = linearized(self.composite, U, mean, scale)
+        return [center + self.radius * width for center, width in zip(centers, widths, strict=True)]
+
+    def scale(self, pool: Float64[Tensor, "b d"]) -> float:
+        """Return the objective's own scale."""
+        return self.objective_scale
+
+
+@dataclass(frozen=True)
+class BOIS(Solver):
+    """Upper confidence bounds of the linearized composite functions (Gonzalez and Zavala 2023)."""
+
+    name: ClassVar[str] = "bois"
+
+    level: float = 0.95
+    """p: the upper bound is mean + z_p std."""
+    verify_every: int | None = 3
+    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
+    believer: Believer = field(default_factory=Believer)
+    """Models to choose from."""
+    search: Search | PenaltySearch = field(default_factory=Search)
+    """How the subproblem is solved."""
+    strict: bool = False
+    """Raise instead of climbing the numerical ladder."""
+
+    def __post_init__(self) -> None:
+        check(self.level, self.verify_every)
+
+    def start(self, problem: Problem, stream: Stream) -> "BOISRun":
+        """Begin a run."""
+        return BOISRun(self, problem, stream)
+
+
+class BOISRun(BayesRun):
+    """One run of BOIS."""
+
+    def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        bounds = DeltaBounds(scene.composite, quantile.normal(self.settings.level), float(scene.scales[0]))
+        return sought(bounds, scene, self.settings.search), Why("explore")  # no bound where g bends: it gives no gap
+
+
+@dataclass(frozen=True, eq=False)
+class Trusting(Acquisition):
+    """Composite log expected improvement under linearized chance constraints mean_i + trust std_i >= 0."""
+
+    composite: Composite
+    best: float | None
+    """Value to improve on; None: the objective at the mean of the outputs."""
+    scales: Float64[Tensor, "k"]
+    samples: int
+    screening: int
+    temperature: float
+    trust: float
+
+    @property
+    def which(self) -> tuple[int, ...]:
+        """All constraints."""
+        return tuple(range(1, self.composite.problem.k))
+
+    @property
+    def width(self) -> int:
+        """Samples while screening."""
+        return self.screening
+
+    def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
+        """Return the objective and the chance constraints."""
+        centers, widths = linearized(self.composite, U, mean, scale)
+        unit = self.scales[0]
+        if self.best is None:
+            objective = centers[0] / unit
+        else:
+            G = draws(self.composite, U, mean, scale, self.screening if is_screening else self.samples)[0]
+            gain = log_fatplus((G - self.best) / unit, self.temperature * deviation(G, unit) / unit)
+            objective = gain.logsumexp(0)
+        relaxed = [center + self.trust * width for center, width in zip(centers[1:], widths[1:], strict=True)]
+        return [objective, *relaxed]
+
+
+@dataclass(frozen=True)
+class COBALT(Solver):
+    """Composite expected improvement under linearized chance constraints (Paulson and Lu 2022).
+
+    At first the constraints are relaxed by `trust` of their standard deviations, at last by none.
+    """
+
+    name: ClassVar[str] = "cobalt"
+
+    trust: float = 3.0
+    """Standard deviations by which constraints are relaxed right after the initial design (the authors' code)."""
+    fades: int | None = 60
+    """Trials over which the relaxation falls to none, along a line; None: it stays."""
+    samples: int = 512
+    """Base samples of the expectation while solving."""
+    screening: int = 128
+    """Base samples while screening many points."""
+    temperature: float = 0.05
+    """Width over which the improvement is smoothed, of the objective's own standard deviation."""
+    level: float = 0.95
+    """p of the bounds that verify and that are written down."""
+    verify_every: int | None = 3
+    """Every so-many-th trial verifies, as in `CUQB`; None: never. Relaxed constraints are broken by most trials."""
+    believer: Believer = field(default_factory=Believer)
+    """Models to choose from."""
+    search: Search | PenaltySearch = field(default_factory=Search)
+    """How the subproblem is solved."""
+    strict: bool = False
+    """Raise instead of climbing the numerical ladder."""
+
+    def __post_init__(self) -> None:
+        check(self.level, self.verify_every)
+        check_samples(self.samples, self.screening, self.temperature)
+        if not self.trust >= 0:
+            raise SettingError(f"trust counts standard deviations, 0 or more, got {self.trust}")
+        if self.fades is not None and self.fades < 1:
+            raise SettingError(f"fades counts trials from 1, or is None for never, got {self.fades}")
+
+    def start(self, problem: Problem, stream: Stream) -> "COBALTRun":
+        """Begin a run."""
+        return COBALTRun(self, problem, stream)
+
+
+class COBALTRun(BayesRun):
+    """One run of COBALT."""
+
+    def __init__(self, settings: COBALT, problem: Problem, stream: Stream) -> None:
+        super().__init__(settings, problem, stream)
+        self._own = settings
+
+    def trust(self, number: int) -> float:
+        """Return how far the constraints of a trial are relaxed: a rule of its number alone."""
+        own = self._own
+        gone = 0.0 if own.fades is None else max(0, number - self.initial - 1) / own.fades
+        return own.trust * max(0.0, 1.0 - gone)
+
+    def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        own, best = self._own, incumbent(scene)
+        words = (own.samples, own.screening, own.temperature, self.trust(scene.number))
+        found = sought(Trusting(scene.composite, best, scene.scales, *words), scene, own.search)
+        return found, Why("feasibility" if best is None else "improve")

@@ -1,0 +1,291 @@
+"""Other optimism than CUQB's: EPBO, the box of Xu et al. (2023), the merit quantile of the authors' scripts."""
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied import quantile
+from pied.believe import Believer
+from pied.composite import Composite
+from pied.errors import SettingError
+from pied.problem import Problem
+from pied.rng import Stream
+from pied.solvers.acquisition import Acquisition, at, check, draws, exactly, sloped, sought, white_constraints
+from pied.solvers.base import Proposal, Run, Solver
+from pied.solvers.bayes import CUQB, BayesRun, Scene
+from pied.solvers.folding import FoldedRun, folded_believer
+from pied.subproblem import KAPPA, Optimum, PenaltySearch, Search
+from pied.trial import Dataset, Why
+
+
+@dataclass(frozen=True)
+class EPBO(Solver):
+    """Exact penalty Bayesian optimization: CUQB on the folded problem, black-box upper confidence bounds."""
+
+    name: ClassVar[str] = "epbo"
+
+    level: float = 0.95
+    """p: the upper bound is Q(p), the lower Q(1 - p)."""
+    verify_every: int | None = 3
+    """Every so-many-th trial verifies; None: never."""
+    believer: Believer = field(default_factory=folded_believer)
+    """Models of the functions' values."""
+    search: Search | PenaltySearch = field(default_factory=Search)
+    """How the subproblem is solved."""
+    verdict: str | None = "joint"
+    """Test of feasibility, as in `CUQB`; None: none, which is the paper's."""
+    widen: bool = True
+    """Whether wider bounds are searched once the level promises no improvement."""
+    strict: bool = False
+    """Raise instead of climbing the numerical ladder."""
+
+    def __post_init__(self) -> None:
+        self._cuqb()
+
+    @classmethod
+    def paper(cls) -> "EPBO":
+        """Return the paper's: `CUQB.paper()` on the folded problem, without its test of feasibility."""
+        same = CUQB.paper()
+        return cls(
+            level=same.level,
+            verify_every=same.verify_every,
+            believer=same.believer,
+            search=same.search,
+            verdict=None,
+            widen=same.widen,
+        )
+
+    def _cuqb(self) -> CUQB:
+        return CUQB(
+            level=self.level,
+            verify_every=self.verify_every,
+            believer=self.believer,
+            search=self.search,
+            verdict=self.verdict or "single",
+            widen=self.widen,
+            strict=self.strict,
+        )
+
+    def start(self, problem: Problem, stream: Stream) -> Run:
+        """Begin a run on the folded problem."""
+        run = FoldedRun(problem, lambda folded: self._cuqb().start(folded, stream))
+        return run if self.verdict is not None else _Undecided(run)
+
+
+class _Undecided(Run):
+    """A run that does not judge feasibility."""
+
+    def __init__(self, inner: Run) -> None:
+        self._inner = inner
+
+    def ask(self, number: int, data: Dataset) -> Proposal:
+        proposal = self._inner.ask(number, data)
+        return replace(proposal, why=replace(proposal.why, margin=None))
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def epbo_paper() -> EPBO:
+    """EPBO with the models and the search of the paper, and the sign of its penalty put right."""
+    return EPBO.paper()
+
+
+# ------------------------------------------------------------------------------------------------- the confidence box
+
+
+@dataclass(frozen=True, eq=False)
+class InBox:
+    """g over points and outputs together: z = (u, v), outputs at mean + radius std (2 v - 1), v in the unit cube."""
+
+    composite: Composite
+    radius: float
+
+    @property
+    def k(self) -> int:
+        """Number of functions."""
+        return self.composite.problem.k
+
+    @property
+    def white(self) -> tuple[int, ...]:
+        """Constraints that are known exactly."""
+        return white_constraints(self.composite)
+
+    def values(self, Z: Float64[Tensor, "b z"]) -> Float64[Tensor, "b k"]:
+        """Return all functions."""
+        U, V = self._split(Z)
+        with torch.no_grad():
+            return torch.stack(self._columns(U, *self.composite.belief.moments(U), V), -1)
+
+    def values_and_slopes(self, Z: Float64[Tensor, "b z"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k z"]]:
+        """Return all functions and their slopes with respect to points and outputs."""
+        U, V = self._split(Z)
+        return sloped(self.composite.belief, U, lambda leaves: self._columns(*leaves), V)
+
+    def _split(self, Z: Tensor) -> tuple[Tensor, Tensor]:
+        d = self.composite.problem.d
+        return Z[:, :d].contiguous(), Z[:, d:].contiguous()
+
+    def _columns(self, U: Tensor, mean: Tensor, scale: Tensor, V: Tensor) -> list[Tensor]:
+        return [g[0] for g in at(self.composite, U, (mean + self.radius * scale * (2.0 * V - 1.0))[None])]
+
+    def lifted(self, U: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]) -> Float64[Tensor, "b z"]:
+        """Pair points with the corner of their box that their slopes at its middle point to."""
+        Z = torch.cat([U, U.new_full((len(U), self.composite.problem.m), 0.5)], 1)
+        f, slopes = self.values_and_slopes(Z)
+        broken = (f[:, 1:] < 0).to(f.dtype) / scales[1:]
+        by_v = slopes[:, :, U.shape[1] :]
+        merit = by_v[:, 0] / scales[0] + KAPPA * (broken[:, :, None] * by_v[:, 1:]).sum(1)
+        return torch.cat([U, 0.5 + 0.5 * merit.sign()], 1)
+
+
+@dataclass(frozen=True)
+class Box(Solver):
+    """Optimism over a confidence box: the best of g over points and outputs together (Xu et al. 2023).
+
+    One vector of outputs must be good and feasible at once; the bound is valid for all points at once, and grows with
+    the number of outputs.
+    """
+
+    name: ClassVar[str] = "box"
+
+    level: float = 0.95
+    """p: outputs lie within their (1 - p)- and p-quantiles."""
+    verify_every: int | None = 3
+    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
+    believer: Believer = field(default_factory=Believer)
+    """Models to choose from."""
+    search: Search = field(default_factory=Search)
+    """How the subproblem is solved, over points and outputs together."""
+    strict: bool = False
+    """Raise instead of climbing the numerical ladder."""
+
+    def __post_init__(self) -> None:
+        check(self.level, self.verify_every)
+
+    def start(self, problem: Problem, stream: Stream) -> "BoxRun":
+        """Begin a run."""
+        return BoxRun(self, problem, stream)
+
+
+class BoxRun(BayesRun):
+    """One run of the confidence box."""
+
+    def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        functions = InBox(scene.composite, quantile.normal(self.settings.level))
+        anywhere = scene.stream.at("box").uniform(len(scene.pool), self.problem.m).to(scene.pool.device)
+        pool = torch.cat([functions.lifted(scene.pool, scene.scales), torch.cat([scene.pool, anywhere], 1)])
+        known = functions.lifted(scene.known, scene.scales) if len(scene.known) else pool[:0]
+        best = self.settings.search.solve(functions, scene.scales, pool, known, scene.stream.at("explore"))
+        why = Why("explore", optimistic=float(best.f[0]) if best.satisfied else None)
+        return replace(best, u=best.u[: self.problem.d]), why
+
+
+# ------------------------------------------------------------------------------------------------- the merit quantile
+
+
+@dataclass(frozen=True, eq=False)
+class Merit(Acquisition):
+    """One quantile of the penalized sample g_0 - weight sum min(g_i, 0)^2."""
+
+    composite: Composite
+    scales: Float64[Tensor, "k"]
+    """What functions are divided by."""
+    level: float
+    weight: float
+    holds_white: bool
+
+    @property
+    def which(self) -> tuple[int, ...]:
+        """White constraints, where they are held."""
+        return white_constraints(self.composite) if self.holds_white else ()
+
+    @property
+    def width(self) -> int:
+        """Samples while screening."""
+        return self.composite.estimator.screening
+
+    def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
+        """Return the quantile, and the white constraints."""
+        estimator = self.composite.estimator
+        samples = estimator.screening if is_screening else estimator.samples
+        G = draws(self.composite, U, mean, scale, samples)
+        merit = G[0] / self.scales[0]
+        for i in range(1, self.composite.problem.k):
+            if i not in self.which:
+                merit = merit - self.weight * (G[i] / self.scales[i]).clamp_max(0.0).square()
+        return [self._quantile(merit), *exactly(self.composite, U, mean, self.which)]
+
+    def _quantile(self, merit: Float64[Tensor, "L b"]) -> Float64[Tensor, "b"]:
+        return self.composite._by_sample(merit, self.level)
+
+
+@dataclass(frozen=True)
+class MeritQuantile(Solver):
+    """The authors' scripts: one quantile of the penalized objective, not one quantile per function.
+
+    A sample that violates pulls the quantile down, so it avoids what it does not know: the opposite of CUQB's optimism.
+    """
+
+    name: ClassVar[str] = "merit-quantile"
+
+    level: float = 0.95
+    """p of the quantile."""
+    weight: float = 1e4
+    """Weight of squared violations (the authors' scripts)."""
+    scaled: bool = True
+    """Whether functions are divided by their scales first; False: natural units, and results depend on them."""
+    hold_white: bool = True
+    """Whether constraints that are known exactly are held instead of penalized."""
+    verify_every: int | None = 3
+    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
+    believer: Believer = field(default_factory=Believer)
+    """Models to choose from, and the estimator of the quantile."""
+    search: Search | PenaltySearch = field(default_factory=Search)
+    """How the subproblem is solved."""
+    strict: bool = False
+    """Raise instead of climbing the numerical ladder."""
+
+    def __post_init__(self) -> None:
+        check(self.level, self.verify_every)
+        if not self.weight > 0:
+            raise SettingError(f"the weight of violations is more than 0, got {self.weight}")
+
+    @classmethod
+    def paper(cls) -> "MeritQuantile":
+        """Return the scripts' form: number 47 of 50 samples, softly sorted, natural units, everything penalized."""
+        same = CUQB.paper()
+        return cls(
+            level=0.94,
+            scaled=False,
+            hold_white=False,
+            verify_every=None,
+            believer=same.believer,
+            search=same.search,
+        )
+
+    def start(self, problem: Problem, stream: Stream) -> "MeritRun":
+        """Begin a run."""
+        return MeritRun(self, problem, stream)
+
+
+class MeritRun(BayesRun):
+    """One run of the merit quantile."""
+
+    def __init__(self, settings: MeritQuantile, problem: Problem, stream: Stream) -> None:
+        super().__init__(settings, problem, stream)
+        self._own = settings
+
+    def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        own = self._own
+        scales = scene.scales if own.scaled else torch.ones_like(scene.scales)
+        merit = Merit(scene.composite, scales, own.level, own.weight, own.hold_white)
+        return sought(merit, scene, own.search), Why("explore")
+
+
+def merit_quantile_paper() -> MeritQuantile:
+    """The merit quantile with the models, the search and the numbers of the authors' scripts."""
+    return MeritQuantile.paper()

@@ -1,0 +1,213 @@
+"""Expected improvement: closed forms against quadrature, samples against closed forms, and runs that use them."""
+
+import math
+from typing import Any
+
+import mpmath
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from pied import Problem, SettingError, Study, solve
+from pied.believe import Believer
+from pied.models import Model
+from pied.rng import Stream
+from pied.solvers import make
+from pied.solvers.acquisition import incumbent
+from pied.solvers.bayes import Scene
+from pied.solvers.improvement import ClosedForm, Sampled, log_fatmoid, log_fatplus, log_h
+from pied.trial import feasible
+from rivals import affine, believed, quick, slopes_by_difference, told
+from tiny import hill, parabola, points, waves
+
+Z = [-1e6, -3000.0, -101.0, -100.0, -99.0, -40.0, -12.0, -5.0, -1.0001, -1.0, -0.9999, 0.0, 1.0, 5.0, 40.0]
+
+
+def test_log_expected_improvement_equals_high_precision_arithmetic_far_into_the_tail() -> None:
+    with mpmath.workdps(60):
+        exact = []
+        for z in Z[1:]:
+            mills = mpmath.erfc(-mpmath.mpf(z) / mpmath.sqrt(2)) / 2
+            exact.append(float(mpmath.log(mpmath.npdf(z) + z * mills)) if z > -200 else _series(z))
+    got = log_h(torch.tensor(Z[1:], dtype=torch.float64))
+    assert got.tolist() == pytest.approx(exact, rel=1e-11)
+
+
+def _series(z: float) -> float:
+    """log h far left: phi(z) (1/z^2 - 3/z^4 + 15/z^6)."""
+    return -0.5 * z * z - 0.5 * math.log(2 * math.pi) - 2 * math.log(-z) + math.log1p(-3 / z**2 + 15 / z**4)
+
+
+def test_the_slope_of_log_expected_improvement_is_finite_and_right_everywhere() -> None:
+    z = torch.tensor(Z, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(log_h(z).sum(), z)
+    step = 1e-5 * z.detach().abs().clamp_min(1.0)
+    around = (log_h(z.detach() + step) - log_h(z.detach() - step)) / (2 * step)
+    assert bool(torch.isfinite(slope).all())
+    torch.testing.assert_close(slope, around, rtol=1e-5, atol=1e-8)  # differences
+
+
+def test_smooth_steps_tend_to_the_plain_ones_and_never_lose_their_slope() -> None:
+    x = torch.tensor([-1e6, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e6], dtype=torch.float64, requires_grad=True)
+    width = torch.tensor(1e-7, dtype=torch.float64)
+    torch.testing.assert_close(log_fatplus(x, width).exp().detach(), x.detach().clamp_min(0), rtol=1e-6, atol=1e-7)
+    step = log_fatmoid(x, width).exp().detach()
+    torch.testing.assert_close(step, torch.tensor([0, 0, 0, 0.5, 1, 1, 1], dtype=torch.float64), rtol=0, atol=1e-6)
+    for smooth in (log_fatplus, log_fatmoid):
+        (slope,) = torch.autograd.grad(smooth(x, width).sum(), x)
+        assert bool((slope[:3] > 0).all())
+
+
+def closed(problem: Problem, best: float | None, *, is_log: bool = True) -> ClosedForm:
+    _, belief, composite = believed(problem)
+    return ClosedForm(composite, belief.warps, best, torch.ones(problem.k, dtype=torch.float64), is_log)
+
+
+def sampled(problem: Problem, best: float | None, samples: int, temperature: float, *, is_log: bool) -> Sampled:
+    _, _, composite = believed(problem)
+    scales = torch.ones(problem.k, dtype=torch.float64)
+    return Sampled(composite, best, scales, samples, 32, temperature, is_relative=True, is_log=is_log)
+
+
+def test_closed_form_equals_quadrature_times_the_probabilities() -> None:
+    folded, best = affine().folded(), 3.0
+    acquisition = closed(folded, best)
+    U = Stream(5).sobol(8, 2)
+    mean, std = acquisition.composite.belief.moments(U)
+    for row, (value, white) in enumerate(acquisition.values(U).tolist()):
+        m, s = float(mean[row, 0]), float(std[row, 0])
+        top = max(best, m) + 12 * s
+        gain = quad(lambda y, m=m, s=s: (y - best) * norm.pdf(y, m, s), best, top, epsabs=1e-14, limit=200)[0]
+        holds = norm.cdf(float(mean[row, 1] / std[row, 1]))
+        assert math.exp(value) == pytest.approx(gain * holds, rel=1e-6, abs=1e-13)
+        a, b = folded.from_unit(U[row]).tolist()
+        assert white == pytest.approx(2 - a - b)
+
+
+def test_composite_samples_tend_to_the_closed_form_on_the_folded_problem() -> None:
+    """Relative error at the points where improvement is not hopeless: Sobol samples, so nearly as 1 / L."""
+    folded, best = affine().folded(), 1.5
+    U = Stream(6).sobol(32, 2)
+    exact = closed(folded, best).values(U)[:, 0]
+    fine = exact > exact.max() - 4
+    for is_log in (False, True):
+        errors = []
+        for samples, temperature in ((64, 0.1), (1024, 0.02), (16384, 0.004)):
+            acquisition = sampled(folded, best, samples, temperature, is_log=is_log)
+            value = acquisition.values_and_slopes(U)[0][:, 0]
+            value = value if is_log else value.log()
+            errors.append(float((value - exact)[fine].abs().max()))
+        assert errors[2] < errors[1] < errors[0]
+        assert errors[2] < 0.01
+
+
+@pytest.mark.parametrize("best", [1.0, None])
+@pytest.mark.parametrize("is_log", [True, False])
+def test_slopes_equal_differences(best: float | None, is_log: bool) -> None:
+    U = Stream(7).sobol(4, 2) * 0.9 + 0.05
+    for problem, acquisition in [
+        (affine().folded(), closed(affine().folded(), best, is_log=is_log)),
+        (waves(), sampled(waves(), best and 0.4, 32, 0.2, is_log=is_log)),
+    ]:
+        assert acquisition.k == 1 + sum(each.kind == "white" for each in problem.structure[1:])
+        _, slopes = acquisition.values_and_slopes(U)
+        around = slopes_by_difference(lambda V, of=acquisition: of.values_and_slopes(V)[0], U)
+        torch.testing.assert_close(slopes, around, rtol=1e-3, atol=1e-6)  # differences of smoothed samples
+
+
+def test_a_warped_output_is_improved_on_its_own_scale_and_signs_are_kept() -> None:
+    folded = affine().folded()
+    data = told(folded)
+    believer = Believer(Model(("matern 5/2",), ("constant",), ("shifted log",)))
+    belief = believer.fit(folded, data)
+    composite = believer.bound(folded, data, belief, Stream(0))
+    U = Stream(8).sobol(64, 2)
+    chance = ClosedForm(composite, belief.warps, None, torch.ones(3, dtype=torch.float64)).values(U)[:, 0].exp()
+    torch.testing.assert_close(chance, composite.probability(U)[0][:, 0], rtol=0, atol=2e-3)  # 4096 samples
+    value = ClosedForm(composite, belief.warps, 3.0, torch.ones(3, dtype=torch.float64)).values(U)
+    assert bool(torch.isfinite(value).all())
+
+
+def scene_of(problem: Problem) -> Scene:
+    data, belief, composite = believed(problem)
+    f = data.functions(problem)
+    ones = torch.ones(problem.k, dtype=torch.float64)
+    return Scene(8, data, belief, composite, f, feasible(problem, f), data.U, data.U, ones, Stream(0))
+
+
+def test_the_value_to_improve_on_is_the_best_feasible_one_observed() -> None:
+    scene = scene_of(affine())
+    assert incumbent(scene) == float(scene.f[scene.is_feasible, 0].max())
+    assert incumbent(scene_of(affine(subject_to=["p >= 50"]))) is None
+    assert incumbent(scene_of(affine(subject_to=["a >= 2"]))) == float(scene.f[:, 0].min())
+
+
+def test_under_noise_it_is_the_best_median_and_not_a_lucky_observation() -> None:
+    noisy = affine(noise=0.3)
+    scene = scene_of(noisy)
+    best = incumbent(scene)
+    median = scene.composite.values(scene.data.U, [0.5] * noisy.k)
+    assert best == float(median[(median[:, 1:] >= 0).all(1), 0].max())
+
+
+@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])
+def test_a_feasible_point_is_found_when_the_initial_design_has_none(name: str) -> None:
+    problem = parabola(subject_to={"narrow": "y >= 0.97"}, maximize="x")
+    study = Study(problem, solver=quick(name), seed=3)
+    result = study.run(12)
+    aims = [trial.why.aim for trial in study.trials]
+    assert aims[3] == "feasibility"
+    assert result.is_feasible
+    assert result.x.x == pytest.approx(1.3 + math.sqrt(0.03), abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])
+def test_white_constraints_are_kept_exactly(name: str) -> None:
+    result = solve(hill(), 10, solver=quick(name), seed=1)
+    assert all(trial.x.a + trial.x.b <= 3 + 1e-9 for trial in result.trials)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf", "eic-paper", "eic-cf-paper"])
+def test_the_optimum_of_a_tiny_problem_is_found(name: str) -> None:
+    close = 0.1 if name.endswith("paper") else 1e-3
+    assert solve(hill(), 14, solver=name, seed=1).value == pytest.approx(2.0, abs=close)
+
+
+@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])
+def test_a_white_objective_and_one_that_is_nothing_do_no_harm(name: str) -> None:
+    known = parabola(maximize="x", subject_to={"black": "y >= 0.5"})
+    assert solve(known, 10, solver=quick(name), seed=0).x.x == pytest.approx(1.3 + math.sqrt(0.5), abs=0.05)
+    any_point = parabola(maximize=None, subject_to={"black": "y >= 0.9"})
+    assert solve(any_point, 8, solver=quick(name), seed=0).is_feasible
+
+
+@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])
+def test_other_units_change_nothing(name: str) -> None:
+    def stated(unit: float) -> Problem:
+        return parabola(
+            blackbox=lambda x: unit * (1.0 - (x.x - 1.3) ** 2),
+            maximize=lambda x, y: y.y - 0.1 * unit * x.x,
+            subject_to={"black": lambda x, y: (0.9 * unit - y.y) * unit},
+        )
+
+    one, two = (points(solve(stated(unit), 6, solver=quick(name), seed=2).trials) for unit in (1.0, 4096.0))
+    assert sum(one, ()) == pytest.approx(sum(two, ()), abs=1e-5)
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("eic", {"level": 0.3}, "between 0.5 and 1, got 0.3"),
+    ("eic", {"verify_every": 0}, "counts trials from 1"),
+    ("eic", {"samples": 3}, "solver 'eic' has no setting 'samples'"),
+    ("eic-cf", {"samples": 1}, "at least 2 samples"),
+    ("eic-cf", {"temperature": 0.0}, "more than 0, got 0.0"),
+    ("logei-cf", {"screening": 0}, "at least 2 samples"),
+    ("logei-cf", {"relative": True}, "solver 'logei-cf' has no setting 'relative'"),
+]
+
+
+@pytest.mark.parametrize(("name", "words", "says"), REFUSED, ids=str)
+def test_settings_out_of_range_are_refused_by_name(name: str, words: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        make(name, **words)

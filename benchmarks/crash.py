@@ -3,9 +3,9 @@
     python benchmarks/crash.py            # the full numbers, about five minutes; writes benchmarks/results/crash.md
     python benchmarks/crash.py --quick    # the same in small
 
-Workers are forked from a process that never imports torch, so that a thousand of them can be killed in minutes; they use
-the floor `pied.record` and the store alone. Only the part with CUQB uses whole studies. A worker acknowledges a trial on
-a pipe after `tell` has returned: from then on it may never be missing.
+Workers are forked from a process that never imports torch, so that a thousand of them can be killed in minutes; they
+use the floor `pied.record` and the store alone. Only the part with CUQB uses whole studies. A worker acknowledges a
+trial on a pipe after `tell` has returned: from then on it may never be missing.
 """
 
 import argparse

@@ -22,7 +22,7 @@ from pied.rng import fresh_seed
 
 THIRD = ("rastrigin", "powell", "styblinski-tang", "ex212", "g09", "ex724", "williams-otto")
 """A third of the suite: oscillating, stiff, of many basins, with white constraints, hardly feasible (two), applied."""
-SOLVERS = ("cuqb", "cuqb-paper", "random")
+SOLVERS = ("cuqb", "random")
 DRAWS = 20
 SEEDS = 3
 BUDGET = 40

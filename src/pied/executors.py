@@ -5,9 +5,11 @@ This floor imports neither torch nor the rest of the library: it is what a worke
 
 import contextlib
 import logging
+import math
 import multiprocessing
 import pickle
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -59,29 +61,34 @@ class Threads(Executor):
 
 
 class Processes(Executor):
-    """One process for each evaluation: the death of one concerns no other, and one that takes too long is killed."""
+    """Processes that evaluate one point at a time: the death of one fails its own point only, and one that takes too
+    long is killed. As many are started as are needed at once, and used again.
+    """
 
-    def __init__(self, method: str = "spawn") -> None:
-        self._context = multiprocessing.get_context(method)
-        self._processes: dict[Future[Any], Any] = {}
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("spawn")  # forking a process that has threads is not safe
+        self._idle: list[_Worker] = []
+        self._busy: dict[Future[Any], _Worker] = {}
+        self._since: dict[Future[Any], float] = {}
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **words: Any) -> "Future[Any]":
-        """Start a process."""
+        """Give work to an idle process, or to a new one."""
         future: Future[Any] = Future()
-        ours, theirs = self._context.Pipe(duplex=False)
-        process = self._context.Process(target=_answer, args=(theirs, fn, args, words))  # type: ignore[attr-defined]
-        process.start()
-        theirs.close()
-        self._processes[future] = process
+        worker = self._busy[future] = self._idle.pop() if self._idle else _Worker(self._context)
 
         def work() -> None:
             try:
-                is_fine, value = ours.recv()
-                process.join()
+                worker.wait_until_ready()
+                self._since[future] = time.monotonic()
+                is_fine, value = worker.do(fn, args, words)
+                self._idle.append(worker)
             except (EOFError, OSError):
-                process.join()
-                is_fine, value = False, f"the worker process died (exit code {process.exitcode})"
-            self._processes.pop(future, None)
+                is_fine, value = False, f"the worker process died (exit code {worker.end()})"
+            except Exception as error:  # what cannot be sent
+                self._idle.append(worker)
+                is_fine, value = False, str(error)
+            self._busy.pop(future, None)
+            self._since.pop(future, None)
             if is_fine:
                 future.set_result(value)
             else:
@@ -90,30 +97,72 @@ class Processes(Executor):
         threading.Thread(target=work, daemon=True, name="pied worker").start()
         return future
 
+    def since(self, future: "Future[Any]") -> float | None:
+        """When the evaluation began, monotonic seconds; None while its process is starting."""
+        return self._since.get(future)
+
     def stop(self, future: "Future[Any]") -> bool:
         """Kill the process of an evaluation."""
-        process = self._processes.get(future)
-        if process is not None:
-            process.kill()
+        worker = self._busy.get(future)
+        if worker is not None:
+            worker.kill()
         return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Kill what still runs."""
-        for future in list(self._processes):
-            self.stop(future)
+        """End all processes."""
+        for worker in [*self._idle, *self._busy.values()]:
+            worker.kill()
+        self._idle.clear()
+
+
+class _Worker:
+    """A process and the pipe to it."""
+
+    def __init__(self, context: Any) -> None:
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=False)
+        self._process.start()
+        theirs.close()
+        self._is_ready = False
+
+    def wait_until_ready(self) -> None:
+        if not self._is_ready:
+            self._pipe.recv()
+            self._is_ready = True
+
+    def do(self, fn: Callable[..., Any], args: Any, words: Any) -> tuple[bool, Any]:
+        self._pipe.send((fn, args, words))
+        return self._pipe.recv()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def end(self) -> int | None:
+        self._process.join()
+        return self._process.exitcode
+
+
+def _serve(pipe: Connection) -> None:
+    """Evaluate what comes until no more does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
+    pipe.send("ready")
+    while True:
+        try:
+            fn, args, words = pipe.recv()
+        except EOFError:
+            return
+        except Exception as error:
+            pipe.send((False, f"the black box cannot be read by a worker process: {type(error).__name__}: {error}"))
+            continue
+        value = fn(*args, **words)
+        try:
+            pipe.send((True, value))
+        except Exception as error:
+            pipe.send((False, f"the answer cannot be sent back: {error}"))
 
 
 class WorkerDied(RuntimeError):
     """A worker process ended without an answer."""
-
-
-def _answer(pipe: Connection, fn: Callable[..., Any], args: Any, words: Any) -> None:
-    """Evaluate in a process of its own, and send what came out."""
-    value = fn(*args, **words)
-    try:
-        pipe.send((True, value))
-    except Exception as error:
-        pipe.send((False, f"the answer cannot be sent back: {error}"))
 
 
 def dask(client: Any) -> Executor:
@@ -151,7 +200,7 @@ class Outcome:
 class _Job:
     key: Any
     x: Any
-    deadline: float | None
+    began: float = 0.0
     is_second: bool = False
 
 
@@ -213,15 +262,15 @@ class Crew:
 
     def submit(self, key: Any, x: Any) -> None:
         """Begin an evaluation."""
-        self._submit(_Job(key, x, None))
+        self._submit(_Job(key, x))
 
     def _submit(self, job: _Job) -> None:
-        job.deadline = None if self._timeout is None else time.monotonic() + self._timeout
         try:
             future = self._executor.submit(call, self._blackbox, job.x)
         except BrokenExecutor:
             self._refresh()
             future = self._executor.submit(call, self._blackbox, job.x)
+        job.began = time.monotonic()
         self._jobs[future] = job
         future.add_done_callback(self._done.put)
 
@@ -229,8 +278,7 @@ class Crew:
         """Return the next outcome; None after a moment without one."""
         if not self.busy:
             return None
-        deadlines = [job.deadline for job in self._jobs.values() if job.deadline is not None]
-        pause = min([STEP, *(max(0.0, each - time.monotonic()) for each in deadlines)])
+        pause = min([STEP, *(max(0.0, self._left(*each)) for each in self._jobs.items())])
         try:
             future = self._done.get(timeout=pause)
         except queue.Empty:
@@ -258,14 +306,20 @@ class Crew:
 
     def _late(self) -> Outcome | None:
         """Give up one evaluation that has taken too long."""
-        now = time.monotonic()
         for future, job in list(self._jobs.items()):
-            if job.deadline is not None and now >= job.deadline and not future.done():
+            if self._left(future, job) <= 0 and not future.done():
                 del self._jobs[future]
                 if not self._stop(future):
                     self._refresh()  # its worker is still held
                 return Outcome(job.key, failure=f"The evaluation took longer than {self._timeout:g} s.")
         return None
+
+    def _left(self, future: "Future[Any]", job: _Job) -> float:
+        """Seconds that an evaluation may still take; starting a process of ours does not count."""
+        if self._timeout is None:
+            return math.inf
+        since = self._executor.since(future) if isinstance(self._executor, Processes) else job.began
+        return math.inf if since is None else since + self._timeout - time.monotonic()
 
     def _stop(self, future: "Future[Any]") -> bool:
         stop = getattr(self._executor, "stop", None)

@@ -1,4 +1,4 @@
-"""What a record says: status, gap, verdict, recommendation; functions of one snapshot of a study, nothing remembered."""
+"""What a record says: status, gap, verdict, recommendation, as functions of one snapshot of a study."""
 
 import math
 from dataclasses import dataclass, replace

@@ -372,7 +372,7 @@ def key(statement: Mapping[str, Any]) -> str:
 
 
 def to_plain(data: Any) -> Any:
-    """Make data that JSON can hold, without loss: numbers that are not finite become `{"float": "nan"}` and the like."""
+    """Make data that JSON can hold, without loss: a number that is not finite becomes `{"float": "nan"}`, say."""
     if isinstance(data, float) and not math.isfinite(data):
         return {"float": repr(data)}
     if isinstance(data, Mapping):

@@ -170,10 +170,10 @@ def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
             continue
         hint = hints[name]
         kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-        inner = [each for each in kinds if is_dataclass(each)]
+        inner: list[Any] = [each for each in kinds if is_dataclass(each)]
         if isinstance(value, dict) and inner:
             chosen = next((each for each in inner if each.__name__ == value.get("is")), inner[0])
-            given[name] = _settings_from_data(typing.cast(type, chosen), value)
+            given[name] = _settings_from_data(chosen, value)
         else:
             given[name] = tuple(value) if isinstance(value, list) else value
     return kind(**given)

@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -171,12 +172,10 @@ class Store:
 
     def create(self, about: About) -> "Record":
         """Write a new study, or return the one of this name that someone else has just written."""
-        from pied import __version__
-
         now, statement = self.clock(), _text(about.statement)
         made = {
             "name": about.name, "statement": statement, "seed": str(about.seed), "solver": _text(about.solver),
-            "initial": about.initial, "revision": 1, "change": 0, "created": now, "version": __version__,
+            "initial": about.initial, "revision": 1, "change": 0, "created": now, "version": _version_of_pied(),
         }  # fmt: skip
         try:
             with self._begin(write=True) as tx:
@@ -196,9 +195,9 @@ class Store:
             raise StoreError(f"{self.url} was opened to be read only: nothing can be asked, told or changed")
         level = {} if write or self._engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
         try:
-            with self._engine.connect().execution_options(pied_write=write, **level) as connection:
-                with connection.begin():
-                    yield connection
+            connecting = self._engine.connect().execution_options(pied_write=write, **level)
+            with connecting as connection, connection.begin():
+                yield connection
         except IntegrityError:
             raise
         except (DBAPIError, sqlite3.Error) as error:
@@ -368,6 +367,13 @@ def _about(row: Any) -> About:
         row.name, _data(row.statement), int(row.seed), _data(row.solver), row.initial, row.revision, row.created,
         row.version,
     )  # fmt: skip
+
+
+def _version_of_pied() -> str:
+    try:
+        return metadata.version("pied")
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _text(data: Any) -> str:

@@ -9,10 +9,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-import torch
-from jaxtyping import Float64
 from torch import Tensor
 
+from pied.design import initial_design
 from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError
 from pied.executors import Crew, Outcome, every
 from pied.judge import Judge, Revision
@@ -28,7 +27,6 @@ from pied.trial import Dataset, State, Trial, Why
 
 logger = logging.getLogger(__name__)
 
-DESIGN_POOL = 10_000  # uniform points among which an initial design that honours white constraints is looked for
 GAP_CONFIRMATIONS = 3  # evaluations in a row after which a small gap ends a run: one belief alone may be over-confident
 RETRIES = 100  # how often a number may be taken by others before an ask gives up
 HOUR, WEEK = 3600.0, 7 * 24 * 3600.0  # default leases: of a program that evaluates, of people who measure
@@ -143,7 +141,8 @@ class Study:
         return self._record.questions()
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store, and what the solver holds."""
+        self._run.close()
         self._record.close()
 
     def __enter__(self) -> "Study":
@@ -313,8 +312,8 @@ class Study:
         Args:
             budget: Trials to ask.
             on_tell: Called with the study and each trial that was told or failed.
-            executor: Where the black box is called: "threads", "processes" (one for each evaluation), or any executor
-                of `concurrent.futures`; by default here, or in threads when there are several workers.
+            executor: Where the black box is called: "threads", "processes", or any executor of `concurrent.futures`;
+                by default here, or in threads when there are several workers.
             workers: How many trials are kept pending.
             timeout: Seconds after which an evaluation has failed.
         """
@@ -443,6 +442,7 @@ class Study:
         check_same(self.name or "", old.statement(), new.statement())
         self._judge()
         self._revision = self._record.revise(new.statement())
+        self._run.close()
         self._put(new)
         return self._compare(old, number)
 
@@ -466,18 +466,6 @@ class Study:
             return Revision(result, None, past)
         found = judge.at(past.x, past.trial)
         return Revision(result, judge.described(found, judge.status, "The old optimum, asked anew."), past)
-
-
-def initial_design(problem: Problem, stream: Stream, size: int) -> Float64[Tensor, "size d"]:
-    """Return uniform points of the unit cube that honour the white constraints, as far as such points are found."""
-    U = stream.at("initial").uniform(DESIGN_POOL, problem.d)
-    white = tuple(i for i in range(1, problem.k) if problem.structure[i].kind == "white")
-    if not white:
-        return U[:size]
-    Y = torch.zeros(1, len(U), problem.m, dtype=torch.float64)
-    G = torch.stack(problem.g(problem.from_unit(U), Y, which=white), -1)
-    fine = (G >= 0).all(1)
-    return torch.cat([U[fine], U[~fine]])[:size]
 
 
 def solve(

@@ -171,7 +171,7 @@ def look(file: Path, acknowledged: set[int]) -> dict[str, int]:
     }
 
 
-def kills(file: Path, count: int, moment: float = 0.05) -> dict[str, Any]:
+def kills(file: Path, count: int, moment: float = 0.1) -> dict[str, Any]:
     """Kill so many workers at random moments of ask and tell, and look after each."""
     assert "torch" not in sys.modules, "these workers are forked: torch must not be loaded"
     url, generator = f"sqlite:///{file}", random.Random(0)
@@ -211,7 +211,7 @@ def same_next(file: Path) -> bool:
         return asked.number == pending[0].number if pending else dict(asked.x) == dict(whole.ask().x)
 
 
-def cuqb_kills(file: Path, count: int, moment: float = 2.5) -> dict[str, Any]:
+def cuqb_kills(file: Path, count: int, moment: float = 5.0) -> dict[str, Any]:
     """The same with whole studies and CUQB, evaluated by `run`."""
     import torch
 

@@ -79,8 +79,9 @@ class Study:
             raise SettingError(f"stop_at_gap is a gap in units of the objective, 0 or more, got {stop_at_gap}")
         if lease is not None and not lease > 0:
             raise SettingError(f"lease is a number of seconds above 0, got {lease}")
-        is_default = solver is None and not settings
-        given = None if is_default else make("cuqb" if solver is None else solver, **(settings or {}))
+        given = (
+            make("cuqb" if solver is None else solver, **(settings or {})) if solver is not None or settings else None
+        )
         self._record, self.solver, self._revision = opened(
             problem, name=name, store=store, read_only=read_only, solver=given, seed=seed, initial=initial
         )

@@ -79,6 +79,12 @@ def blackbox(x: Any) -> float:
     return (x["a"] - 3.0) ** 2 + (x["b"] - 2.0) ** 2
 
 
+def measured(x: Any) -> float:
+    """The same, a while later: so that some are killed between ask and tell."""
+    time.sleep(0.3)
+    return blackbox(x)
+
+
 def point(number: int) -> dict[str, float]:
     """Where trial `number` of the solver `random` is: the numbers of `rng.Stream`, drawn without torch."""
     label, row, shape = (("initial",), number - 1, (10_000, D)) if number <= INITIAL else (("trial", number), 0, (1, D))
@@ -219,7 +225,7 @@ def cuqb_kills(file: Path, count: int, moment: float = 5.0) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     url, generator = f"sqlite:///{file}", random.Random(1)
-    stated = problem(blackbox=blackbox)
+    stated = problem(blackbox=measured)
     Study(stated, name=NAME, store=url, seed=SEED, worker=WORKER).close()
     acknowledged: set[int] = set()
     counts = {"lost": 0, "told twice": 0, "damaged": 0, "wrong": 0, "left pending": 0, "errors": 0}
@@ -344,7 +350,7 @@ def disk_full(file: Path, pages: int = 40) -> dict[str, Any]:
                 record.tell(number, {"y": blackbox(point(number))})
                 told = number
         except StoreError as error:
-            message = str(error)
+            message = str(error).replace(str(file), file.name)
     seen = look(file, set(range(1, told + 1)))
     with Store.connect(url) as store:  # room again: the work goes on
         record = store.record(NAME)

@@ -1,5 +1,6 @@
 """The verdict that no point meets the constraints: when it falls, what it says, and when it must not."""
 
+import math
 from functools import cache
 
 import pytest
@@ -217,3 +218,22 @@ def test_white_constraints_that_leave_one_point_are_not_declared() -> None:
     assert study.status is Status.RUNNING
     study.ask()
     assert not calls
+
+
+@unchecked()
+def test_a_warp_does_not_exclude_what_was_never_measured() -> None:
+    """An output told as negative alone may be modelled by its logarithm; that it can be positive is not excluded."""
+    problem = Problem(
+        variables={"a": (0.0, 1.0)},
+        outputs=["y"],
+        blackbox=lambda x: {"y": 2.0 - math.exp(4.0 * (1.0 - x.a) ** 2 + 0.6)},
+        minimize=lambda x, y: x.a,
+        subject_to={"positive": lambda x, y: y.y},
+        noise=0,
+    )
+    study = Study(problem, seed=0)
+    for a in (0.05, 0.2, 0.35, 0.5, 0.6):
+        study.add({"a": a}, problem.evaluate({"a": a}).tolist())
+    result = study.run(8)
+    assert result.status is not Status.INFEASIBLE
+    assert result.is_feasible

@@ -79,9 +79,8 @@ class Study:
             raise SettingError(f"stop_at_gap is a gap in units of the objective, 0 or more, got {stop_at_gap}")
         if lease is not None and not lease > 0:
             raise SettingError(f"lease is a number of seconds above 0, got {lease}")
-        given = (
-            make("cuqb" if solver is None else solver, **(settings or {})) if solver is not None or settings else None
-        )
+        is_default = solver is None and not settings
+        given = None if is_default else make(solver or "cuqb", **(settings or {}))
         self._record, self.solver, self._revision = opened(
             problem, name=name, store=store, read_only=read_only, solver=given, seed=seed, initial=initial
         )
@@ -450,8 +449,7 @@ class Study:
     def compare(self) -> Revision:
         """Answer the question, with the optimum of the question before beside it.
 
-        For a study that was reopened with another question; the earlier one can be stated again when it is all
-        formulas, code is never run from a store.
+        For a study reopened with another question; the earlier one is stated again from formulas, never from code.
         """
         earlier = [question for question in self.questions if question.number != self._revision]
         old = stated(earlier[-1].statement) if earlier else None

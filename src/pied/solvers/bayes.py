@@ -318,7 +318,19 @@ class CUQBRun(BayesRun):
         wider = optimistic(composite, VERDICT_LEVEL)
         search = settings.search if isinstance(settings.search, Search) else Search()
         found = largest_margin(search, wider, scales, scene.pool, best.u)
-        return found, replace(why, aim="feasibility", margin=found.margin)
+        if not found.satisfied and scene.belief.is_warped:
+            sober = largest_margin(search, self._unwarped(scene), scales, scene.pool, found.u)
+            found = max(found, sober, key=lambda each: (each.satisfied, each.margin))
+        return found, replace(
+            why, aim="feasibility", margin=max(found.margin, 0.0) if found.satisfied else found.margin
+        )
+
+    def _unwarped(self, scene: Scene) -> Bounds:
+        """Bounds of a belief without warps: a logarithm ends where nobody measured, so no verdict rests on it."""
+        believer = self._own.believer
+        plain = replace(believer, model=replace(believer.model, warps=("none",)))
+        belief = plain.fit(self.problem, scene.data)
+        return optimistic(plain.bound(self.problem, scene.data, belief, self.stream.at("verdict")), VERDICT_LEVEL)
 
 
 def _incumbents(data: Dataset, f: Tensor, is_feasible: Tensor) -> Float64[Tensor, "s d"]:

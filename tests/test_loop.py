@@ -81,6 +81,15 @@ def fresh(study: Study) -> Run:
     return study.solver.start(study.problem, Stream(study.seed))
 
 
+@pytest.fixture(autouse=True)
+def _alone() -> None:
+    """Let the threads of runs that earlier tests forgot end before any are counted."""
+    gc.collect()
+    for each in threading.enumerate():
+        if each.name.startswith("pied "):
+            each.join(timeout=1.0)
+
+
 def threads() -> int:
     return sum(each.name.startswith("pied ") for each in threading.enumerate())
 

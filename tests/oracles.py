@@ -139,6 +139,11 @@ class Normals:
     def unwarp(self, W: Tensor) -> Tensor:
         return torch.stack([each.exp() if j in self.logs else each for j, each in enumerate(W.unbind(-1))], -1)
 
+    def unwarp_slopes(self, Y: Tensor) -> Tensor:
+        return torch.stack(
+            [each if j in self.logs else torch.ones_like(each) for j, each in enumerate(Y.unbind(-1))], -1
+        )
+
     def draw(self, U: Tensor, samples: int) -> Tensor:
         """Independent samples of the outputs, by numpy."""
         mean, scale = self.moments(U)

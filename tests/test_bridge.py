@@ -206,6 +206,9 @@ def test_correlation_changes_the_bound_of_a_difference_as_brute_force_says():
         def unwarp(self, W):
             return W
 
+        def unwarp_slopes(self, Y):
+            raise NotImplementedError
+
     P = problem(difference, subject_to={"product": lambda x, y: y.a * y.b})
     together = Composite(P, tied, Stream(1)).bounds(POINTS, 0.95)
     alone = Composite(P, Apart(), Stream(1)).bounds(POINTS, 0.95)

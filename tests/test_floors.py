@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src"
 GROUND = {"torch", "numpy", "scipy", "jaxtyping"}
 """Foreign libraries that every file may use."""
+SHARED = {"click"}
+"""Foreign libraries of several files, named with each: the shell has many commands."""
 FACE = "pied"
 """`pied/__init__.py`: every name by lazy import; other modules take nothing but the version from it."""
 
@@ -24,29 +26,40 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "errors": (0, "", ""),
     "rng": (0, "", ""),
     "kriging": (0, "", ""),
+    "posterior": (0, "", ""),
+    "tape": (0, "", ""),
     "sqp": (0, "", ""),
+    "listing": (0, "", ""),
     "record": (1, "errors", ""),
     "executors": (1, "errors", "distributed"),
+    "command": (1, "errors", ""),
+    "tables": (1, "errors", ""),
     "named": (1, "errors", ""),
     "quantile": (1, "errors", ""),
     "models": (1, "errors kriging", ""),
     "subproblem": (1, "errors rng sqp", ""),
+    "enumeration": (2, "errors listing rng subproblem", ""),
     "store": (2, "errors record", "sqlalchemy"),
-    "gp": (2, "errors kriging models", ""),
-    "formula": (2, "errors named", ""),
+    "gp": (2, "errors kriging models posterior", ""),
+    "formula": (2, "errors named tape", ""),
     "structure": (2, "errors named rng", ""),
-    "words": (3, "errors formula named", ""),
-    "problem": (4, "errors formula named rng structure words", ""),
+    "words": (3, "errors formula listing named", ""),
+    "problem": (4, "errors formula listing named rng structure words", ""),
     "composite": (5, "errors problem quantile rng", ""),
-    "design": (5, "problem rng", ""),
+    "design": (5, "errors listing problem rng", ""),
+    "theory": (5, "errors problem quantile rng", ""),
     "trial": (5, "errors named problem record", ""),
     "believe": (6, "composite errors gp models problem rng trial", ""),
     "bridge": (6, "composite errors problem rng", "botorch gpytorch"),
     "solvers.base": (6, "errors problem rng trial", ""),
-    "recommend": (7, "believe composite errors gp models problem rng subproblem trial", ""),
-    "solvers.bayes": (7, "believe composite errors gp models problem rng solvers.base subproblem trial", ""),
+    "recommend": (7, "believe composite enumeration errors gp models problem rng subproblem trial", ""),
+    "solvers.bayes": (
+        7,
+        "believe composite enumeration errors gp models problem rng solvers.base subproblem trial",
+        "",
+    ),
     "solvers.folding": (7, "believe models problem solvers.base trial", ""),
-    "solvers.acquisition": (8, "composite errors solvers.bayes subproblem", ""),
+    "solvers.acquisition": (8, "believe composite errors solvers.base solvers.bayes subproblem", ""),
     "solvers.scbo": (8, "believe bridge errors problem rng solvers.base solvers.folding trial", ""),
     "solvers.improvement": (
         9,
@@ -72,8 +85,9 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "solvers.search": (8, "errors problem rng solvers.base solvers.loop trial", "cma pybobyqa"),
     "solvers.snobfit": (8, "errors problem rng solvers.base solvers.branchfit solvers.loop", ""),
     "solvers": (7, "errors solvers.base", ""),
+    "files": (8, "command errors formula problem solvers tables", ""),
     "result": (8, "errors named problem recommend trial", "pandas"),
-    "reopen": (8, "errors problem record rng solvers solvers.base store", ""),
+    "reopen": (8, "errors listing problem record rng solvers solvers.base store", ""),
     "judge": (
         9,
         "believe composite errors named problem recommend result rng solvers.base solvers.bayes trial",
@@ -87,7 +101,69 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "plots": (11, "believe errors problem recommend result rng solvers.bayes study trial", "matplotlib"),
     FACE: (11, "errors named problem result solvers.bayes study trial", ""),
     "demo": (12, "errors named plots problem result study suite suite.applied trial", ""),
-    "cli": (13, f"{FACE} demo errors solvers suite", "click"),
+    "shell": (0, "", ""),
+    "shell.options": (0, "", "click"),
+    "shell.speech": (1, "errors", "click"),
+    "shell.pages": (9, "named problem result trial", ""),
+    "shell.statement": (10, "files shell.options shell.pages shell.speech", "click"),
+    "shell.opening": (11, "files record shell.pages shell.speech store study", ""),
+    "shell.laboratory": (
+        12,
+        "errors named problem shell.opening shell.options shell.pages shell.speech tables trial",
+        "click",
+    ),
+    "shell.answers": (
+        13,
+        "errors files record result shell.laboratory shell.opening shell.options shell.pages shell.speech tables trial",
+        "click",
+    ),
+    "shell.running": (
+        14,
+        "command files shell.answers shell.opening shell.options shell.pages shell.speech",
+        "click",
+    ),
+    "shell.showcase": (
+        13,
+        "demo errors shell.options shell.pages shell.speech solvers suite",
+        "click",
+    ),
+    "cli": (15, f"{FACE} errors shell.speech", "click"),
+    "bench": (0, "", ""),
+    "bench.measures": (0, "", ""),
+    "bench.compare": (0, "", ""),
+    "bench.profiles": (1, "bench.measures", ""),
+    "bench.illustrate": (
+        11,
+        "believe composite problem quantile rng solvers.bayes solvers.linearized suite trial",
+        "",
+    ),
+    "bench.origin": (12, FACE, ""),
+    "bench.figures": (12, "bench.measures plots", ""),
+    "bench.plan": (13, "bench.origin errors solvers solvers.base solvers.bayes suite suite.twins", ""),
+    "bench.runs": (14, "bench.origin bench.plan errors named problem reopen study suite.benchmark trial", ""),
+    "bench.ledger": (15, "bench.plan bench.runs errors store", ""),
+    "bench.drive": (16, "bench.ledger bench.origin bench.plan bench.runs errors executors", ""),
+    "bench.curves": (
+        17,
+        "believe bench.drive bench.ledger bench.measures bench.plan bench.runs errors problem recommend rng "
+        "solvers.bayes suite trial",
+        "",
+    ),
+    "bench.pages": (18, "bench.compare bench.curves bench.ledger bench.measures bench.profiles", ""),
+    "bench.paper": (
+        19,
+        "bench.curves bench.figures bench.illustrate bench.ledger bench.measures bench.pages bench.plan bench.profiles "
+        "errors solvers.bayes suite",
+        "",
+    ),
+    "bench.away": (20, "bench.curves bench.drive bench.paper bench.plan bench.runs errors rng", ""),
+    "bench.transfer": (21, "bench.away bench.curves bench.ledger bench.runs", ""),
+    "bench.shell": (
+        22,
+        "bench bench.curves bench.drive bench.figures bench.ledger bench.origin bench.pages bench.paper bench.plan "
+        "bench.profiles bench.transfer errors executors shell.speech suite",
+        "click",
+    ),
     # the suite stands on `problem` alone: it can be used with any solver
     "suite.elementary": (0, "", ""),
     "suite.readings": (0, "", ""),
@@ -169,7 +245,7 @@ def test_a_foreign_library_is_imported_in_the_one_file_named(module: str) -> Non
 
 
 def test_no_foreign_library_lives_in_two_files() -> None:
-    homes = [library for _, _, libraries in TABLE.values() for library in libraries.split()]
+    homes = [library for _, _, libraries in TABLE.values() for library in libraries.split() if library not in SHARED]
     assert len(homes) == len(set(homes))
 
 

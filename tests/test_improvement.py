@@ -16,7 +16,10 @@ from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.acquisition import incumbent
 from pied.solvers.bayes import Scene
-from pied.solvers.improvement import ClosedForm, Sampled, log_fatmoid, log_fatplus, log_h
+from pied.solvers.folding import FoldedRun
+from pied.solvers.improvement import EIC, ClosedForm, Sampled, log_fatmoid, log_fatplus, log_h
+from pied.solvers.linearized import Trusting
+from pied.subproblem import Search
 from pied.trial import feasible
 from rivals import affine, believed, quick, slopes_by_difference, told
 from tiny import hill, parabola, points, waves
@@ -133,7 +136,7 @@ def scene_of(problem: Problem) -> Scene:
     data, belief, composite = believed(problem)
     f = data.functions(problem)
     ones = torch.ones(problem.k, dtype=torch.float64)
-    return Scene(8, data, belief, composite, f, feasible(problem, f), data.U, data.U, ones, Stream(0))
+    return Scene(8, data, belief, composite, f, feasible(problem, f), data.U, data.U, ones, Search(), Stream(0))
 
 
 def test_the_value_to_improve_on_is_the_best_feasible_one_observed() -> None:
@@ -149,6 +152,38 @@ def test_under_noise_it_is_the_best_median_and_not_a_lucky_observation() -> None
     best = incumbent(scene)
     median = scene.composite.values(scene.data.U, [0.5] * noisy.k)
     assert best == float(median[(median[:, 1:] >= 0).all(1), 0].max())
+
+
+def test_black_box_rivals_learn_the_objective_itself_not_a_penalized_one() -> None:
+    """Also at points that violate constraints."""
+    problem = affine()
+    data = told(problem)
+    f = data.functions(problem)
+    assert bool((f[:, 1:] < 0).any())
+    folded = FoldedRun(problem, lambda each: EIC().start(each, Stream(0))).fold(data)
+    assert torch.equal(folded.Y, f[:, :2])  # the third is white
+
+
+def test_where_g_is_affine_the_expectations_of_composite_rivals_are_known() -> None:
+    """Mean and deviation of an affine function of normal outputs are known, and so is the expected improvement."""
+    problem, best = affine(subject_to=None), 2.0
+    _, belief, composite = believed(problem)
+    U = Stream(6).sobol(32, 2)
+    mean, std = belief.moments(U)
+    m = 2 * mean[:, 0] - 3 * mean[:, 1] + problem.from_unit(U)[:, 0]
+    s = (4 * std[:, 0] ** 2 + 9 * std[:, 1] ** 2).sqrt()
+    exact = s.log() + log_h((m - best) / s)
+    fine = exact > exact.max() - 4
+    one = torch.ones(1, dtype=torch.float64)
+    eic_cf = Sampled(composite, best, one, 8192, 32, 0.004, is_relative=True, is_log=False)
+    logei_cf = Sampled(composite, best, one, 8192, 32, 0.004, is_relative=True, is_log=True)
+    cobalt = Trusting(composite, best, one, 8192, 32, 0.004, 1.0)
+    for value in (
+        eic_cf.values_and_slopes(U)[0][:, 0].log(),
+        logei_cf.values_and_slopes(U)[0][:, 0],
+        cobalt.values_and_slopes(U)[0][:, 0] - math.log(8192),
+    ):
+        assert float((value - exact)[fine].abs().max()) < 0.02  # samples, smoothed
 
 
 @pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])

@@ -34,12 +34,12 @@ def task(U, y, kernel="matern 5/2", trend="constant", *, noise=0.0, nugget=(1e-8
     return Tasks(
         U=U,
         basis=kriging.polynomial(U, degree),
-        y=(y * rows)[None],
+        y=(y * rows)[None, :, None],
         rows=rows[None],
         active=active.to(torch.float64)[None],
         columns=kriging.columns_of(trend, active, degree).to(torch.float64)[None],
         kernel=torch.tensor([KERNELS[kernel]], dtype=torch.float64),
-        noise=torch.tensor([noise], dtype=torch.float64),
+        noise=torch.tensor([[noise]], dtype=torch.float64),
         nugget=torch.tensor([nugget], dtype=torch.float64).log(),
         prior=prior,
     )
@@ -95,14 +95,6 @@ def test_squared_distances_equal_the_sum_over_inputs():
     direct = (((left[:, None] - right[None])[None] * inverse[:, None, None]) ** 2).sum(-1)
     torch.testing.assert_close(kriging.squared_distances(left, right, inverse), direct, rtol=0, atol=1e-13)
     assert (kriging.squared_distances(left, left, 1e4 * inverse) >= 0).all()
-
-
-@pytest.mark.parametrize("degree", [0, 1, 2])
-def test_trend_slopes_are_the_derivatives_of_the_trend(degree):
-    U = Stream(5).uniform(4, 3)
-    slopes = kriging.polynomial_slopes(U, degree)
-    theirs = torch.func.vmap(torch.func.jacrev(lambda u: kriging.polynomial(u[None], degree)[0]))(U)
-    torch.testing.assert_close(slopes, theirs)
 
 
 def test_a_trend_uses_only_the_columns_of_its_inputs():

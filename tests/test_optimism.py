@@ -51,11 +51,11 @@ def test_epbo_is_cuqb_on_the_folded_problem_also_as_published() -> None:
 
 
 def test_epbo_punishes_violation() -> None:
-    """The objective grows into the forbidden half: a penalty of the wrong sign would run to x = 3."""
+    """The objective grows into the forbidden part: a penalty of the wrong sign would run to x = 3 every time."""
     problem = parabola(maximize="x + 0*y", subject_to={"black": "y >= 0.75"})
     result = solve(problem, 10, solver=quick("epbo", verify_every=None, widen=False), seed=0)
     explored = [trial.x.x for trial in result.trials if trial.why.aim == "explore"]
-    assert explored[-1] == pytest.approx(1.8, abs=1e-3)
+    assert sum(abs(x - 1.8) < 1e-3 for x in explored) >= len(explored) - 2
     assert sum(x > 2.5 for x in explored) <= 1
 
 
@@ -87,7 +87,7 @@ def scene_of(problem: Problem, pool: int = 256) -> Scene:
     f = data.functions(problem)
     ones = torch.ones(problem.k, dtype=torch.float64)
     U = Stream(1).sobol(pool, problem.d)
-    return Scene(9, data, belief, composite, f, feasible(problem, f), data.U[:2], U, ones, Stream(0))
+    return Scene(9, data, belief, composite, f, feasible(problem, f), data.U[:2], U, ones, Search(), Stream(0))
 
 
 def test_bois_equals_the_bounds_of_cuqb_where_g_is_affine() -> None:

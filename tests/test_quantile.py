@@ -28,7 +28,8 @@ def test_shift_bound_is_proposition_2_for_affine_functions():
     rng = np.random.default_rng(0)
     a, mean, std, z = rng.normal(size=6), rng.normal(size=6), rng.uniform(0.1, 2, size=6), quantile.normal(0.95)
     moved = np.stack([a @ mean + sign * z * a * std for sign in (1, -1)])
-    lower, upper = quantile.shift(torch.tensor([a @ mean]), *(torch.from_numpy(each)[:, None] for each in moved))
+    values = torch.from_numpy(np.concatenate([[a @ mean], *moved]))[:, None]
+    (lower, _), (upper, _) = quantile.shift(values, 0.05), quantile.shift(values, 0.95)
     half = z * np.sqrt(np.sum(a**2 * std**2))
     assert float(upper) == pytest.approx(a @ mean + half, rel=1e-12)
     assert float(lower) == pytest.approx(a @ mean - half, rel=1e-12)
@@ -39,18 +40,42 @@ def test_shift_bound_is_exact_for_one_monotone_output(function):
     mean, std = torch.tensor([0.3], dtype=torch.float64), 0.8
     for level in (0.75, 0.95, 0.999):
         step = quantile.normal(level) * std
-        lower, upper = quantile.shift(function(mean), function(mean + step)[None], function(mean - step)[None])
+        values = torch.stack([function(mean), function(mean + step), function(mean - step)])
+        (lower, _), (upper, _) = quantile.shift(values, 1 - level), quantile.shift(values, level)
         ends = sorted(float(function(mean + sign * step)) for sign in (1, -1))
         assert [float(lower), float(upper)] == pytest.approx(ends, rel=1e-13)
 
 
 def test_shift_bound_without_uncertainty_is_the_center_and_has_a_slope():
-    center = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
-    still = center.expand(3, 2)
-    for bound in quantile.shift(center, still, still):
-        torch.testing.assert_close(bound, center)
-        (slope,) = torch.autograd.grad(bound.sum(), center, retain_graph=True)
-        assert slope.isfinite().all()
+    still = torch.tensor([1.0, 2.0], dtype=torch.float64).expand(7, 2)
+    for level in (0.05, 0.95):
+        bound, weights = quantile.shift(still, level)
+        torch.testing.assert_close(bound, still[0])
+        assert weights.isfinite().all()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("level", [0.1, 0.9])
+def test_weights_of_the_shift_bound_are_its_slopes(level, outputs):
+    values = Stream(5).normal(1 + 2 * outputs, 4)
+    _, weights = quantile.shift(values, level)
+    step = 1e-6
+    for row in range(len(values)):
+        up, down = values.clone(), values.clone()
+        up[row] += step
+        down[row] -= step
+        slope = (quantile.shift(up, level)[0] - quantile.shift(down, level)[0]) / (2 * step)
+        torch.testing.assert_close(weights[row], slope, atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.05, 0.5, 0.95])
+def test_weights_of_the_averaged_order_statistic_are_its_slopes(level):
+    samples = sample(64, 3).requires_grad_()
+    value = quantile.harrell_davis(samples, level)
+    (slopes,) = torch.autograd.grad(value.sum(), samples)
+    ours, weights = quantile.harrell_davis_and_weights(samples.detach(), level)
+    torch.testing.assert_close(ours, value.detach(), rtol=1e-13, atol=0)
+    torch.testing.assert_close(weights, slopes, rtol=1e-12, atol=1e-15)
 
 
 @pytest.mark.parametrize("level", LEVELS)

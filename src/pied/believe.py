@@ -1,14 +1,14 @@
 """From a record to bounds: fit the belief, imagine what is pending, compose it with g."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied.composite import Composite, Estimator
+from pied.composite import Belief, Composite, Estimator
 from pied.gp import GP
 from pied.models import Choice, Model
 from pied.problem import Problem
@@ -40,9 +40,42 @@ class Believer:
         missing = torch.cat([untold[partial], torch.ones(len(data.imagined), problem.m, dtype=torch.bool)])
         return gp.imagine(points, missing)
 
-    def bound(self, problem: Problem, data: Dataset, belief: GP, stream: Stream) -> Composite:
+    def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
         """Compose a belief with the white box."""
         return Composite(problem, belief, stream, estimator=self.estimator, told=data.Y)
+
+
+@dataclass(frozen=True, eq=False)
+class Doubtful:
+    """A belief with wider deviations."""
+
+    belief: Belief
+    factor: float
+
+    @property
+    def is_warped(self) -> bool:
+        """As the belief."""
+        return self.belief.is_warped
+
+    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
+        """Return the mean and the wider scale."""
+        mean, scale = self.belief.moments(U)
+        return mean, self.factor * scale
+
+    def moments_and_slopes(
+        self, U: Float64[Tensor, "b d"]
+    ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"], Float64[Tensor, "b m d"], Float64[Tensor, "b *m d"]]:
+        """Return the moments and their derivatives."""
+        mean, scale, mean_slope, scale_slope = self.belief.moments_and_slopes(U)
+        return mean, self.factor * scale, mean_slope, self.factor * scale_slope
+
+    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """As the belief."""
+        return self.belief.unwarp(W)
+
+    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """As the belief."""
+        return self.belief.unwarp_slopes(Y)
 
 
 def ratios(problem: Problem) -> Float64[Tensor, "d"]:
@@ -71,6 +104,12 @@ class Bounds:
 
     composite: Composite
     levels: tuple[float, ...]
+    screening: bool = False
+    """Whether slopes, too, are found with the samples of screening."""
+
+    def coarse(self) -> "Bounds | None":
+        """Return the bounds with fewer samples; None where everything has a closed form."""
+        return None if self.screening or not self.composite.is_sampled else replace(self, screening=True)
 
     @property
     def k(self) -> int:
@@ -89,7 +128,7 @@ class Bounds:
 
     def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
         """Return all functions and their slopes."""
-        return self.composite.values_and_slopes(U, self.levels)
+        return self.composite.values_and_slopes(U, self.levels, screening=self.screening)
 
 
 def optimistic(composite: Composite, level: float) -> Bounds:

@@ -43,6 +43,10 @@ class ModelBelief:
         """Return the outputs as they are."""
         return W
 
+    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """Return ones."""
+        return torch.ones_like(Y)
+
     def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
         """Return mean and scale: standard deviations `b m`, or Cholesky factors `b m m`."""
         with torch.no_grad():

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied import quantile
@@ -54,6 +54,9 @@ class Belief(Protocol):
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
         """Return outputs in natural units from values on the modelled scale."""
+
+    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """Return the derivatives of `unwarp` where it gives these outputs."""
 
 
 @dataclass(frozen=True)
@@ -152,39 +155,48 @@ class Composite:
         """Return Q_i(level_i) of every function at every point, in pieces of bounded memory."""
         samples = self._samples_for(levels, screening)
         rows = max(1 + 2 * len(self._movers), samples if self._sampled else 1)
-        size = max(1, NUMBERS_AT_ONCE // (rows * self.problem.m))
         parts = []
         with torch.no_grad():
-            for piece in U.split(size):
-                mean, scale = self.belief.moments(piece)
-                parts.append(torch.stack(self._quantiles(piece, mean, scale, levels, samples), -1))
+            for piece in U.split(max(1, NUMBERS_AT_ONCE // (rows * self.problem.m))):
+                X = self.problem.from_unit(piece)
+                f = piece.new_empty(self.problem.k, len(piece))
+                for stack in self._stacks(*self.belief.moments(piece), levels, samples):
+                    Y = self.physical(stack.W)
+                    for i, g in zip(stack.which, self.problem.g(X, Y, which=stack.which), strict=True):
+                        f[i] = self._quantile(i, stack, X, Y, g, levels[i])
+                parts.append(self._finite(f.T))
         return torch.cat(parts)
 
     def values_and_slopes(
-        self, U: Float64[Tensor, "b d"], levels: Sequence[float]
+        self, U: Float64[Tensor, "b d"], levels: Sequence[float], *, screening: bool = False
     ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
         """Return Q_i(level_i) and its derivative with respect to the point.
 
-        The belief gives the slopes of its moments in closed form; only g itself is differentiated by the machine.
+        A quantile is a weighted sum of values of g, and its weights run back through g (`Problem.traced`). What lies
+        between the point and the outputs (moments, warps, units) has slopes in closed form.
         """
         mean, scale, mean_slope, scale_slope = self.belief.moments_and_slopes(U)
-        point, center, spread = leaves = [tensor.detach().requires_grad_() for tensor in (U, mean, scale)]
-        with torch.enable_grad():
-            columns = self._quantiles(point, center, spread, levels, self._samples_for(levels, screening=False))
-        slopes = U.new_zeros(len(U), self.problem.k, self.problem.d)
-        for i, f in enumerate(columns):  # column by column, so that no slope runs through the other functions
-            if not f.requires_grad:
-                continue
-            direct, by_mean, by_scale = torch.autograd.grad(f, leaves, torch.ones_like(f), True, allow_unused=True)
-            if direct is not None:
-                slopes[:, i] += direct
-            if by_mean is not None:
-                slopes[:, i] += (by_mean[:, None, :] @ mean_slope)[:, 0]
-            if by_scale is not None:
-                slopes[:, i] += (by_scale.flatten(1)[:, None, :] @ scale_slope.flatten(1, -2))[:, 0]
+        X = self.problem.from_unit(U)
+        parts = []
+        for stack in self._stacks(mean, scale, levels, self._samples_for(levels, screening)):
+            f, by_x, by_Y = self._traced(stack, X, levels)
+            parts.append((stack.which, f, by_x, *self._carried(stack, by_Y, mean, scale)))
+        which = [i for part in parts for i in part[0]]
+        f, by_x, by_mean, by_scale = (
+            each[0] if len(parts) == 1 else torch.cat(each) for each in list(zip(*parts, strict=True))[1:]
+        )
+        slopes = (
+            by_x.transpose(0, 1) * self.problem.unit_slopes(X)[:, None, :]
+            + by_mean.transpose(0, 1) @ mean_slope
+            + by_scale.transpose(0, 1).flatten(2) @ scale_slope.flatten(1, -2)
+        )
+        if which != sorted(which):
+            order = sorted(range(len(which)), key=which.__getitem__)
+            f, slopes = f[order], slopes[:, order]
+        values = self._finite(f.T)
         if self._worsts:  # where nothing is finite, nothing has a slope
             slopes = torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
-        return torch.stack(columns, -1).detach(), slopes
+        return values, slopes
 
     def bounds(
         self, U: Float64[Tensor, "b d"], level: float
@@ -236,6 +248,11 @@ class Composite:
                     named.append(self.problem.functions[i])
         return tuple(named)
 
+    @property
+    def is_sampled(self) -> bool:
+        """Whether any function is sampled, and screening it takes fewer samples."""
+        return bool(self._sampled) and self.estimator.screening < self.estimator.samples
+
     def offers(self, level: float) -> bool:
         """Whether every function can be bounded at this level with no more samples than usual."""
         return not self._sampled or min(level, 1.0 - level) * self.estimator.samples >= TAIL
@@ -245,88 +262,152 @@ class Composite:
         samples = self.estimator.screening if screening else self.estimator.samples
         return max([samples] + [self.estimator.needed(levels[i], samples) for i in self._sampled])
 
-    def _quantiles(
-        self, U: Tensor, mean: Tensor, scale: Tensor, levels: Sequence[float], samples: int
-    ) -> list[Float64[Tensor, "b"]]:
-        """Every function at its level, each by its own way."""
-        columns: dict[int, Tensor] = {}
-        X = self.problem.from_unit(U)
-        if self._white:
-            columns.update(zip(self._white, self.problem.g(X, mean[None], which=self._white), strict=True))
-        if self._shifted:
-            columns.update(self._by_shift(X, mean, scale, levels))
+    def _stacks(self, mean: Tensor, scale: Tensor, levels: Sequence[float], samples: int) -> list["_Stack"]:
+        """Where g is needed: one stack for all functions that are found in the same way."""
+        stacks = [_Stack("white", self._white, mean[None])] if self._white else []
+        for level in dict.fromkeys(levels[i] for i in self._shifted):
+            own = tuple(i for i in self._shifted if levels[i] == level)
+            if level == 0.5:
+                stacks.append(_Stack("shift", own, mean[None]))
+            else:
+                steps = abs(quantile.normal(level)) * self._steps(scale)
+                W = mean + torch.cat([torch.zeros_like(steps[:1]), steps, -steps])
+                stacks.append(_Stack("shift", own, W, level))
         if self._sampled:
-            Y = self._samples(mean, scale, samples)
-            for i, G in zip(self._sampled, self.problem.g(X, Y, which=self._sampled), strict=True):
-                columns[i] = self._by_sample(self._mended(i, X, Y, G.expand(samples, len(U))), levels[i])
-        ordered = [columns[i] for i in range(self.problem.k)]
-        fine = torch.isfinite(torch.stack(ordered).detach())
-        if bool(fine.all()):
-            return ordered
-        return [
-            f if bool(ok.all()) else torch.where(ok, f, self._worst(i))
-            for i, (f, ok) in enumerate(zip(ordered, fine, strict=True))
-        ]
-
-    def _by_shift(self, X: Tensor, mean: Tensor, scale: Tensor, levels: Sequence[float]) -> dict[int, Tensor]:
-        """Functions with a closed form: one stack of outputs, moved one at a time, serves all of them."""
-        columns = {}
-        for p in {max(levels[i], 1.0 - levels[i]) for i in self._shifted}:
-            own = tuple(i for i in self._shifted if max(levels[i], 1.0 - levels[i]) == p)
-            if p == 0.5:
-                Y = self._physical(mean)[None]
-                columns.update({i: g[0] for i, g in zip(own, self.problem.g(X, Y, which=own), strict=True)})
-                continue
-            J = len(self._movers) if not self.is_correlated else mean.shape[1]
-            steps = quantile.normal(p) * self._steps(scale)
-            W = mean + torch.cat([torch.zeros_like(steps[:1]), steps, -steps])
-            for i, g in zip(own, self.problem.g(X, self._physical(W), which=own), strict=True):
-                lower, upper = quantile.shift(g[0], g[1 : 1 + J], g[1 + J :])
-                columns[i] = upper if levels[i] > 0.5 else lower if levels[i] < 0.5 else g[0]
-        return columns
+            Z = self.base_samples(samples).to(mean.device)
+            stacks.append(_Stack("sample", self._sampled, _drawn(mean, scale, Z), Z=Z))
+        return stacks
 
     def _steps(self, scale: Tensor) -> Float64[Tensor, "J b m"]:
         """One standard deviation of each output that matters, alone; or the columns of the Cholesky factor."""
         if self.is_correlated:
             return scale.permute(2, 0, 1)
+        steps = scale.new_zeros(len(self._movers), *scale.shape)
+        for row, j in enumerate(self._movers):
+            steps[row, :, j] = scale[:, j]
+        return steps
+
+    def _quantile(self, i: int, stack: "_Stack", X: Tensor, Y: Tensor, g: Tensor, level: float) -> Float64[Tensor, "b"]:
+        """The quantile of one function from its values on a stack."""
+        if stack.kind == "sample":
+            return self.sample_quantile(self.with_worst(i, X, Y, g.expand(Y.shape[:2])), level)
+        if stack.kind == "white":
+            return g
+        return g[0] if level == 0.5 else quantile.shift(g, level)[0]
+
+    def _traced(self, stack: "_Stack", X: Tensor, levels: Sequence[float]) -> tuple[Tensor, Tensor, Tensor]:
+        """The quantiles of a stack of functions, and their slopes by the point and by the outputs of the stack."""
+        Y = self.physical(stack.W, stack)
+        if stack.kind == "sample":
+            parts = [self._traced_samples(i, X, Y, levels[i]) for i in stack.which]
+            quantiles, for_x, for_Y = zip(*parts, strict=True)
+            return torch.stack(quantiles), torch.stack(for_x), torch.stack(for_Y)
+        traces = [self.problem.traced(X, Y, i) for i in stack.which]
+        G = torch.stack([g for g, _ in traces])
+        if stack.kind == "white" or stack.level == 0.5:
+            f, weights = G.reshape(len(G), -1), torch.ones_like(G)
+        else:
+            f, weights = quantile.shift(G.transpose(0, 1), stack.level)
+            weights = weights.transpose(0, 1)
+        slopes = [back(weight) for (_, back), weight in zip(traces, weights.unbind(), strict=True)]
+        return f, torch.stack([by_x for by_x, _ in slopes]), torch.stack([by_Y for _, by_Y in slopes])
+
+    def _traced_samples(self, i: int, X: Tensor, Y: Tensor, level: float) -> tuple[Tensor, Tensor, Tensor]:
+        """A sampled quantile and its slopes.
+
+        Samples that are not finite count as worst and have no weight; their outputs give way to those of a fine sample
+        at the same point: a zero weight does not keep a slope that is NaN out of a sum.
+        """
+        g, back = self.problem.traced(X, Y, i)
+        samples = g.expand(Y.shape[:2])
+        fine = torch.isfinite(samples)
+        all_fine = bool(fine.all())
+        if not all_fine:
+            g, back = self.problem.traced(X, _replaced(Y, fine), i)
+            samples = quantile.worst_where_not_finite(torch.where(fine, samples, torch.nan), self._worst(i))[0]
+        if self.estimator.kind == "harrell-davis":
+            value, weight = quantile.harrell_davis_and_weights(samples, level)
+        else:
+            samples = samples.clone().requires_grad_()
+            with torch.enable_grad():
+                value = self.sample_quantile(samples, level)
+            weight = torch.autograd.grad(value, samples, torch.ones_like(value))[0]
+        weight = weight if all_fine else torch.where(fine, weight, 0.0)
+        return value.detach(), *back(weight if g.shape == weight.shape else weight.sum(0))
+
+    def _carried(
+        self, stack: "_Stack", by_Y: Float64[Tensor, "f R b m"], mean: Tensor, scale: Tensor
+    ) -> tuple[Float64[Tensor, "f b m"], Float64[Tensor, "f b *m"]]:
+        """Slopes by the moments, from slopes by the outputs of a stack."""
+        if stack.kind == "white":
+            return mean.new_zeros(len(by_Y), *mean.shape), mean.new_zeros(len(by_Y), *scale.shape)
+        by_W = by_Y if stack.bend is None else by_Y * stack.bend
+        by_mean = by_W.sum(1)
+        if stack.Z is not None:
+            form = "frbm,rm->fbm" if not self.is_correlated else "frbi,rj->fbij"
+            return by_mean, torch.einsum(form, by_W, stack.Z)
+        if stack.level == 0.5:
+            return by_mean, mean.new_zeros(len(by_Y), *scale.shape)
+        J = by_W.shape[1] // 2
+        moved = abs(quantile.normal(stack.level)) * (by_W[:, 1 : 1 + J] - by_W[:, 1 + J :])
+        if self.is_correlated:
+            return by_mean, moved.permute(0, 2, 3, 1)
+        if moved.shape[3] == J:
+            return by_mean, moved.diagonal(dim1=1, dim2=3)
+        by_scale = mean.new_zeros(len(by_Y), *scale.shape)
+        by_scale[..., list(self._movers)] = moved[..., list(self._movers)].diagonal(dim1=1, dim2=3)
+        return by_mean, by_scale
+
+    def _finite(self, f: Float64[Tensor, "b k"]) -> Float64[Tensor, "b k"]:
+        """Replace what is not finite by the worst."""
+        fine = torch.isfinite(f)
+        if bool(fine.all()):
+            return f
+        columns = enumerate(zip(f.unbind(-1), fine.unbind(-1), strict=True))
         return torch.stack(
-            [torch.nn.functional.pad(scale[:, j : j + 1], (j, scale.shape[1] - j - 1)) for j in self._movers]
+            [each if bool(ok.all()) else torch.where(ok, each, self._worst(i)) for i, (each, ok) in columns], -1
         )
 
     def _samples(self, mean: Tensor, scale: Tensor, samples: int) -> Float64[Tensor, "L b m"]:
         """Outputs mu + C Z, equation (6), in natural units."""
-        Z = self._normals(samples).to(mean.device)
-        spread = scale * Z[:, None, :] if scale.ndim == 2 else torch.einsum("bij,lj->lbi", scale, Z)
-        return self._physical(mean + spread)
+        return self.physical(_drawn(mean, scale, self.base_samples(samples).to(mean.device)))
 
-    def _normals(self, samples: int) -> Float64[Tensor, "L m"]:
-        """Base samples; the same for the same number."""
+    def base_samples(self, samples: int) -> Float64[Tensor, "L m"]:
+        """Return standard normal base samples; the same for the same number."""
         if samples not in self._base:
             draw = self._stream.sobol_normal if self.estimator.sobol else self._stream.normal
             self._base[samples] = draw(samples, self.problem.m)
         return self._base[samples]
 
-    def _physical(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """Undo the warp and keep outputs strictly inside their ranges."""
+    def physical(self, W: Float64[Tensor, "*b m"], stack: "_Stack | None" = None) -> Float64[Tensor, "*b m"]:
+        """Return outputs in natural units, strictly inside their ranges, from values on the modelled scale.
+
+        A stack keeps the slopes of doing so.
+        """
         Y = self.belief.unwarp(W)
+        if stack is not None and self.belief.is_warped:
+            stack.bend = self.belief.unwarp_slopes(Y)
         if not self._has_ranges:
             return Y
         ranges = self._ranges.to(Y.device)
-        return torch.maximum(torch.minimum(Y, ranges[:, 1]), ranges[:, 0])
+        inside = torch.maximum(torch.minimum(Y, ranges[:, 1]), ranges[:, 0])
+        if stack is not None:
+            stack.bend = torch.where(inside == Y, 1.0 if stack.bend is None else stack.bend, 0.0)
+        return inside
 
     def _g(self, U: Tensor, Y: Float64[Tensor, "L b m"], which: Sequence[int]) -> list[Tensor]:
         """The functions at points of the unit cube."""
         return self.problem.g(self.problem.from_unit(U), Y, which=tuple(which))
 
-    def _by_sample(self, samples: Float64[Tensor, "L b"], level: float) -> Float64[Tensor, "b"]:
-        """A quantile from samples."""
+    def sample_quantile(self, samples: Float64[Tensor, "L b"], level: float) -> Float64[Tensor, "b"]:
+        """Return a quantile of samples, by the estimator."""
         if self.estimator.kind == "soft":
             return quantile.soft_order_statistic(samples, level, self.estimator.softness)
         if self.estimator.kind == "order":
             return quantile.order_statistic(samples, level)
         return quantile.harrell_davis(samples, level)
 
-    def _mended(
+    def with_worst(
         self, i: int, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], samples: Float64[Tensor, "L b"]
     ) -> Float64[Tensor, "L b"]:
         """Let samples that are not finite count as worst.
@@ -338,9 +419,7 @@ class Composite:
         if bool(fine.all()):
             return samples
         if samples.requires_grad:
-            chosen = fine.to(torch.int8).argmax(0)
-            safe = torch.where(fine[:, :, None], Y, Y[chosen, torch.arange(len(X), device=Y.device)])
-            samples = self.problem.g(X, safe, which=(i,))[0].expand(fine.shape)
+            samples = self.problem.g(X, _replaced(Y, fine), which=(i,))[0].expand(fine.shape)
         return quantile.worst_where_not_finite(torch.where(fine, samples, torch.nan), self._worst(i))[0]
 
     def _worst(self, i: int) -> float:
@@ -360,6 +439,35 @@ class Composite:
             low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
             self._worsts[i] = (low if i == 0 else min(low, -abs(high), 0.0)) - (high - low)
         return self._worsts[i]
+
+
+@dataclass(eq=False)
+class _Stack:
+    """Outputs at which g is needed, R per point, for all functions whose quantiles are found in the same way."""
+
+    kind: str
+    """"white", "shift" (the median, each mover up, each mover down) or "sample"."""
+    which: tuple[int, ...]
+    """Places of the functions."""
+    W: Float64[Tensor, "R b m"]
+    """On the scale that is modelled."""
+    level: float = 0.5
+    """Of a shift."""
+    Z: Float64[Tensor, "R m"] | None = None
+    """Base samples."""
+    bend: Float64[Tensor, "R b m"] | None = None
+    """Slopes of the outputs by W; None: all are 1."""
+
+
+def _drawn(mean: Tensor, scale: Tensor, Z: Float64[Tensor, "L m"]) -> Float64[Tensor, "L b m"]:
+    """mu + C Z, equation (6), on the scale that is modelled."""
+    return mean + (scale * Z[:, None, :] if scale.ndim == 2 else torch.einsum("bij,lj->lbi", scale, Z))
+
+
+def _replaced(Y: Float64[Tensor, "L b m"], fine: Bool[Tensor, "L b"]) -> Float64[Tensor, "L b m"]:
+    """Replace outputs whose sample is not finite by those of a fine sample at the same point."""
+    chosen = fine.to(torch.int8).argmax(0)
+    return torch.where(fine[:, :, None], Y, Y[chosen, torch.arange(Y.shape[1], device=Y.device)])
 
 
 EDGE = 1e-4  # of the way from the end of a range to the nearest value told: as near as outputs are imagined

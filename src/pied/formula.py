@@ -4,7 +4,7 @@
     power      a ^ b or a ** b, to the right   sign       -a (weaker than the power: -2^2 is -4)
     call       exp log log10 sqrt abs sin cos tan tanh, min max sum mean (of several numbers or of a vector)
     name       a variable, an output or a constant; any name may stand in backticks: `c(1,10)`
-    vector     a constant given as a list, and `outputs`, all outputs in order
+    vector     a constant given as a list; `outputs`, all outputs in order; `c`, where outputs are called c[1], c[2] ...
     compare    a <= b, a >= b, a <= b <= c, at the top only; < means <=
 
 A value is one number per point and sample, or a vector on a further last axis; the reader knows which at once, so
@@ -21,7 +21,8 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from pied.errors import FormulaError, did_you_mean
-from pied.named import Named, canonical
+from pied.named import Named, canonical, groups
+from pied.tape import Step, Tape
 
 LONGEST = 10_000
 """Characters a formula may have: longer text is a mistake, or an attack."""
@@ -30,6 +31,7 @@ DEEPEST = 64
 
 _SPELLINGS = str.maketrans({"≤": "<=", "≥": ">=", "−": "-", "·": "*", "×": "*"})
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_PLACE = re.compile(r"\[[0-9]+\]")
 _SIGNS = ("**", "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/", "^", "(", ")", ",")
 _UP = ("<=", "<")
 _DOWN = (">=", ">")
@@ -74,10 +76,13 @@ class Formula:
     """The variables, outputs and constants it uses, in order of appearance."""
     run: Run = field(init=False, repr=False, compare=False)
     """The compiled function."""
+    tape: Tape = field(init=False, repr=False, compare=False)
+    """The same as instructions, for slopes."""
 
     def __post_init__(self) -> None:
-        run, names = _compile(self.text, self.scope, self.part)
+        run, tape, names = _compile(self.text, self.scope, self.part)
         object.__setattr__(self, "run", run)
+        object.__setattr__(self, "tape", tape)
         object.__setattr__(self, "names", names)
 
     @classmethod
@@ -212,7 +217,7 @@ class _Reader:
 def _fail(text: str, reason: str, place: int) -> NoReturn:
     """Raise with the reason and a window of the text with a caret under the place."""
     start = max(0, place - 40)
-    window = text[start : place + 40].replace("\n", " ").replace("\t", " ")
+    window = "".join(char if char.isprintable() else " " for char in text[start : place + 40])
     sentence = reason[0].upper() + reason[1:] + ("" if reason.endswith((".", "?", "!")) else ".")
     raise FormulaError(f"{sentence} (character {place + 1})\n    {window}\n    {' ' * (place - start)}^")
 
@@ -237,6 +242,8 @@ def _tokens(text: str) -> list[tuple[str, Any, int]]:
             end = place + 1
             while end < len(text) and ("a" + text[end]).isidentifier():
                 end += 1
+            index = _PLACE.match(text, end)  # c[3], one of a vector of outputs
+            end = index.end() if index else end
             found.append(("name", text[place:end], place))
             place = end
         elif char == "`":
@@ -262,10 +269,30 @@ class _Part:
     run: Run
     size: int | None = None
     constant: Any = None
+    kind: str = "number"
+    """What it is as a step of a tape, with its value and parts there."""
+    value: Any = None
+    parts: tuple["_Part", ...] = ()
 
 
-def _compile(text: str, scope: Scope, part: int | None) -> tuple[Run, tuple[str, ...]]:
-    """Read a text and return its function and the names it uses."""
+def _taped(part: _Part) -> Tape:
+    """Write a compiled piece down as instructions, parts before what uses them."""
+    steps: list[Step] = []
+    places: dict[int, int] = {}
+
+    def write(each: _Part) -> int:
+        if id(each) not in places:
+            inner = tuple(write(inside) for inside in each.parts)
+            steps.append(Step(each.kind, inner, each.value))
+            places[id(each)] = len(steps) - 1
+        return places[id(each)]
+
+    write(part)
+    return Tape(tuple(steps))
+
+
+def _compile(text: str, scope: Scope, part: int | None) -> tuple[Run, Tape, tuple[str, ...]]:
+    """Read a text and return its function, its tape and the names it uses."""
     try:
         sides, signs = _Reader(text).comparisons()
         if part is None and signs:
@@ -286,7 +313,7 @@ def _compile(text: str, scope: Scope, part: int | None) -> tuple[Run, tuple[str,
         raise FormulaError(f"'{text}' gives {result.size} numbers for one point: {advice}.")
     if result.constant is not None:
         raise FormulaError(f"'{text}' uses no variable and no output, so there is nothing to decide.")
-    return result.run, tuple(builder.names)
+    return result.run, _taped(result), tuple(builder.names)
 
 
 class _Builder:
@@ -300,6 +327,7 @@ class _Builder:
         parts |= {name: _y_column(place) for place, name in enumerate(scope.outputs)}
         parts |= {name: _constant(value) for name, value in scope.constants.items()}
         self.known = {canonical(name): (name, part) for name, part in parts.items()}
+        self.groups = groups(scope.outputs)
 
     def build(self, node: _Node) -> _Part:
         if node.kind == "number":
@@ -310,12 +338,15 @@ class _Builder:
         gathers = node.kind == "call" and node.value in _GATHERING and len(parts) == 1
         sizes = {part.size for part in parts if part.size is not None}
         if len(sizes) > 1:
-            _fail(self.text, f"vectors of lengths {' and '.join(map(str, sorted(sizes)))} do not fit", node.place)
+            named = [(each, part.size) for each, part in zip(node.parts, parts, strict=True) if part.size]
+            said = ", ".join(f"'{each.value}' has {size}" for each, size in named if each.kind == "name")
+            lengths = " and ".join(map(str, sorted(sizes)))
+            _fail(self.text, f"vectors of lengths {lengths} do not fit" + f" ({said})" * bool(said), node.place)
         size = sizes.pop() if sizes else None
         if gathers and size is None:
             _fail(self.text, f"'{node.value}' needs several values or a vector", node.place)
-        runs = [_lifted(part) if size is not None else part.run for part in parts]
-        made = _Part(_operation(node, runs), None if gathers else size)
+        parts = [_lifted(part) for part in parts] if size is not None else parts
+        made = _operation(node, parts, None if gathers else size)
         return self.folded(made, node) if all(part.constant is not None for part in parts) else made
 
     def folded(self, part: _Part, node: _Node) -> _Part:
@@ -336,31 +367,39 @@ class _Builder:
             return _constant(torch.pi)
         if wanted == "outputs":
             self.names.update(dict.fromkeys(self.scope.outputs))
-            return _Part(lambda x, y: y.array, len(self.scope.outputs))
-        near = did_you_mean(node.value, [*self.known, "pi", "outputs"])
+            everything = list(range(len(self.scope.outputs)))
+            return _Part(lambda x, y: y.array, len(everything), kind="y", value=everything)
+        if wanted in self.groups:
+            self.names.update({self.scope.outputs[place]: None for place in self.groups[wanted]})
+            return _y_columns(self.groups[wanted])
+        near = did_you_mean(node.value, [*self.known, *self.groups, "pi", "outputs"])
         return _fail(self.text, f"there is no '{node.value}'.{near}", node.place)
 
 
 def _x_column(place: int) -> _Part:
-    return _Part(lambda x, y: x.array[..., place])
+    return _Part(lambda x, y: x.array[..., place], kind="x", value=place)
 
 
 def _y_column(place: int) -> _Part:
-    return _Part(lambda x, y: y.array[..., place])
+    return _Part(lambda x, y: y.array[..., place], kind="y", value=place)
+
+
+def _y_columns(places: list[int]) -> _Part:
+    return _Part(lambda x, y: y.array[..., places], len(places), kind="y", value=places)
 
 
 def _constant(value: float | Sequence[float]) -> _Part:
     if isinstance(value, Sequence):
         vector = torch.tensor(value, dtype=torch.float64)
-        return _Part(lambda x, y: vector.to(x.array.device), len(value), value)
-    return _Part(lambda x, y: value, None, value)
+        return _Part(lambda x, y: vector.to(x.array.device), len(value), value, value=vector.numpy())
+    return _Part(lambda x, y: value, None, value, value=value)
 
 
-def _lifted(part: _Part) -> Run:
+def _lifted(part: _Part) -> _Part:
     """Give a plain value a last axis of length one, so that it meets a vector."""
     if part.size is not None or part.constant is not None:
-        return part.run
-    return lambda x, y: part.run(x, y).unsqueeze(-1)
+        return part
+    return _Part(lambda x, y: part.run(x, y).unsqueeze(-1), kind="lift", parts=(part,))
 
 
 def _tensor(value: Any, x: Named) -> Float64[Tensor, "..."]:
@@ -368,7 +407,25 @@ def _tensor(value: Any, x: Named) -> Float64[Tensor, "..."]:
     return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64, device=x.array.device)
 
 
-def _operation(node: _Node, runs: list[Run]) -> Run:
+def _operation(node: _Node, parts: Sequence[_Part], size: int | None) -> _Part:
+    """Return one node, given its parts."""
+    run = _running(node, [part.run for part in parts])
+    kind, value, inner = node.kind, node.value, tuple(parts)
+    if kind == "call" and value in ("sum", "mean"):
+        if len(inner) > 1:
+            kind, value = "sum", (False,) * len(inner)
+        else:
+            kind, value = "total", None
+        if node.value == "mean":
+            count = float(inner[0].size or 1) if len(inner) == 1 else float(len(inner))
+            inner = (_Part(run, kind=kind, value=value, parts=inner), _constant(count))
+            kind, value = "product", (False, True)
+    elif kind == "call":
+        kind, value = value, None
+    return _Part(run, size, kind=kind, value=value, parts=inner)
+
+
+def _running(node: _Node, runs: list[Run]) -> Run:
     """Return the function of one node, given those of its parts."""
     first, second = runs[0], runs[1] if len(runs) > 1 else runs[0]
     if node.kind == "minus":

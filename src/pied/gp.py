@@ -7,7 +7,9 @@ regressions at once is in `kriging`.
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float64
@@ -15,7 +17,8 @@ from torch import Tensor
 
 from pied import kriging
 from pied.kriging import TRENDS, Tasks
-from pied.models import SPARE_ROWS, Choice, Model, Observations, Warp, choose, stretched, stretched_slopes
+from pied.models import SPARE_ROWS, Choice, Model, Observations, Warp, choose, stretched
+from pied.posterior import Posterior
 
 logger = logging.getLogger(__name__)
 
@@ -26,27 +29,42 @@ LADDER = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # jitter added to K until it factorize
 class GP:
     """Independent posteriors of m outputs, with moments and their slopes at any points of the unit cube."""
 
-    tasks: Tasks
-    """One task per output, at the chosen models, its observations less the baseline."""
-    baseline: Float64[Tensor, "m p"]
-    """Coefficients of the ordinary least-squares trend, taken off before kriging (see `_detrended`)."""
-    theta: Float64[Tensor, "m q"]
-    """Hyperparameters, as in `Choice`."""
-    variance: Float64[Tensor, "m"]
-    """Process variance, standardized."""
+    blocks: tuple["Block", ...]
+    """The outputs, in batches; usually all of them in one."""
     location: Float64[Tensor, "m"]
     spread: Float64[Tensor, "m"]
     """Standardization on the warped scale."""
     warps: tuple[Warp, ...]
     choices: tuple[Choice, ...]
     """What was chosen; pass it to the next fit."""
-    stretch: Float64[Tensor, "m d"]
-    """Ratios by which each output sees its inputs on a logarithmic scale; 1: as they are."""
-    degree: int
-    """Degree of the trend basis."""
-    rung: str = "plain"
-    """Rung of the ladder that was needed: "plain", "jitter 1e-08", ..."""
-    _factors: dict[str, Tensor] = field(default_factory=dict, repr=False)
+
+    @property
+    def theta(self) -> Float64[Tensor, "m q"]:
+        """Hyperparameters of every output, as in `Choice`."""
+        return self._ordered([block.theta.repeat_interleave(block.width, 0) for block in self.blocks])
+
+    @property
+    def variance(self) -> Float64[Tensor, "m"]:
+        """Process variance of every output, standardized."""
+        return self._ordered([block.variance.flatten() for block in self.blocks])
+
+    @property
+    def rung(self) -> str:
+        """Rung of the ladder that was needed: "plain", "jitter 1e-08", ..."""
+        worst = max(block.jitter for block in self.blocks)
+        return "plain" if worst == 0 else f"jitter {worst:g}"
+
+    def _ordered(self, parts: list[Tensor], dim: int = 0) -> Tensor:
+        """Put what the blocks gave into the order of the outputs."""
+        if len(parts) == 1 and self._is_in_order:
+            return parts[0]
+        places = [j for block in self.blocks for j in block.outputs]
+        order = torch.tensor(places, device=parts[0].device).argsort()
+        return torch.cat(parts, dim).index_select(dim, order)
+
+    @cached_property
+    def _is_in_order(self) -> bool:
+        return list(self.blocks[0].outputs) == list(range(self.m))
 
     @property
     def m(self) -> int:
@@ -88,61 +106,43 @@ class GP:
 
     def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""
-        mean, deviation, *_ = self._moments(U, slopes=False)
-        return mean, deviation
+        parts = [block.posterior.moments(_array(U)) for block in self.blocks]
+        mean, deviation = (self._ordered([_by_point(each) for each in word], 1) for word in zip(*parts, strict=True))
+        return self.location + self.spread * mean, self.spread * deviation
 
     def moments_and_slopes(
         self, U: Float64[Tensor, "b d"]
     ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"], Float64[Tensor, "b m d"], Float64[Tensor, "b m d"]]:
         """Return mean, standard deviation and their derivatives with respect to the point."""
-        return self._moments(U, slopes=True)
-
-    def _moments(self, U: Tensor, slopes: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Universal kriging: mean = f'beta + k'P y, var = s2 [1 - k'K^-1 k + r'A^-1 r] with r = f - F'K^-1 k."""
-        F, T = self._factors, self.tasks
-        inverse = F["inverse"]
-        V = stretched(U, self.stretch)
-        k, w = kriging.radial(kriging.squared_distances(V, T.U, inverse), T.kernel)
-        k = k * T.rows[:, None, :]
-        f = kriging.polynomial(V, self.degree) * T.columns[:, None, :]
-        mean = (k @ F["weights"][:, :, None])[:, :, 0] + (f @ F["beta"][:, :, None])[:, :, 0]
-        v = k @ F["root"].mT
-        r = f - k @ F["H"]
-        rA = r @ F["inverse_A"]
-        ratio = (1.0 - v.square().sum(-1) + (rA * r).sum(-1)).clamp_min(1e-16)
-        deviation = (self.variance[:, None] * ratio).sqrt()
-        scale = self.spread[:, None]
-        mean_out, deviation_out = (self.location[:, None] + scale * mean).T, (scale * deviation).T
-        if not slopes:
-            return mean_out, deviation_out, mean_out, deviation_out
-        w = w * T.rows[:, None, :]
-        by_weights = w * F["weights"][:, None, :]
-        by_variance = w * (v @ F["root"] + rA @ F["H"].mT)
-        square = inverse.square()[:, None, :]
-        mean_slope = -(V * by_weights.sum(-1, keepdim=True) - by_weights @ T.U) * square
-        ratio_slope = 2.0 * (V * by_variance.sum(-1, keepdim=True) - by_variance @ T.U) * square
-        if self.degree > 0:
-            basis_slopes = kriging.polynomial_slopes(V, self.degree)
-            mean_slope = mean_slope + (F["beta"][:, None, None, :] @ basis_slopes)[:, :, 0]
-            ratio_slope = ratio_slope + 2.0 * ((rA * T.columns[:, None, :])[:, :, None, :] @ basis_slopes)[:, :, 0]
-        if V.ndim == 3:
-            chain = stretched_slopes(U, self.stretch)
-            mean_slope, ratio_slope = mean_slope * chain, ratio_slope * chain
-        factor = self.variance[:, None] / (2.0 * deviation)
-        deviation_slope = factor[:, :, None] * ratio_slope
-        mean_slope, deviation_slope = (
-            (scale[:, :, None] * each).transpose(0, 1) for each in (mean_slope, deviation_slope)
+        parts = [block.posterior.moments_and_slopes(_array(U)) for block in self.blocks]
+        mean, deviation, by_mean, by_deviation = (
+            self._ordered([_by_point(each) for each in word], 1) for word in zip(*parts, strict=True)
         )
-        return mean_out, deviation_out, mean_slope, deviation_slope
+        scale = self.spread[:, None]
+        return self.location + self.spread * mean, self.spread * deviation, scale * by_mean, scale * by_deviation
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
         """Return outputs in natural units from values on the warped scale."""
-        signs, offsets, is_log = self._factors["signs"], self._factors["offsets"], self._factors["is_log"]
         if not self.is_warped:
             return W
+        is_log, signs, offsets = self._logs
         return torch.where(is_log, signs * (torch.exp((signs * W).clamp_max(700.0)) - offsets), W)
 
-    @property
+    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """Return the derivatives of `unwarp` where it gives these outputs: of a logarithm, its argument."""
+        is_log, signs, offsets = self._logs
+        return torch.where(is_log, signs * Y + offsets, 1.0)
+
+    @cached_property
+    def _logs(self) -> tuple[Bool[Tensor, "m"], Float64[Tensor, "m"], Float64[Tensor, "m"]]:
+        """Which outputs are modelled as logarithms, of which sign and offset."""
+        return (
+            torch.tensor([warp.name != "none" for warp in self.warps], device=self.spread.device),
+            self.spread.new_tensor([warp.sign for warp in self.warps]),
+            self.spread.new_tensor([warp.offset for warp in self.warps]),
+        )
+
+    @cached_property
     def is_warped(self) -> bool:
         """Whether any output is modelled on another scale."""
         return any(warp.name != "none" for warp in self.warps)
@@ -156,49 +156,95 @@ class GP:
         """
         if not len(U):
             return self
+        mean = ((self.moments(U)[0] - self.location) / self.spread).T
+        rows = torch.ones_like(mean) if missing is None else missing.T.to(mean.dtype)
+        return replace(self, blocks=tuple(block.imagine(U, mean, rows) for block in self.blocks))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Regressions that are solved as one batch, each of equally many outputs that share their hyperparameters."""
+
+    groups: tuple[tuple[int, ...], ...]
+    """Outputs of every task."""
+    tasks: Tasks
+    """At the chosen models, observations less the baseline."""
+    baseline: Float64[Tensor, "B p c"]
+    """Coefficients of the ordinary least-squares trend, taken off before kriging (see `models`)."""
+    theta: Float64[Tensor, "B q"]
+    """Hyperparameters, as in `Choice`."""
+    variance: Float64[Tensor, "B c"]
+    """Process variance, standardized."""
+    stretch: Float64[Tensor, "B d"]
+    """Ratios by which each task sees its inputs on a logarithmic scale; 1: as they are."""
+    degree: int
+    """Degree of the trend basis."""
+
+    @cached_property
+    def outputs(self) -> tuple[int, ...]:
+        """All outputs, task by task."""
+        return tuple(j for group in self.groups for j in group)
+
+    @property
+    def width(self) -> int:
+        """Outputs per task."""
+        return len(self.groups[0])
+
+    @property
+    def posterior(self) -> Posterior:
+        """The tasks at these hyperparameters, standardized."""
+        return self._factorized[0]
+
+    @property
+    def jitter(self) -> float:
+        """What had to be added to the covariance to factorize it."""
+        return self._factorized[1]
+
+    @cached_property
+    def _factorized(self) -> tuple[Posterior, float]:
+        return _factorize(self)
+
+    def imagine(self, U: Float64[Tensor, "p d"], mean: Float64[Tensor, "m p"], rows: Float64[Tensor, "m p"]) -> "Block":
+        """Add points as if measured at their mean, where the rows say so."""
         T = self.tasks
-        mean, _ = self.moments(U)
         V = stretched(U, self.stretch)
         basis = kriging.polynomial(V, self.degree)
-        y = ((mean - self.location) / self.spread).T - (basis @ self.baseline[:, :, None])[:, :, 0]
-        rows = torch.ones_like(y) if missing is None else missing.T.to(y.dtype)
+        y = mean[list(self.outputs)].unflatten(0, (len(self.groups), -1)).mT - basis @ self.baseline
+        own = rows[[group[0] for group in self.groups]]
         tasks = replace(
             T,
             U=torch.cat([T.U, V], -2),
             basis=torch.cat([T.basis, basis], -2),
-            y=torch.cat([T.y, y * rows], 1),
-            rows=torch.cat([T.rows, rows], 1),
+            y=torch.cat([T.y, y * own[:, :, None]], 1),
+            rows=torch.cat([T.rows, own], 1),
         )
-        factors, rung = _factorize(tasks, self.theta, self.baseline, self.warps)
-        return replace(self, tasks=tasks, rung=rung, _factors=factors)
+        return replace(self, tasks=tasks)
+
+
+def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Sequence[Choice]) -> Block:
+    """Build the regressions of some outputs at the chosen models."""
+    chosen = [choices[group[0]] for group in groups]
+    specs = [choice.spec(group) for choice, group in zip(chosen, groups, strict=True)]
+    tasks, baseline = data.tasks(specs)
+    theta = torch.tensor([choice.theta for choice in chosen], dtype=data.U.dtype, device=data.U.device)
+    variance = kriging.evaluate(tasks, theta, with_slope=False).variance
+    is_short = tasks.rows.sum(1) <= tasks.columns.sum(1)  # no row left to estimate a variance from
+    variance = torch.where(is_short[:, None], variance.clamp_min(1.0), variance)
+    if data.model.declustering is not None:
+        variance = torch.maximum(variance, _declustered_variance(tasks, theta, data.model.declustering))
+    degree = max(TRENDS[choice.trend] for choice in chosen)
+    return Block(tuple(groups), tasks, baseline, theta, variance, data.stretch(specs), degree)
 
 
 def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
     """Build the posterior at the chosen models."""
-    specs = [choice.spec(j) for j, choice in enumerate(choices)]
-    tasks, baseline = data.tasks(specs)
-    theta = torch.tensor([choice.theta for choice in choices], dtype=data.U.dtype, device=data.U.device)
-    variance = kriging.evaluate(tasks, theta, with_slope=False).variance
-    is_short = tasks.rows.sum(1) <= tasks.columns.sum(1)  # no row left to estimate a variance from
-    variance = torch.where(is_short, variance.clamp_min(1.0), variance)
-    if data.model.declustering is not None:
-        variance = torch.maximum(variance, _declustered_variance(tasks, theta, data.model.declustering))
     warps = [data.warps[j][choice.warp] for j, choice in enumerate(choices)]
-    kinds = tuple(warp for warp, *_ in warps)
-    factors, rung = _factorize(tasks, theta, baseline, kinds)
     return GP(
-        tasks=tasks,
-        baseline=baseline,
-        theta=theta,
-        variance=variance,
+        blocks=tuple(_block(data, groups, choices) for groups in data.blocks()),
         location=data.U.new_tensor([location for _, location, _, _ in warps]),
         spread=data.U.new_tensor([spread for _, _, spread, _ in warps]),
-        warps=kinds,
+        warps=tuple(warp for warp, *_ in warps),
         choices=tuple(choices),
-        stretch=data.stretch(specs),
-        degree=max(TRENDS[choice.trend] for choice in choices),
-        rung=rung,
-        _factors=factors,
     )
 
 
@@ -221,10 +267,10 @@ def _apart(tasks: Tasks, distance: float) -> Float64[Tensor, "B N"]:
             kept_for[key] = torch.from_numpy(keep).to(rows)
         rows[j] = kept_for[key]
     enough = rows.sum(1) >= tasks.columns.sum(1) + SPARE_ROWS
-    return torch.where((enough & (tasks.noise == 0))[:, None], rows, tasks.rows)
+    return torch.where((enough & (tasks.noise == 0).all(1))[:, None], rows, tasks.rows)
 
 
-def _declustered_variance(tasks: Tasks, theta: Float64[Tensor, "m q"], distance: float) -> Float64[Tensor, "m"]:
+def _declustered_variance(tasks: Tasks, theta: Float64[Tensor, "B q"], distance: float) -> Float64[Tensor, "B c"]:
     """Estimate the process variance from points that lie apart.
 
     Dozens of near-duplicates enter the profiled variance with almost no innovation, so that it shrinks with their
@@ -232,19 +278,30 @@ def _declustered_variance(tasks: Tasks, theta: Float64[Tensor, "m q"], distance:
     """
     rows = _apart(tasks, distance)
     changed = (rows != tasks.rows).any(1)
-    result = torch.zeros_like(theta[:, 0])
+    result = theta.new_zeros(len(theta), tasks.y.shape[2])
     if bool(changed.any()):
         index = changed.nonzero()[:, 0]
         some = tasks.at(index)
-        fit = kriging.evaluate(replace(some, rows=rows[index], y=some.y * rows[index]), theta[index], with_slope=False)
-        result[index] = torch.where(torch.isfinite(fit.loss), fit.variance, 0.0)
+        fewer = replace(some, rows=rows[index], y=some.y * rows[index][:, :, None])
+        fit = kriging.evaluate(fewer, theta[index], with_slope=False)
+        result[index] = torch.where(torch.isfinite(fit.loss)[:, None], fit.variance, 0.0)
     return result
 
 
-def _factorize(
-    tasks: Tasks, theta: Float64[Tensor, "m q"], baseline: Float64[Tensor, "m p"], warps: Sequence[Warp]
-) -> tuple[dict[str, Tensor], str]:
-    """Factorize the covariance, adding jitter where it must; return what the moments need and the rung used."""
+def _array(U: Tensor) -> Any:
+    """Points as the posterior takes them: NumPy on the CPU."""
+    return U.detach().numpy() if U.device.type == "cpu" else U.detach()
+
+
+def _by_point(values: Any) -> Tensor:
+    """What a posterior gave, per task, point and output, as a tensor per point and output."""
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(values)
+    return tensor.transpose(0, 1).flatten(1, 2)
+
+
+def _factorize(block: Block) -> tuple[Posterior, float]:
+    """Factorize the covariance, adding jitter where it must; return the posterior and the jitter used."""
+    tasks, theta = block.tasks, block.theta
     K, _ = kriging.covariance(tasks, theta)
     L, jitter = _cholesky(K)
     eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
@@ -254,7 +311,7 @@ def _factorize(
     A = half.mT @ half
     A.diagonal(dim1=1, dim2=2).add_(1.0 - tasks.columns)
     LA, trend_jitter = _cholesky(A)
-    y = root @ tasks.y[:, :, None]
+    y = root @ tasks.y
     beta = torch.cholesky_solve(half.mT @ y, LA)
     weights = root.mT @ (y - half @ beta)
     worst = max(jitter, trend_jitter)
@@ -262,17 +319,22 @@ def _factorize(
         logger.warning(
             "the covariance matrix needed a jitter of %g: are points duplicates, or outputs inconsistent?", worst
         )
-    return {
-        "inverse": kriging.inverse_scales(theta, tasks.active),
-        "root": root,
-        "weights": weights[:, :, 0],
-        "beta": beta[:, :, 0] * tasks.columns + baseline,
-        "H": root.mT @ half,
-        "inverse_A": torch.cholesky_inverse(LA),
-        "signs": K.new_tensor([warp.sign for warp in warps]),
-        "offsets": K.new_tensor([warp.offset for warp in warps]),
-        "is_log": torch.tensor([warp.name != "none" for warp in warps], device=K.device),
-    }, "plain" if worst == 0 else f"jitter {worst:g}"
+    posterior = Posterior(
+        points=_array(tasks.U),
+        rows=_array(tasks.rows),
+        kernel=_array(tasks.kernel),
+        inverse=_array(kriging.inverse_scales(theta, tasks.active)),
+        stretch=_array(block.stretch),
+        degree=block.degree,
+        root=_array(root),
+        weights=_array(weights),
+        beta=_array(beta * tasks.columns[:, :, None] + block.baseline),
+        H=_array(root.mT @ half),
+        inverse_A=_array(torch.cholesky_inverse(LA)),
+        columns=_array(tasks.columns),
+        variance=_array(block.variance),
+    )
+    return posterior, worst
 
 
 def _cholesky(K: Float64[Tensor, "m s s"]) -> tuple[Float64[Tensor, "m s s"], float]:

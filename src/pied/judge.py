@@ -120,6 +120,7 @@ class Judge:
             previous=from_memory(data.last.memory) if data.last is not None else None,
             asked=[None if is_plain else trial.why for trial, is_plain in zip(asked, plain, strict=True)],
             stream=self.stream,
+            penalty=settings.penalty,
         )
 
     def _composite(self, label: str) -> Composite:
@@ -194,7 +195,7 @@ class Judge:
         probability = {name: float(found.probability[i]) for i, name in enumerate(names)}
         return replace(
             nothing,
-            x=problem.named_x(problem.from_unit(found.u)),
+            x=problem.named_x(problem.natural(found.u)),
             y=next((trial.y for trial in self.trials if trial.number == number), None),
             value=problem.user_value(float(found.value[0])),
             bounds={problem.objective: (low, high), **bounds},
@@ -218,7 +219,9 @@ class Judge:
         text = status.value
         if self.used and all(trial.why.aim in ("initial", "added") for trial in self.trials):
             text += (
-                f" It ended within the initial design of {self.initial} points: no belief guided the choice; "
+                f" The first {self.initial} points are spread at random; after them each one is chosen."
+                if status is Status.RUNNING
+                else f" It ended within the initial design of {self.initial} points: no belief guided the choice; "
                 f"give a budget above {self.initial}."
             )
         if found is not None and not found.is_feasible:
@@ -234,7 +237,8 @@ class Judge:
         quoted = " and ".join(f"'{name}'" for name in relaxation.conflict)
         together = " together" if len(relaxation.conflict) > 1 else ""
         if self.white is not None:
-            text = f"No point meets the known constraints: {quoted} cannot be met{together} in the box."
+            where = "in the box" if self.problem.candidates is None else "by any candidate"
+            text = f"No point meets the known constraints: {quoted} cannot be met{together} {where}."
             text += " Nothing needed to be evaluated." if not self.used else ""
         else:
             single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"

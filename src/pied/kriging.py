@@ -46,8 +46,8 @@ class Tasks:
     """Points in the unit cube: shared, or per task where tasks see them on different scales."""
     basis: Float64[Tensor, "*B N p"]
     """Trend columns at the points (see `polynomial`)."""
-    y: Float64[Tensor, "B N"]
-    """Standardized observations, zero where absent."""
+    y: Float64[Tensor, "B N c"]
+    """Standardized observations, zero where absent: c outputs that share their hyperparameters, usually one."""
     rows: Float64[Tensor, "B N"]
     """1 where the output was observed, 0 where not."""
     active: Float64[Tensor, "B d"]
@@ -56,7 +56,7 @@ class Tasks:
     """1 for the trend columns in use."""
     kernel: Float64[Tensor, "B 6"]
     """Coefficients of the kernel (`KERNELS`)."""
-    noise: Float64[Tensor, "B"]
+    noise: Float64[Tensor, "B c"]
     """Standardized noise variance when known, which ties the process variance to the nugget; else 0."""
     nugget: Float64[Tensor, "B 2"]
     """Logarithms of the smallest and largest nugget; equal: fixed."""
@@ -92,10 +92,10 @@ class Fit:
     """Minus the restricted log likelihood minus the log prior; infinite where the factorization failed."""
     slope: Float64[Tensor, "B q"]
     """Gradient of the loss: d log length scales, then the log nugget."""
-    variance: Float64[Tensor, "B"]
+    variance: Float64[Tensor, "B c"]
     """Process variance s2, standardized."""
     density: Float64[Tensor, "B"]
-    """Sum of leave-one-out log densities of the standardized observations."""
+    """Sum of leave-one-out log densities of the standardized observations, over all outputs of the task."""
 
 
 def polynomial(U: Float64[Tensor, "*B b d"], degree: int) -> Float64[Tensor, "*B b p"]:
@@ -108,23 +108,6 @@ def polynomial(U: Float64[Tensor, "*B b d"], degree: int) -> Float64[Tensor, "*B
         first, second = torch.triu_indices(U.shape[-1], U.shape[-1], device=U.device)
         columns.append(V[..., first] * V[..., second])
     return torch.cat(columns, -1)
-
-
-def polynomial_slopes(U: Float64[Tensor, "*B b d"], degree: int) -> Float64[Tensor, "*B b p d"]:
-    """Return the derivatives of `polynomial` with respect to the point."""
-    d = U.shape[-1]
-    V = 2.0 * U - 1.0
-    parts = [torch.zeros_like(U)[..., None, :]]
-    if degree >= 1:
-        parts.append((2.0 * torch.eye(d, dtype=U.dtype, device=U.device)).expand(*U.shape, d))
-    if degree >= 2:
-        first, second = torch.triu_indices(d, d, device=U.device)
-        quadratic = U.new_zeros(*U.shape[:-1], first.numel(), d)
-        column = torch.arange(first.numel(), device=U.device)
-        quadratic[..., column, first] += 2.0 * V[..., second]
-        quadratic[..., column, second] += 2.0 * V[..., first]
-        parts.append(quadratic)
-    return torch.cat(parts, -2)
 
 
 def columns_of(trend: str, active: Bool[Tensor, "d"], degree: int) -> Bool[Tensor, "p"]:
@@ -192,7 +175,7 @@ def covariance(
 
 def evaluate(tasks: Tasks, theta: Float64[Tensor, "B q"], with_slope: bool = True) -> Fit:
     """Return loss, gradient, variance and leave-one-out density of every task at its hyperparameters."""
-    B, N = tasks.y.shape
+    B, N, _ = tasks.y.shape
     size = max(1, CHUNK // max(1, N * N))
     if size >= B:
         return _evaluate(tasks, theta, with_slope)
@@ -223,19 +206,21 @@ def _evaluate(tasks: Tasks, theta: Float64[Tensor, "B q"], with_slope: bool) -> 
     half = torch.linalg.solve_triangular(LA, H.mT, upper=False)
     P = inverse - half.mT @ half
 
-    residual = (P @ tasks.y[:, :, None])[:, :, 0] * tasks.rows
+    residual = (P @ tasks.y) * tasks.rows[:, :, None]
     Q = (tasks.y * residual).sum(1).clamp_min(0.0)
-    freedom = (tasks.rows.sum(1) - tasks.columns.sum(1)).clamp_min(1.0)
+    freedom = (tasks.rows.sum(1) - tasks.columns.sum(1)).clamp_min(1.0)[:, None]
     known = tasks.noise > 0
     nugget = theta[:, -1].exp()
-    s2 = torch.where(known, tasks.noise / nugget, Q / freedom).clamp_min(SMALLEST_VARIANCE)
+    s2 = torch.where(known, tasks.noise / nugget[:, None], Q / freedom).clamp_min(SMALLEST_VARIANCE)
     logdet = 2.0 * (L.diagonal(dim1=1, dim2=2).log().sum(1) + LA.diagonal(dim1=1, dim2=2).log().sum(1))
-    loss = 0.5 * (freedom * s2.log() + logdet + torch.where(known, Q / s2, freedom))
+    count = tasks.y.shape[2]
+    loss = 0.5 * (count * logdet + (freedom * s2.log() + torch.where(known, Q / s2, freedom)).sum(1))
 
-    spread = (P.diagonal(dim1=1, dim2=2)).clamp_min(1e-300)
+    spread = P.diagonal(dim1=1, dim2=2).clamp_min(1e-300)[:, :, None]
+    var = s2[:, None, :] / spread
     error2 = (residual / spread).square()
-    var = s2[:, None] / spread
-    density = (-0.5 * tasks.rows * (math.log(2 * math.pi) + var.log() + error2 / var)).sum(1)
+    each = math.log(2 * math.pi) + var.log() + error2 / var
+    density = -0.5 * (tasks.rows[:, :, None] * each).sum((1, 2))
 
     penalty, penalty_slope = _prior(tasks, theta, s2)
     loss = torch.where(failed | ~torch.isfinite(loss), torch.inf, loss + penalty)
@@ -243,21 +228,21 @@ def _evaluate(tasks: Tasks, theta: Float64[Tensor, "B q"], with_slope: bool) -> 
     if not with_slope:
         return Fit(loss, torch.zeros_like(theta), s2, density)
 
-    M = P - residual[:, :, None] * (residual / s2[:, None])[:, None, :]
+    M = count * P - residual @ (residual / s2[:, None, :]).mT
     T = M * w
     centred = tasks.U - 0.5
     by_scale = (T.sum(2)[:, None, :] @ centred.square())[:, 0] - ((T @ centred) * centred).sum(1)
     slope = torch.empty_like(theta)
     slope[:, :d] = by_scale * inverse_scales(theta, tasks.active).square()
     by_nugget = 0.5 * nugget * (M.diagonal(dim1=1, dim2=2) * tasks.rows).sum(1)
-    slope[:, -1] = by_nugget + torch.where(known, 0.5 * (Q / s2 - freedom), 0.0)
+    slope[:, -1] = by_nugget + torch.where(known, 0.5 * (Q / s2 - freedom), 0.0).sum(1)
     slope = slope + penalty_slope
     slope[:, -1] *= tasks.learns_nugget
     return Fit(loss, torch.where(failed[:, None], 0.0, slope), s2, density)
 
 
 def _prior(
-    tasks: Tasks, theta: Float64[Tensor, "B q"], s2: Float64[Tensor, "B"]
+    tasks: Tasks, theta: Float64[Tensor, "B q"], s2: Float64[Tensor, "B c"]
 ) -> tuple[Float64[Tensor, "B"], Float64[Tensor, "B q"]]:
     """Return minus the log prior of the hyperparameters and its gradient."""
     d = tasks.U.shape[-1]
@@ -268,16 +253,16 @@ def _prior(
     nugget_away = (theta[:, -1] - NUGGET_PRIOR[0]) / NUGGET_PRIOR[1]
     variance_away = (s2.log() - VARIANCE_PRIOR[0]) / VARIANCE_PRIOR[1]
     known = tasks.noise > 0
-    learned = tasks.learns_nugget & ~known
+    learned = tasks.learns_nugget & ~known.any(1)
     value = value + torch.where(learned, 0.5 * nugget_away.square(), 0.0)
-    value = value + torch.where(known, 0.5 * variance_away.square(), 0.0)
+    value = value + torch.where(known, 0.5 * variance_away.square(), 0.0).sum(1)
     slope[:, -1] = torch.where(learned, nugget_away / NUGGET_PRIOR[1], 0.0)
-    slope[:, -1] -= torch.where(known, variance_away / VARIANCE_PRIOR[1], 0.0)
+    slope[:, -1] -= torch.where(known, variance_away / VARIANCE_PRIOR[1], 0.0).sum(1)
     return value * tasks.prior, slope * tasks.prior
 
 
 LONGEST_STEP = 2.0  # in log length scales: a factor of seven at once
-ENOUGH = 1e-4  # nats: a smaller predicted gain changes no decision
+ENOUGH = 1e-3  # nats: a smaller predicted gain changes no decision
 
 
 def optimize(tasks: Tasks, theta: Float64[Tensor, "B q"], iterations: int) -> tuple[Float64[Tensor, "B q"], Fit]:
@@ -296,34 +281,37 @@ def optimize(tasks: Tasks, theta: Float64[Tensor, "B q"], iterations: int) -> tu
     eye = torch.eye(d + 1, dtype=theta.dtype, device=theta.device)
     inverse_hessian = eye.expand(len(theta), d + 1, d + 1).clone()
     length = theta.new_ones(len(theta))
+    live = torch.arange(len(theta), device=theta.device)
+    own = tasks
     for _ in range(iterations):
-        blocked = ((theta <= low) & (fit.slope > 0)) | ((theta >= high) & (fit.slope < 0)) | (free == 0)
-        slope = torch.where(blocked, 0.0, fit.slope)
-        step = -(inverse_hessian @ slope[:, :, None])[:, :, 0]
+        at, slope = theta[live], fit.slope[live]
+        blocked = ((at <= low[live]) & (slope > 0)) | ((at >= high[live]) & (slope < 0)) | (free[live] == 0)
+        slope = torch.where(blocked, 0.0, slope)
+        step = -(inverse_hessian[live] @ slope[:, :, None])[:, :, 0]
         step = torch.where(blocked, 0.0, step)
         gain = -(step * slope).sum(1)
         uphill = gain <= 0
         step = torch.where(uphill[:, None], -slope, step)
         gain = torch.where(uphill, slope.square().sum(1), gain)
-        if not bool(((gain * length > ENOUGH) & torch.isfinite(fit.loss)).any()):
+        going = (gain * length[live] > ENOUGH) & torch.isfinite(fit.loss[live])
+        if not bool(going.any()):
             break
+        if not bool(going.all()):
+            live, at, slope, step = live[going], at[going], slope[going], step[going]
+            own = tasks.at(live)
         step = step * (LONGEST_STEP / step.abs().amax(1, keepdim=True).clamp_min(LONGEST_STEP))
-        trial = (theta + length[:, None] * step).clamp(low, high)
-        trial = torch.where(free > 0, trial, theta)
-        new = evaluate(tasks, trial)
-        moved = trial - theta
+        trial = (at + length[live, None] * step).clamp(low[live], high[live])
+        trial = torch.where(free[live] > 0, trial, at)
+        new = evaluate(own, trial)
+        moved = trial - at
         predicted = -(moved * slope).sum(1)
-        accepted = (new.loss <= fit.loss - 1e-4 * predicted.clamp_min(0.0)) & torch.isfinite(new.loss)
-        inverse_hessian = _bfgs(inverse_hessian, moved, new.slope - fit.slope, accepted)
-        keep = accepted[:, None]
-        theta = torch.where(keep, trial, theta)
-        fit = Fit(
-            torch.where(accepted, new.loss, fit.loss),
-            torch.where(keep, new.slope, fit.slope),
-            torch.where(accepted, new.variance, fit.variance),
-            torch.where(accepted, new.density, fit.density),
-        )
-        length = torch.where(accepted, torch.ones_like(length), length * 0.25)
+        accepted = (new.loss <= fit.loss[live] - 1e-4 * predicted.clamp_min(0.0)) & torch.isfinite(new.loss)
+        inverse_hessian[live] = _bfgs(inverse_hessian[live], moved, new.slope - fit.slope[live], accepted)
+        kept = live[accepted]
+        theta[kept] = trial[accepted]
+        for name in ("loss", "slope", "variance", "density"):
+            getattr(fit, name)[kept] = getattr(new, name)[accepted]
+        length[live] = torch.where(accepted, torch.ones_like(predicted), length[live] * 0.25)
     return theta, fit
 
 

@@ -56,15 +56,20 @@ class Model:
     """Distance in the unit cube: the variance is not below its estimate from points this far apart. None: off."""
     hysteresis: float = 1.0
     """Nats by which a new choice must beat the current one."""
-    finalists: int = 9
+    finalists: int = 4
     """How many candidates are optimized at a selection beyond `always_refit` points, the best by leave-one-out at
-    coarse length scales; with fewer points all are."""
+    the current length scales, or at coarse ones when there are none; with fewer points all are."""
     reselect: int = 4
-    """A new selection after this many new points."""
+    """A new selection after this many new points; later, after the data have grown by an eighth."""
     always_refit: int = 40
     """Length scales are refitted with every point up to this many, ..."""
     refit: int = 3
-    """... then after this many new points."""
+    """... then after this many new points; later, after the data have grown by a thirtieth."""
+    most_rows: int = 256
+    """Choices and length scales are learned from at most so many points, far apart; the posterior uses all."""
+    shared: int | None = 32
+    """From this many outputs on, outputs with the same inputs and rows share kernel, trend, warp and length scales (not
+    their variances). None: never."""
 
     def __post_init__(self) -> None:
         for word, given, known in (
@@ -95,9 +100,9 @@ class Choice:
     fitted: int
     """Rows at the last fit of the length scales."""
 
-    def spec(self, output: int) -> "Spec":
-        """Return the choice as a candidate of an output."""
-        return Spec(output, self.kernel, self.trend, self.warp, self.scale)
+    def spec(self, outputs: tuple[int, ...]) -> "Spec":
+        """Return the choice as a candidate of some outputs."""
+        return Spec(outputs, self.kernel, self.trend, self.warp, self.scale)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as JSON-able data."""
@@ -163,9 +168,9 @@ def _standardized(w: Float64[Tensor, "n"], location: float, spread: float) -> Fl
 
 
 class Spec(NamedTuple):
-    """One candidate: an output and what it could be modelled with."""
+    """One candidate: outputs that share their hyperparameters, usually one, and what they could be modelled with."""
 
-    output: int
+    outputs: tuple[int, ...]
     kernel: str
     trend: str
     warp: str
@@ -178,13 +183,6 @@ def stretched(U: Float64[Tensor, "b d"], ratios: Float64[Tensor, "B d"]) -> Floa
         return U
     r = ratios[:, None, :]
     return torch.where(r > 1.0, torch.log1p((r - 1.0) * U) / r.clamp_min(1.0 + 1e-9).log(), U)
-
-
-def stretched_slopes(U: Float64[Tensor, "b d"], ratios: Float64[Tensor, "B d"]) -> Float64[Tensor, "B b d"]:
-    """Return the derivatives of `stretched`."""
-    r = ratios[:, None, :]
-    slope = (r - 1.0) / ((1.0 + (r - 1.0) * U) * r.clamp_min(1.0 + 1e-9).log())
-    return torch.where(r > 1.0, slope, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,10 +230,41 @@ class Observations:
         """Rows of output j."""
         return int(self.rows[j].sum())
 
+    def blocks(self) -> list[list[tuple[int, ...]]]:
+        """Return the outputs in groups that share their hyperparameters, groups of equal size together."""
+        if self.model.shared is None or len(self.rows) < self.model.shared:
+            return [[(j,) for j in range(len(self.rows))]]
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for j in range(len(self.rows)):
+            noise = self.noise[j]
+            mode = "learned" if noise is None else "exact" if noise == 0 else "known"
+            alike.setdefault((mode, *self.rows[j].tolist(), *self.active[j].tolist()), []).append(j)
+        sized: dict[int, list[tuple[int, ...]]] = {}
+        for group in alike.values():
+            sized.setdefault(len(group), []).append(tuple(group))
+        return list(sized.values())
+
+    def thinned(self) -> "Observations":
+        """Return the observations from which choices are learned: at most `most_rows` points, far from each other."""
+        if len(self.U) <= self.model.most_rows:
+            return self
+        kept = _spread_out(self.U, self.model.most_rows)
+        rows, Y = self.rows[:, kept], self.Y[kept]
+        warps = []
+        for j, table in enumerate(self.warps):
+            y = Y[rows[j], j]
+            warps.append(
+                {
+                    name: (warp, location, spread, warp.log_slope(y) - len(y) * math.log(spread))
+                    for name, (warp, location, spread, _) in table.items()
+                }
+            )
+        return replace(self, U=self.U[kept], rows=rows, Y=Y, warps=tuple(warps))
+
     def handicap(self, spec: "Spec") -> float:
         """Return what is added to a candidate's density: the log slopes of its warp, less the price of its parts."""
         parts = TRENDS[spec.trend] + (spec.warp != "none") + (spec.scale != "plain")
-        return self.warps[spec.output][spec.warp][3] - PRICE * parts
+        return sum(self.warps[j][spec.warp][3] for j in spec.outputs) - PRICE * parts * len(spec.outputs)
 
     def trends(self, j: int, n: int) -> list[str]:
         """Trends that output j can have with n rows."""
@@ -248,16 +277,18 @@ class Observations:
             if sizes[trend] == low or (sizes[trend] + SPARE_ROWS <= n and sizes[trend] <= MOST_COLUMNS)
         ]
 
-    def candidates(self, j: int) -> list["Spec"]:
-        """What output j could be modelled with, given its rows and inputs."""
+    def candidates(self, outputs: tuple[int, ...]) -> list["Spec"]:
+        """What these outputs could be modelled with, given their rows and inputs."""
+        first = outputs[0]
         plain = "plain" in self.model.scales
-        can_log = "log" in self.model.scales and bool(((self.ratios >= LEAST_RATIO) & self.active[j]).any())
+        can_log = "log" in self.model.scales and bool(((self.ratios >= LEAST_RATIO) & self.active[first]).any())
         scales = ["plain"] * (plain or not can_log) + ["log"] * can_log
         return [
-            Spec(j, kernel, trend, warp, scale)
+            Spec(outputs, kernel, trend, warp, scale)
             for kernel in self.model.kernels
-            for trend in self.trends(j, self.count(j))
-            for warp in self.warps[j]
+            for trend in self.trends(first, self.count(first))
+            for warp in self.warps[first]
+            if all(warp in self.warps[j] for j in outputs)
             for scale in scales
         ]
 
@@ -272,25 +303,23 @@ class Observations:
             ]
         )
 
-    def tasks(self, specs: Sequence["Spec"]) -> tuple[Tasks, Float64[Tensor, "B p"]]:
-        """Build a batch, one task per candidate, and the baselines taken off the observations."""
+    def tasks(self, specs: Sequence["Spec"]) -> tuple[Tasks, Float64[Tensor, "B p c"]]:
+        """Build a batch, one task per candidate, all with equally many outputs; and the baselines taken off."""
         degree = max(TRENDS[spec.trend] for spec in specs)
-        index = [spec.output for spec in specs]
-        rows = self.rows[index]
-        y = torch.zeros(len(specs), len(self.U), dtype=self.U.dtype, device=self.U.device)
+        first = [spec.outputs[0] for spec in specs]
+        rows = self.rows[first]
+        y = torch.zeros(len(specs), len(self.U), len(specs[0].outputs), dtype=self.U.dtype, device=self.U.device)
         noise, nugget = [], []
-        for i, (j, _, _, name, _) in enumerate(specs):
-            warp, location, spread, _ = self.warps[j][name]
-            told = self.rows[j]
-            z = _standardized(warp.forward(self.Y[told, j]), location, spread)
-            y[i, told] = torch.round(z * GRAIN) / GRAIN
-            known = self.noise[j]
-            relative = float(f"{min(known / spread, LOUDEST):.12g}") if known else 0.0  # the same in all units
-            is_exact = known is not None and relative**2 < NEARLY_EXACT
-            noise.append(0.0 if is_exact else relative**2)
-            low, high = self.model.nugget
-            nugget.append((low, high) if is_exact else (max(low, kriging.QUIETEST), kriging.NOISIEST))
-        columns = torch.stack([kriging.columns_of(spec.trend, self.active[spec.output], degree) for spec in specs])
+        standardized: dict[tuple[int, str], tuple[Tensor, float, tuple[float, float]]] = {}
+        for i, spec in enumerate(specs):
+            for place, j in enumerate(spec.outputs):
+                if (j, spec.warp) not in standardized:
+                    standardized[j, spec.warp] = self._standardized(j, spec.warp)
+                y[i, self.rows[j], place] = standardized[j, spec.warp][0]
+            noise.append([standardized[j, spec.warp][1] for j in spec.outputs])
+            bounds = [standardized[j, spec.warp][2] for j in spec.outputs]
+            nugget.append((max(low for low, _ in bounds), max(high for _, high in bounds)))
+        columns = torch.stack([kriging.columns_of(spec.trend, self.active[spec.outputs[0]], degree) for spec in specs])
         columns &= rows.any(1, keepdim=True)  # nothing told, no trend to estimate
         V = stretched(self.U, self.stretch(specs))
         basis = kriging.polynomial(V, degree)
@@ -300,7 +329,7 @@ class Observations:
             basis=basis,
             y=y,
             rows=rows.to(self.U.dtype),
-            active=self.active[index].to(self.U.dtype),
+            active=self.active[first].to(self.U.dtype),
             columns=columns.to(self.U.dtype),
             kernel=self.U.new_tensor([KERNELS[spec.kernel] for spec in specs]),
             noise=self.U.new_tensor(noise),
@@ -308,13 +337,34 @@ class Observations:
             prior=1.0 if self.model.prior else 0.0,
         ), baseline
 
+    def _standardized(self, j: int, name: str) -> tuple[Tensor, float, tuple[float, float]]:
+        """Return what output j was observed to be on a scale, its noise variance there, and the range of its nugget."""
+        warp, location, spread, _ = self.warps[j][name]
+        z = _standardized(warp.forward(self.Y[self.rows[j], j]), location, spread)
+        known = self.noise[j]
+        relative = float(f"{min(known / spread, LOUDEST):.12g}") if known else 0.0  # the same in all units
+        is_exact = known is not None and relative**2 < NEARLY_EXACT
+        low, high = self.model.nugget
+        nugget = (low, high) if is_exact else (max(low, kriging.QUIETEST), kriging.NOISIEST)
+        return torch.round(z * GRAIN) / GRAIN, 0.0 if is_exact else relative**2, nugget
+
+
+def _spread_out(U: Float64[Tensor, "N d"], count: int) -> Tensor:
+    """Return the indices of so many points, each the farthest from those before it; the last told comes first."""
+    kept = [len(U) - 1]
+    distance = (U - U[-1]).square().sum(1)
+    for _ in range(count - 1):
+        kept.append(int(distance.argmax()))
+        distance = torch.minimum(distance, (U - U[kept[-1]]).square().sum(1))
+    return torch.tensor(sorted(set(kept)), device=U.device)
+
 
 def _detrended(
-    y: Float64[Tensor, "B N"],
+    y: Float64[Tensor, "B N c"],
     basis: Float64[Tensor, "*B N p"],
     rows: Float64[Tensor, "B N"],
     columns: Float64[Tensor, "B p"],
-) -> tuple[Float64[Tensor, "B N"], Float64[Tensor, "B p"]]:
+) -> tuple[Float64[Tensor, "B N c"], Float64[Tensor, "B p c"]]:
     """Take the ordinary least-squares trend off the observations.
 
     Kriging with a trend does not change under this, P F = 0, but its arithmetic does: K^-1 has entries of 1e8, and of
@@ -326,104 +376,128 @@ def _detrended(
     A.diagonal(dim1=1, dim2=2).add_(1.0 - columns + 1e-12)
     L, failed = torch.linalg.cholesky_ex(A)
     L = torch.where((failed > 0)[:, None, None], torch.eye(A.shape[-1], dtype=A.dtype, device=A.device), L)
-    use = (failed == 0).to(y.dtype)[:, None]
-    baseline = torch.zeros_like(columns)
+    use = columns[:, :, None] * (failed == 0).to(y.dtype)[:, None, None]
+    baseline = y.new_zeros(*columns.shape, y.shape[2])
     rest = y
     for _ in range(3):
-        baseline = baseline + torch.cholesky_solve(F.mT @ rest[:, :, None], L)[:, :, 0] * columns * use
-        rest = y - (F @ baseline[:, :, None])[:, :, 0]
+        baseline = baseline + torch.cholesky_solve(F.mT @ rest, L) * use
+        rest = y - F @ baseline
     return rest, baseline
 
 
 def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice]:
     """Select models and fit length scales where the schedule says so; keep the rest as it was."""
     choices = list(previous)
-    to_select, to_refit = [], []
-    for j, old in enumerate(previous):
-        n = data.count(j)
-        candidates = data.candidates(j)
-        is_due = old is not None and n - old.selected >= data.model.reselect and len(candidates) > 1
-        if old is None or is_due or old.spec(j) not in candidates or data.trends(j, n) != data.trends(j, old.selected):
-            to_select.append(j)
-        elif n > old.fitted and (n <= data.model.always_refit or n - old.fitted >= data.model.refit):
-            to_refit.append(j)
-    if to_select:
-        _select(data, to_select, choices)
-    if to_refit:
-        _refit(data, to_refit, choices)
-    return [choice for choice in choices if choice is not None]
+    learned = data.thinned()
+    for block in data.blocks():
+        to_select = [group for group in block if _is_selection_due(data, group, previous)]
+        to_refit = [group for group in block if group not in to_select and _is_refit_due(data, group, previous)]
+        if to_select:
+            _select(learned, to_select, choices)
+        if to_refit:
+            _refit(learned, to_refit, choices)
+        for j in [j for group in (*to_select, *to_refit) for j in group]:
+            choices[j] = replace(_made(choices[j]), fitted=data.count(j))
+        for j in [j for group in to_select for j in group]:
+            choices[j] = replace(_made(choices[j]), selected=data.count(j))
+    return [_made(choice) for choice in choices]
+
+
+def _made(choice: Choice | None) -> Choice:
+    if choice is None:
+        raise AssertionError("an output was left without a choice")
+    return choice
+
+
+def _is_selection_due(data: Observations, group: tuple[int, ...], previous: Sequence[Choice | None]) -> bool:
+    """Whether a group has no choice yet, one that is not possible any more, or one that is old."""
+    old = [previous[j] for j in group]
+    first, n = old[0], data.count(group[0])
+    if first is None or any(each is None or each.spec(group) != first.spec(group) for each in old):
+        return True
+    candidates = data.candidates(group)
+    if first.spec(group) not in candidates or data.trends(group[0], n) != data.trends(group[0], first.selected):
+        return True
+    return n - first.selected >= max(data.model.reselect, n // RESELECT_SHARE) and len(candidates) > 1
+
+
+def _is_refit_due(data: Observations, group: tuple[int, ...], previous: Sequence[Choice | None]) -> bool:
+    """Whether the length scales of a group are old."""
+    n, old = data.count(group[0]), _made(previous[group[0]])
+    every = 1 if n <= data.model.always_refit else max(data.model.refit, n // REFIT_SHARE)
+    return n - old.fitted >= every
 
 
 SELECTION_STEPS = 40  # BFGS iterations for the finalists of a selection ...
 REFIT_STEPS = 20  # ... and for a refit, which starts close
+RESELECT_SHARE, REFIT_SHARE = 8, 30  # of the data: when many, so much must be new before they are asked again
 
 
-def _select(data: Observations, outputs: list[int], choices: list[Choice | None]) -> None:
+def _select(data: Observations, groups: list[tuple[int, ...]], choices: list[Choice | None]) -> None:
     """Screen every candidate at coarse length scales, optimize the best few, keep the best by leave-one-out."""
-    specs = [spec for j in outputs for spec in data.candidates(j)]
+    specs = [spec for group in groups for spec in data.candidates(group)]
     tasks, _ = data.tasks(specs)
-    theta = _best_starts(data, specs, tasks, choices)
-    screened = kriging.evaluate(tasks, theta, with_slope=False).density
+    theta, screened = _best_starts(data, specs, tasks, choices)
     finalists = []
-    for j in outputs:
-        own = [i for i, spec in enumerate(specs) if spec.output == j]
+    for group in groups:
+        own = [i for i, spec in enumerate(specs) if spec.outputs == group]
         own.sort(key=lambda i: -(float(screened[i]) + data.handicap(specs[i])))
-        most = data.model.finalists if data.count(j) > data.model.always_refit else len(own)
-        kept = own[:most]
-        kept += [i for i in own[most:] if _is_same(choices[j], specs[i])]
-        finalists += kept
+        most = data.model.finalists if data.count(group[0]) > data.model.always_refit else len(own)
+        finalists += own[:most] + [i for i in own[most:] if _is_same(choices[group[0]], specs[i])]
     index = torch.tensor(finalists, device=theta.device)
     best_theta, fit = kriging.optimize(tasks.at(index), theta[index], SELECTION_STEPS)
-    for j in outputs:
+    for group in groups:
         scores = {}
         for row, i in enumerate(finalists):
-            if specs[i].output == j:
-                bonus = data.model.hysteresis * _is_same(choices[j], specs[i])
+            if specs[i].outputs == group:
+                bonus = data.model.hysteresis * _is_same(choices[group[0]], specs[i])
                 scores[row] = float(fit.density[row]) + data.handicap(specs[i]) + bonus
         row = max(scores, key=lambda each: (math.isfinite(scores[each]), scores[each]))
-        n = data.count(j)
-        choices[j] = Choice(*specs[finalists[row]][1:], tuple(best_theta[row].tolist()), n, n)
+        for j in group:
+            choices[j] = Choice(*specs[finalists[row]][1:], tuple(best_theta[row].tolist()), 0, 0)
 
 
 def _is_same(choice: Choice | None, spec: Spec) -> bool:
     """Whether a candidate is the current choice."""
-    return choice is not None and choice.spec(spec.output) == spec
+    return choice is not None and choice.spec(spec.outputs) == spec
 
 
 def _best_starts(
     data: Observations, specs: Sequence[Spec], tasks: Tasks, choices: Sequence[Choice | None]
-) -> Float64[Tensor, "B q"]:
-    """Return for each candidate the length scales of smallest loss among a few starts."""
+) -> tuple[Float64[Tensor, "B q"], Float64[Tensor, "B"]]:
+    """Return for each candidate the length scales of smallest loss among a few starts, and its density there."""
     d = data.U.shape[1]
     starts = []
     for i, spec in enumerate(specs):
-        j = spec.output
+        j = spec.outputs[0]
         root = math.sqrt(max(1, int(data.active[j].sum())))
         low, high = tasks.nugget[i].tolist()
         middle = [low] if low == high else [max(low, math.log(1e-6)), max(low, min(high, math.log(1e-2)))]
         old = choices[j]
         scales = [[math.log(scale * root)] * d for scale in (STARTS if old is None else STARTS[-1:])]
         if old is not None:
-            scales += [[t + math.log(factor) for t in old.theta[:d]] for factor in RESTARTS]
+            factors = RESTARTS if data.count(j) <= data.model.always_refit else (1.0,)
+            scales += [[t + math.log(factor) for t in old.theta[:d]] for factor in factors]
             middle = middle if low == high else [old.theta[-1]]
         starts.append(torch.tensor([[*scale, nugget] for scale in scales for nugget in middle], dtype=data.U.dtype))
     counts = [len(each) for each in starts]
     theta = torch.cat(starts).to(data.U.device)
     index = torch.arange(len(specs), device=theta.device).repeat_interleave(torch.tensor(counts, device=theta.device))
-    loss = kriging.evaluate(tasks.at(index), theta, with_slope=False).loss
+    fit = kriging.evaluate(tasks.at(index), theta, with_slope=False)
     chosen, position = [], 0
     for count in counts:
-        chosen.append(position + int(torch.argmin(loss[position : position + count])))
+        chosen.append(position + int(torch.argmin(fit.loss[position : position + count])))
         position += count
-    return theta[chosen]
+    return theta[chosen], fit.density[chosen]
 
 
-def _refit(data: Observations, outputs: list[int], choices: list[Choice | None]) -> None:
+def _refit(data: Observations, groups: list[tuple[int, ...]], choices: list[Choice | None]) -> None:
     """Fit the length scales of the current choices again, from where they are."""
-    current = [choice for j in outputs if (choice := choices[j]) is not None]
-    specs = [old.spec(j) for j, old in zip(outputs, current, strict=True)]
+    current = [_made(choices[group[0]]) for group in groups]
+    specs = [old.spec(group) for group, old in zip(groups, current, strict=True)]
     start = torch.tensor([old.theta for old in current], dtype=data.U.dtype, device=data.U.device)
     theta, fit = kriging.optimize(data.tasks(specs)[0], start, REFIT_STEPS)
-    for row, (j, old) in enumerate(zip(outputs, current, strict=True)):
+    for row, (group, old) in enumerate(zip(groups, current, strict=True)):
         fine = math.isfinite(float(fit.loss[row]))
-        choices[j] = replace(old, theta=tuple(theta[row].tolist()) if fine else old.theta, fitted=data.count(j))
+        for j in group:
+            choices[j] = replace(old, theta=tuple(theta[row].tolist()) if fine else old.theta)

@@ -1,5 +1,6 @@
 """One array with names on its last axis: the views `x` and `y` that users' functions see."""
 
+import itertools
 import unicodedata
 from collections.abc import Iterator, KeysView, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,18 @@ from pied.errors import UnknownName, did_you_mean
 def canonical(name: str) -> str:
     """Return the form of a name that Python itself gives to identifiers (NFKC): `y.µ` asks for the Greek letter."""
     return unicodedata.normalize("NFKC", name)
+
+
+def groups(outputs: Sequence[str]) -> dict[str, list[int]]:
+    """Return the vectors among outputs, each with the places of its parts: `c` where c[1], c[2], ... are outputs."""
+    found: dict[str, list[int]] = {}
+    places = {canonical(name): place for place, name in enumerate(outputs)}
+    for name in places:
+        stem = name.removesuffix("[1]")
+        if stem not in ("", name):
+            parts = itertools.takewhile(places.__contains__, (f"{stem}[{count}]" for count in itertools.count(1)))
+            found[stem] = [places[part] for part in parts]
+    return found
 
 
 class Named(Mapping[str, Any]):

@@ -12,6 +12,7 @@ from torch import Tensor
 from pied import words
 from pied.errors import EvaluationError, StatementError, UnknownName, did_you_mean
 from pied.formula import Formula, Scope
+from pied.listing import Listing
 from pied.named import Named
 from pied.rng import Stream
 from pied.structure import POINTS_TRIED, Structure, found, probes, tried
@@ -20,6 +21,9 @@ from pied.words import Variable as Variable
 
 SLACK = 1e-9
 """How far outside the box, relative to its width, a given point may lie: the rounding of printed numbers."""
+
+Back = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From weights of a function's values to slopes of their weighted sum by x and y."""
 
 
 class Problem:
@@ -31,6 +35,8 @@ class Problem:
 
     variables: dict[str, Variable]
     """The decisions, by name."""
+    candidates: Listing | None
+    """The points to choose from; None: the whole box."""
     outputs: tuple[str, ...]
     """Names of what the black box returns."""
     blackbox: Callable[[Named], Any] | None
@@ -74,9 +80,10 @@ class Problem:
 
     def __init__(
         self,
-        variables: Any,
-        outputs: Any,
+        variables: Any = None,
+        outputs: Any = None,
         *,
+        candidates: Any = None,
         blackbox: Any = None,
         maximize: Any = None,
         minimize: Any = None,
@@ -90,8 +97,11 @@ class Problem:
         """State a problem; everything is checked, and every function tried on a tiny batch, before anything costly.
 
         Args:
-            variables: `{name: (lo, hi)}` or `{name: Variable(lo, hi, log=True, unit="K")}`, natural units.
+            variables: `{name: (lo, hi)}` or `{name: Variable(lo, hi, log=True, unit="K")}`, natural units; with
+                candidates, names of columns will do, or nothing when the table names them.
             outputs: Names of what the black box returns, in order.
+            candidates: A table of the only points that can be chosen: a data frame, a dictionary of columns, a list of
+                dictionaries, or an array with a column for each variable. Every candidate is looked at in each search.
             blackbox: Function of x (named floats, one point) that returns the outputs: a mapping by name, a sequence
                 in order, or a number when there is one output. None when someone else measures and tells.
             maximize: Function of (x, y), or a formula. Without an objective any feasible point will do.
@@ -107,7 +117,11 @@ class Problem:
         """
         put = self.__dict__
         put["_words"] = {name: words.kept(value) for name, value in locals().items() if name not in ("self", "put")}
-        put["variables"] = words.read_variables(variables)
+        table = None
+        if candidates is None:
+            put["variables"] = words.read_variables(variables)
+        else:
+            put["variables"], table = words.read_candidates(variables, candidates)
         put["outputs"] = words.read_outputs(outputs, self.variables)
         put["constants"] = words.read_constants(constants, [*self.variables, *self.outputs])
         put["d"], put["m"] = len(self.variables), len(self.outputs)
@@ -117,6 +131,10 @@ class Problem:
         ends = [[each.lo, each.hi] for each in self.variables.values()]
         put["bounds"] = torch.tensor(ends, dtype=torch.float64)
         put["_log"] = torch.tensor([each.log for each in self.variables.values()])
+        put["candidates"] = None if table is None else Listing(table, self.to_unit(table))
+        if table is not None:
+            self._words["candidates"] = self.candidates
+            self._words["variables"] = list(self.variables) if variables is None else self._words["variables"]
         put["active"] = words.read_active(inputs, self._x, self._y)
         put["noise"] = words.read_per_name(noise, self.outputs, "noise", "output", None)
         put["ranges"] = words.read_ranges(ranges, self._y)
@@ -153,7 +171,7 @@ class Problem:
 
     def _try_functions(self) -> None:
         index, pair = (self._x, self._y), (probes(self.ranges, 1), probes(self.ranges, 2))
-        X = self.from_unit(Stream(0).at("points tried").sobol(POINTS_TRIED, self.d).clamp(1e-6, 1 - 1e-6))
+        X = self._points_tried()
         found_structure = []
         for place, name in enumerate(self.functions):
             has_derivative = tried(name, self._calls[place], X, self.ranges, index)
@@ -162,6 +180,13 @@ class Problem:
                 self._calls[place] = _Constant(self._calls[place])
         self.__dict__["structure"] = tuple(found_structure)
         self.__dict__["_white"] = [each.kind == "white" for each in self.structure]
+
+    def _points_tried(self) -> Float64[Tensor, "b d"]:
+        """Points of the box, or candidates, again and again where there are few."""
+        stream = Stream(0).at("points tried")
+        if self.candidates is None:
+            return self.from_unit(stream.sobol(POINTS_TRIED, self.d).clamp(1e-6, 1 - 1e-6))
+        return self.candidates.X[(stream.uniform(POINTS_TRIED) * len(self.candidates)).long()]
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"A problem does not change: problem.revised({name}=...) makes another one.")
@@ -192,6 +217,23 @@ class Problem:
         one = lo.new_ones(())
         return torch.where(log, torch.where(log, lo, one) ** (1 - U) * torch.where(log, hi, one) ** U, X)
 
+    def natural(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
+        """Return the point that a place of the unit cube stands for; of a list, the nearest candidate as it was given.
+
+        To the unit cube and back costs the last bits; a candidate is proposed with the very numbers of its table.
+        """
+        u = u.clamp(0.0, 1.0)
+        return self.from_unit(u) if self.candidates is None else self.candidates.X[self.candidates.nearest(u)]
+
+    def unit_slopes(self, X: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
+        """Return the derivatives of `from_unit`, at points in natural units."""
+        lo, hi = self.bounds.to(X.device).unbind(-1)
+        width = (hi - lo).expand_as(X)
+        if not self._log.any():
+            return width
+        log = self._log.to(X.device)
+        return torch.where(log, X * torch.where(log, hi / lo, 1.0).log(), width)
+
     def named_x(self, X: Float64[Tensor, "d"]) -> Named:
         """Return a point as named floats."""
         return Named(self._x, tuple(X.tolist()))
@@ -201,7 +243,10 @@ class Problem:
         return Named(self._y, tuple(Y.tolist()))
 
     def point(self, x: Any) -> Float64[Tensor, "d"]:
-        """Read a point the user gave: a mapping by name, or a sequence in order, natural units, inside the box."""
+        """Read a point the user gave: a mapping by name, or a sequence in order, natural units.
+
+        It must lie inside the box, or be one of the candidates.
+        """
         given = numbers(x, self._x, "variable", StatementError)
         X = torch.tensor(given, dtype=torch.float64)
         lo, hi = self.bounds.unbind(-1)
@@ -211,7 +256,16 @@ class Problem:
                 raise StatementError(
                     f"'{name}' = {given[place]!r} is outside its box from {float(lo[place])!r} to {float(hi[place])!r}."
                 )
-        return X.clamp(lo, hi)
+        return X.clamp(lo, hi) if self.candidates is None else self._candidate(X.clamp(lo, hi), slack)
+
+    def _candidate(self, X: Float64[Tensor, "d"], slack: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
+        """Return the candidate that a point is, or say that it is none."""
+        nearest = self.natural(self.to_unit(X))
+        if bool(((X - nearest).abs() > slack).any()):
+            given, other = (", ".join(f"{n} = {v:.9g}" for n, v in self.named_x(each).items()) for each in (X, nearest))
+            count = len(self.candidates or ())
+            raise StatementError(f"{given} is none of the {count} candidates; the nearest of them is {other}.")
+        return nearest
 
     def output(self, y: Any, *, partial: bool = False) -> Float64[Tensor, "m"]:
         """Read outputs that were told or returned: a mapping by name, a sequence in order, a number when m is 1.
@@ -257,6 +311,32 @@ class Problem:
             values.append(-value if place == 0 and self.minimizes else value)
         return values
 
+    def traced(
+        self, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], place: int
+    ) -> tuple[Float64[Tensor, "*L b"], Back]:
+        """Evaluate one function, and return its way back: from weights of its values to slopes by X and Y."""
+        call = self._calls[place]
+        if isinstance(call, Formula) and X.device.type == "cpu":
+            x, y, sign = X.numpy(), Y.numpy(), -1.0 if place == 0 and self.minimizes else 1.0
+            values = call.tape.forward(x, y)
+
+            def back(weight: Float64[Tensor, "*L b"]) -> tuple[Tensor, Tensor]:
+                by_x, by_Y = call.tape.back(values, sign * weight.numpy(), x, y)
+                return torch.from_numpy(by_x), torch.from_numpy(by_Y)
+
+            return torch.from_numpy(sign * values[-1]), back
+        X, Y = X.detach().requires_grad_(), Y.detach().requires_grad_()
+        with torch.enable_grad():
+            (g,) = self.g(X, Y, which=(place,))
+
+        def back_by_torch(weight: Float64[Tensor, "*L b"]) -> tuple[Tensor, Tensor]:
+            if not g.requires_grad:
+                return torch.zeros_like(X), torch.zeros_like(Y)
+            by_x, by_Y = torch.autograd.grad(g, (X, Y), weight, allow_unused=True, materialize_grads=True)
+            return by_x, by_Y
+
+        return g.detach(), back_by_torch
+
     def user_value(self, f0: float) -> float:
         """Turn a value of g_0 back to the user's sense."""
         return -f0 if self.minimizes else f0
@@ -293,6 +373,7 @@ class Problem:
         return Problem(
             self.variables,
             names,
+            candidates=self.candidates,
             blackbox=None if self.blackbox is None else _Folded(self, tuple(kept)),
             subject_to=dict(zip(self.constraints, calls[1:], strict=True)) or None,
             noise=0 if all(each == 0 for each in self.noise) else None,
@@ -311,6 +392,7 @@ class Problem:
                 name: {"lo": each.lo, "hi": each.hi, "log": each.log, "unit": each.unit}
                 for name, each in self.variables.items()
             },
+            **({"candidates": [len(self.candidates), self.candidates.digest]} if self.candidates is not None else {}),
             "outputs": list(self.outputs),
             "blackbox": self.blackbox and described(_own_name(self.blackbox, "blackbox"), self.blackbox),
             "sense": "minimize" if self.minimizes else "maximize",
@@ -332,6 +414,7 @@ class Problem:
         box = ", ".join(f"{name} in [{each.lo:g}, {each.hi:g}]" for name, each in self.variables.items())
         sense = "find" if self._calls[0] is _nothing else "minimize" if self.minimizes else "maximize"
         limits = f", subject to {', '.join(self.constraints)}" if self.constraints else ""
+        box += f" ({len(self.candidates)} candidates)" if self.candidates is not None else ""
         return f"Problem({sense} {self.objective}{limits}; {box}; outputs {', '.join(self.outputs)})"
 
 

@@ -25,29 +25,24 @@ def normal(level: float) -> float:
     return float(ndtri(level))
 
 
-def shift(
-    center: Float64[Tensor, "*b"], up: Float64[Tensor, "J *b"], down: Float64[Tensor, "J *b"]
-) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "*b"]]:
-    """Return lower and upper bound from one shift per output: center -+ sqrt(sum_j delta_j^2).
+def shift(values: Float64[Tensor, "R *b"], level: float) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "R *b"]]:
+    """Return the bound center +- sqrt(sum_j delta_j^2) from one shift per output, and the slope by each value.
 
     delta_j is the change of g when output j alone moves from its median to the better (or worse) of its two quantiles.
     Exact for g affine in independent normals, where it is Proposition 2, and for g monotone in one output of any law.
 
     Args:
-        center: g at the medians of all outputs.
-        up: g with output j at its upper quantile.
-        down: g with output j at its lower quantile.
+        values: g at the medians of all outputs; then with each output in turn at its upper quantile; then at its lower.
+        level: Above 1/2 the upper bound, below it the lower.
     """
-    better = (torch.maximum(up, down) - center).clamp_min(0.0)
-    worse = (center - torch.minimum(up, down)).clamp_min(0.0)
-    return center - _norm(worse), center + _norm(better)
-
-
-def _norm(parts: Float64[Tensor, "J *b"]) -> Float64[Tensor, "*b"]:
-    """Root of a sum of squares with a slope of zero, not NaN, at zero; a single part is its own norm."""
-    if len(parts) == 1:
-        return parts[0]
-    return parts.square().sum(0).clamp_min(TINIEST).sqrt()
+    sign = 1.0 if level > 0.5 else -1.0
+    center = values[0]
+    moved, which = (sign * values[1:]).unflatten(0, (2, -1)).max(0)
+    delta = (moved - sign * center).clamp_min(0.0)
+    size = delta[0] if len(delta) == 1 else delta.square().sum(0).clamp_min(TINIEST).sqrt()
+    share = delta / size.clamp_min(TINIEST)
+    lower = torch.where(which > 0, share, 0.0)
+    return center + sign * size, torch.cat([(1.0 - share.sum(0))[None], share - lower, lower])
 
 
 def harrell_davis(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Tensor, "*b"]:
@@ -59,6 +54,27 @@ def harrell_davis(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Ten
     low, weights = _harrell_davis_weights(len(samples), level)
     ordered = _ordered(samples, low, low + len(weights))
     return torch.tensordot(weights.to(ordered.device), ordered, dims=1)
+
+
+def harrell_davis_and_weights(
+    samples: Float64[Tensor, "L *b"], level: float
+) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "L *b"]]:
+    """Return the averaged order statistic, and the weight of every sample in it, which is its slope."""
+    low, weights = _harrell_davis_weights(len(samples), level)
+    high = low + len(weights)
+    if samples.device.type != "cpu":
+        ordered, order = samples.sort(0)
+        each = weights.to(samples.device).reshape(-1, *[1] * (samples.ndim - 1)).expand_as(ordered[low:high])
+        return (each * ordered[low:high]).sum(0), torch.zeros_like(samples).scatter(0, order[low:high], each)
+    values = samples.detach().numpy()
+    places = np.argpartition(values, (low, high - 1), axis=0)[low:high]
+    chosen = np.take_along_axis(values, places, 0)
+    inner = np.argsort(chosen, axis=0)
+    places, chosen = np.take_along_axis(places, inner, 0), np.take_along_axis(chosen, inner, 0)
+    shaped = weights.numpy().reshape(-1, *[1] * (values.ndim - 1))
+    result = np.zeros_like(values)
+    np.put_along_axis(result, places, np.broadcast_to(shaped, chosen.shape), 0)
+    return torch.from_numpy((shaped * chosen).sum(0)), torch.from_numpy(result)
 
 
 @lru_cache(maxsize=256)

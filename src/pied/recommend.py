@@ -14,6 +14,7 @@ from torch import Tensor
 
 from pied.believe import Believer, White, optimistic, pessimistic
 from pied.composite import Composite
+from pied.enumeration import Enumeration, exact_weight
 from pied.errors import SettingError, did_you_mean
 from pied.models import Choice
 from pied.problem import Problem
@@ -27,7 +28,7 @@ RULES = {
     "asked": "the told point with the best penalized lower bound as it stood when it was asked, equation (14)",
     "anywhere": "the best median objective in the whole box where the lower bounds of all constraints hold",
 }
-PENALTY = 1e5  # rho of equation (14) (paper, table 3)
+SAFETY = 2.0  # of the largest multiplier seen: beliefs change, and a multiplier holds at one optimum
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,7 @@ def recommend(
     asked: Sequence[Why | None] | None = None,
     stream: Stream | None = None,
     search: Search | None = None,
+    penalty: float | None = None,
 ) -> Recommendation | None:
     """Recommend a point from a record; None when nothing was told completely.
 
@@ -82,7 +84,8 @@ def recommend(
         previous: Choices of the last belief, where one was written down.
         asked: Per row why it was asked, for the rule "asked".
         stream: Randomness of samples and search.
-        search: Search of the rule "anywhere".
+        search: Search of the rule "anywhere"; a list of candidates is enumerated.
+        penalty: rho of equation (14), natural units (the paper's: 1e5); None: see `weights`.
     """
     rule = rule or default_rule(problem)
     if rule not in RULES:
@@ -95,7 +98,7 @@ def recommend(
     if rule == "observed":
         return _observed(problem, data, composite, level)
     if rule == "anywhere":
-        found = _anywhere(problem, data, composite, level, search or Search(), stream)
+        found = _anywhere(problem, data, composite, level, _searching(problem, search), stream)
         if found is not None:
             return found
         rule = "lower"
@@ -104,9 +107,39 @@ def recommend(
     else:
         lower, _, _ = composite.bounds(data.U, level)
     lower = torch.where(data.complete[:, None], lower, torch.nan)
-    row = int(torch.nan_to_num(problem.penalized(lower, PENALTY), nan=-torch.inf).argmax())
+    rho = weights(lower, spread(data.functions(problem)[data.complete]), asked or ()) if penalty is None else penalty
+    weighted = torch.cat([lower[:, :1], rho * lower[:, 1:]], 1)
+    row = int(torch.nan_to_num(problem.penalized(weighted, 1.0), nan=-torch.inf).argmax())
     is_feasible = bool((lower[row, 1:] >= 0).all())
     return _describe(composite, data.U[row], row, rule, level, is_feasible)
+
+
+def _searching(problem: Problem, search: Search | None) -> Search | Enumeration:
+    """How a subproblem over all that can be chosen is solved."""
+    return search or Search() if problem.candidates is None else Enumeration.of(problem.candidates)
+
+
+def weights(
+    lower: Float64[Tensor, "N k"], scales: Float64[Tensor, "k"], asked: Sequence[Why | None]
+) -> Float64[Tensor, "n"]:
+    """Return rho of equation (14), one per constraint, natural units, for which the penalty is exact.
+
+    Above the multipliers of the subproblems so far, near their optima; and large enough that no told point that may
+    break a constraint beats one that surely does not. At least one scale of the objective for one of the constraint.
+
+    Args:
+        lower: Lower bounds at told points.
+        scales: One scale per function.
+        asked: Why points were asked, with multipliers.
+    """
+    scaled = lower / scales
+    fine = (scaled[:, 1:] >= 0).all(1) & torch.isfinite(scaled).all(1)
+    among = exact_weight(scaled, float(scaled[fine, 0].max())) if bool(fine.any()) else 0.0
+    rho = max(1.0, SAFETY * among) * scales[0] / scales[1:]
+    for why in asked:
+        if why is not None and len(why.multipliers) == len(rho):
+            rho = torch.maximum(rho, SAFETY * torch.tensor(why.multipliers, dtype=torch.float64))
+    return rho
 
 
 def _observed(problem: Problem, data: Dataset, composite: Composite, level: float) -> Recommendation:
@@ -126,7 +159,7 @@ def _observed(problem: Problem, data: Dataset, composite: Composite, level: floa
 
 
 def _anywhere(
-    problem: Problem, data: Dataset, composite: Composite, level: float, search: Search, stream: Stream
+    problem: Problem, data: Dataset, composite: Composite, level: float, search: Search | Enumeration, stream: Stream
 ) -> Recommendation | None:
     """The best median objective where every lower bound holds; None when no such point was found."""
     lower, median, _ = composite.bounds(data.U, level)
@@ -222,15 +255,16 @@ def relax(
     Relaxing i alone must make up for max of upper_i where every other upper bound holds: a subproblem with constraint i
     as the objective.
     """
-    problem, search = composite.problem, search or Search()
+    problem = composite.problem
+    searching = _searching(problem, search)
     bounds = optimistic(composite, level)
-    pool = search.screen(stream, problem.d, start[None])
+    pool = searching.screen(stream, problem.d, start[None])
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
-    widest = search.rescue(bounds, scales, torch.cat([start[None], search.screen(stream, problem.d, start[None])[:8]]))
+    widest = searching.rescue(bounds, scales, torch.cat([start[None], pool[:8]]))
     alone: dict[str, float | None] = {}
     for i in range(1, problem.k):
         order = (i, *(j for j in range(1, problem.k) if j != i))
-        best = search.solve(Picked(bounds, order), scales[list(order)], pool, start[None], stream.at("relax", i))
+        best = searching.solve(Picked(bounds, order), scales[list(order)], pool, start[None], stream.at("relax", i))
         alone[problem.functions[i]] = max(0.0, -float(best.f[0])) if best.satisfied else None
     short = max(0.0, -widest.margin)
     together = {problem.functions[i]: short * float(scales[i]) for i in range(1, problem.k)}
@@ -243,15 +277,19 @@ def relax(
 
 
 def white_conflict(problem: Problem) -> Relaxation | None:
-    """Find white constraints that no point of the box satisfies, before anything is evaluated; None if all is well."""
+    """Find white constraints that no point satisfies, before anything is evaluated; None if all is well."""
     white = White(problem, tuple(i for i in range(1, problem.k) if problem.structure[i].kind == "white"))
     if not white.which:
         return None
-    search, stream = Search(starts=20), Stream(0).at("white")
+    search, stream = _searching(problem, Search(starts=20)), Stream(0).at("white")
     none = torch.zeros(0, problem.d, dtype=torch.float64)
     pool = search.screen(stream, problem.d, none)
     scales = spread(white.values(pool))
-    if white_feasible(white, scales, stream, problem.d) is not None:
+    if isinstance(search, Enumeration):
+        is_met = search.solve(white, scales).satisfied
+    else:
+        is_met = white_feasible(white, scales, stream, problem.d) is not None
+    if is_met:
         return None
     alone: dict[str, float | None] = {}
     for place in white.white:

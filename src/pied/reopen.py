@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pied.errors import FormulaError, SettingError, StatementError, StoreError, StudyMismatch
+from pied.errors import SettingError, StatementError, StoreError, StudyMismatch
+from pied.listing import Listing
 from pied.problem import Problem, Variable
 from pied.record import About, Memory, Record, key, to_plain
 from pied.rng import fresh_seed
@@ -32,6 +33,13 @@ def opened(
 
     What a kept study was made with is used where nothing is given; what is given otherwise must agree with it.
     """
+    if problem.candidates is not None:
+        if solver is not None and not solver.lists:
+            raise SettingError(
+                f"solver '{solver.name}' needs a whole box and cannot choose from a list of candidates: take 'cuqb', "
+                "another solver by bounds or improvement, or 'random'"
+            )
+        initial = min(2 * problem.d + 1 if initial is None else initial, len(problem.candidates))
     statement = problem.statement()
     made = About(
         name or "",
@@ -52,7 +60,10 @@ def opened(
     read_only = place.is_read_only
     record = place.record(name) if read_only else place.find(name) or place.create(made)
     about = record.about
-    check_same(name, about.statement, statement)
+    try:
+        check_same(name, about.statement, statement)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise StoreError(f"the store is damaged: the statement of study '{name}' cannot be read") from error
     if seed is not None and int(seed) != about.seed:
         raise SettingError(f"study '{name}' has the seed {about.seed}, not {seed}: leave seed= out to continue it")
     if initial is not None and initial != about.initial:
@@ -96,9 +107,14 @@ def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> 
         lines.append(f"variables: the order {list(before)} is stored, {list(now)} is given")
     if list(kept.get("outputs", [])) != list(given["outputs"]):
         lines.append(f"outputs: {list(kept.get('outputs', []))} is stored, {list(given['outputs'])} is given")
+    listed, given_list = (each.get("candidates") for each in (kept, given))
+    if listed != given_list:
+        stored, now_given = (f"a list of {each[0]} candidates" if each else "a box" for each in (listed, given_list))
+        lines.append(f"another list: {stored} is stored, {now_given} is given")
     if lines:
         raise StudyMismatch(
-            f"study '{name}' has data of other variables or outputs; {'; '.join(lines)}. Give the new one another name."
+            f"study '{name}' has data of other variables, candidates or outputs; {'; '.join(lines)}. "
+            "Give the new one another name."
         )
 
 
@@ -182,8 +198,21 @@ def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
 # -------------------------------------------------------------------------------------------------- earlier questions
 
 
-def stated(statement: Mapping[str, Any]) -> Problem | None:
-    """State a kept question again, when it is all formulas; code that was kept as text is never run."""
+def stated(statement: Mapping[str, Any], candidates: Listing | None = None) -> Problem | None:
+    """State a kept question again, when it is all formulas; code that was kept as text is never run.
+
+    Args:
+        statement: As it was kept.
+        candidates: The list of the study, of which a statement keeps the fingerprint alone.
+    """
+    try:
+        return _stated(statement, candidates)
+    except (StatementError, AttributeError, KeyError, TypeError, ValueError) as error:
+        logger.warning("an earlier question cannot be stated again: %s", error)
+        return None
+
+
+def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem | None:
     functions = [statement["objective"], *statement["subject_to"]]
     if any("formula" not in each and each.get("name") != "any feasible point" for each in functions):
         return None
@@ -197,21 +226,18 @@ def stated(statement: Mapping[str, Any]) -> Problem | None:
         if statement["tolerance"].get(each["name"]) is not None:
             tolerance[name] = statement["tolerance"][each["name"]]
     objective = {statement["sense"]: functions[0]["formula"]} if "formula" in functions[0] else {}
-    try:
-        return Problem(
-            {
-                name: Variable(each["lo"], each["hi"], log=each["log"], unit=each["unit"])
-                for name, each in statement["variables"].items()
-            },
-            list(statement["outputs"]),
-            subject_to=limits or None,
-            inputs=statement["inputs"],
-            noise=statement["noise"],
-            ranges={name: tuple(ends) for name, ends in statement["ranges"].items()},
-            constants=statement["constants"] or None,
-            tolerance=tolerance or None,
-            **objective,
-        )
-    except (FormulaError, StatementError, StoreError, KeyError, TypeError) as error:
-        logger.warning("an earlier question cannot be stated again: %s", error)
-        return None
+    return Problem(
+        {
+            name: Variable(each["lo"], each["hi"], log=each["log"], unit=each["unit"])
+            for name, each in statement["variables"].items()
+        },
+        list(statement["outputs"]),
+        candidates=candidates,
+        subject_to=limits or None,
+        inputs=statement["inputs"],
+        noise=statement["noise"],
+        ranges={name: tuple(ends) for name, ends in statement["ranges"].items()},
+        constants=statement["constants"] or None,
+        tolerance=tolerance or None,
+        **objective,
+    )

@@ -9,9 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
-from torch import Tensor
-
-from pied.design import initial_design
+from pied.design import initial_point
 from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError
 from pied.executors import Crew, Outcome, every
 from pied.judge import Judge, Revision
@@ -103,7 +101,6 @@ class Study:
         """Make this the question."""
         self.problem = problem
         self._run = self.solver.start(problem, self._stream)
-        self._design: Tensor | None = None
         self._is_done = False
         self._white = white_conflict(problem)
         self._judged: Judge | None = None
@@ -171,16 +168,16 @@ class Study:
 
     # ------------------------------------------------------------------------------------------------ ask and tell
 
-    def ask(self) -> Trial:
+    def ask(self, *, again: bool = True) -> Trial:
         """Propose the next point to evaluate.
 
-        In a store, a named worker gets its own pending trial back, and trials whose lease has run out come first.
+        In a store, a named worker gets its own pending trial back (`again`); trials whose lease has run out come first.
 
         Raises:
             Infeasible: When no point can meet the constraints.
             SolverDone: When the solver has nothing more to propose.
         """
-        return self._offered(resume=self._is_named) or self._propose()
+        return self._offered(resume=self._is_named and again) or self._propose()
 
     def _offered(self, *, resume: bool) -> Trial | None:
         """Take over a pending trial: one's own, or one whose lease has run out."""
@@ -210,7 +207,7 @@ class Study:
                 )
             number = max(self._trials, default=0) + 1
             proposal = self._proposal(judge, number)
-            x = self.problem.named_x(self.problem.from_unit(proposal.u.clamp(0.0, 1.0)))
+            x = self.problem.named_x(self.problem.natural(proposal.u))
             row = self._record.take(
                 number, dict(x), why=proposal.why.to_dict(), summary=self._expectation(proposal.why),
                 revision=self._revision, worker=self.worker, lease=self.lease,
@@ -222,7 +219,7 @@ class Study:
     def _proposal(self, judge: Judge, number: int) -> Proposal:
         index = self._initial_index(judge)
         try:
-            return self._initial_point(index) if index is not None else self._run.ask(number, judge.data)
+            return self._run.ask(number, judge.data) if index is None else self._initial_point(index, judge.data)
         except SolverDone:
             self._is_done = True
             raise
@@ -281,10 +278,8 @@ class Study:
             return asked
         return None
 
-    def _initial_point(self, index: int) -> Proposal:
-        if self._design is None or index >= len(self._design):
-            self._design = initial_design(self.problem, self._stream, max(self.initial, index + 1))
-        return Proposal(self._design[index], Why("initial"))
+    def _initial_point(self, index: int, data: Dataset) -> Proposal:
+        return Proposal(initial_point(self.problem, self._stream, index, data.U, data.imagined), Why("initial"))
 
     def _expectation(self, why: Why) -> str:
         """What is expected of a trial, as a phrase."""
@@ -452,7 +447,7 @@ class Study:
         For a study reopened with another question; the earlier one is stated again from formulas, never from code.
         """
         earlier = [question for question in self.questions if question.number != self._revision]
-        old = stated(earlier[-1].statement) if earlier else None
+        old = stated(earlier[-1].statement, self.problem.candidates) if earlier else None
         return self._compare(old, earlier[-1].number if earlier else 0)
 
     def _compare(self, old: Problem | None, number: int) -> Revision:

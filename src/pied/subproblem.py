@@ -31,6 +31,7 @@ CLOUD_SIZE = 16
 PARENTS = 48
 CHILDREN = 96
 RELAY_CHILDREN = 256
+REFINED = 3  # ends of the coarse search that are solved again precisely
 APART = 0.02  # starts nearer than this (largest coordinate difference) are one start
 WHITE_POOL = 10_000
 WHITE_SOLVES = 50
@@ -53,6 +54,14 @@ class Functions(Protocol):
 
     def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
         """Return all functions and their slopes, as precisely as they come."""
+
+
+@runtime_checkable
+class Refined(Protocol):
+    """Functions of which a cheaper version tells where to look."""
+
+    def coarse(self) -> Functions | None:
+        """Return the cheaper version; None when it would not be cheaper."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +136,15 @@ class Search:
         if len(known):
             extra.append(known.to(pool.device))
         starts = torch.cat([starts, *extra])
-        ends = [_local(functions, scales, starts, self.rounds)]
+        coarse = (functions.coarse() if isinstance(functions, Refined) else None) or functions
+        ends = [_local(coarse, scales, starts, self.rounds)]
         for relay in range(self.relays):
-            fresh = self._relay(functions, scales, ends, stream.at("relay", relay))
+            fresh = self._relay(coarse, scales, ends, stream.at("relay", relay))
             if len(fresh):
-                ends.append(_local(functions, scales, fresh, self.rounds))
+                ends.append(_local(coarse, scales, fresh, self.rounds))
+        if coarse is not functions:
+            u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
+            ends = [_local(functions, scales, _distinct(u, _rank(f / scales)[0], REFINED), self.rounds)]
         best = _pick(functions, scales, ends)
         if best is not None or not rescue:
             return best or _least_violated(functions, scales, ends)
@@ -143,6 +156,8 @@ class Search:
         """Return new starts bred from where local solves ended: local optima differ in few coordinates."""
         u = torch.cat([end.u for end in ends])
         parents = _distinct(u, _rank(torch.cat([end.f for end in ends]) / scales)[0], PARENTS)
+        if len(parents) == 1:  # all of them ended in one place: there is nothing to cross
+            return u[:0]
         d = u.shape[1]
         draw = stream.at("children").uniform(4, RELAY_CHILDREN, d).to(u.device)
         pairs = (stream.at("pairs").uniform(2, RELAY_CHILDREN) * len(parents)).long().to(u.device)

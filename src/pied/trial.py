@@ -41,6 +41,8 @@ class Why:
     """Joint test of feasibility: the largest smallest scaled constraint at z = 3, when it was needed."""
     active: tuple[str, ...] = ()
     """Constraints that held with equality in the search."""
+    multipliers: tuple[float, ...] = ()
+    """Per constraint, natural units: what one unit of relaxation would bring in the search."""
     rung: str = "plain"
     """Rung of the numerical ladder."""
     seconds: float = 0.0
@@ -56,7 +58,9 @@ class Why:
     def from_dict(cls, data: Mapping[str, Any]) -> "Why":
         """Read it from plain data; words of another version are passed over."""
         known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
-        sequences: dict[str, Any] = {name: tuple(known[name]) for name in ("lower", "upper", "active") if name in known}
+        sequences: dict[str, Any] = {
+            name: tuple(known[name]) for name in ("lower", "upper", "active", "multipliers") if name in known
+        }
         return cls(**{"aim": "added", **known, **sequences})
 
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from pied.errors import PiedError, StatementError, UnknownName, WhiteBoxError, did_you_mean
 from pied.formula import Formula, Scope
+from pied.listing import Listing
 from pied.named import Named, canonical
 
 NARROWEST = 1e-9
@@ -179,6 +180,67 @@ def read_variables(given: Any) -> dict[str, Variable]:
         except (TypeError, ValueError):
             raise StatementError(f"Variable '{name}' should be (lo, hi) or Variable(lo, hi), got {box!r}.") from None
     return made
+
+
+def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Float64[Tensor, "c d"]]:
+    """Read a list of candidates and the variables it is about.
+
+    Args:
+        variables: Names of the columns to use, boxes that hold all candidates (for units and logarithmic scales), or
+            None for all columns of a table that names them.
+        given: A table with named columns (a data frame, a dictionary of columns, a list of dictionaries), or an array
+            with a column for each variable.
+    """
+    names = [variables] if isinstance(variables, str) else list(variables) if variables is not None else None
+    X = _table(given.X if isinstance(given, Listing) else given, names)
+    for name, column in X.items():
+        bad = np.flatnonzero(~np.isfinite(column))
+        if len(bad):
+            raise StatementError(f"Candidate {bad[0] + 1} has no finite number for '{name}', got {column[bad[0]]}.")
+        if column.min() == column.max():
+            raise StatementError(f"'{name}' is {column[0]:g} in every candidate: make it a constant.")
+    ends = {name: (float(column.min()), float(column.max())) for name, column in X.items()}
+    made = read_variables(variables if isinstance(variables, Mapping) else ends)
+    for name, (low, high) in ends.items():
+        if low < made[name].lo or high > made[name].hi:
+            box = f"from {made[name].lo:g} to {made[name].hi:g}"
+            raise StatementError(f"The candidates have '{name}' from {low:g} to {high:g}, outside its box {box}.")
+    return made, torch.from_numpy(np.stack(list(X.values()), 1))
+
+
+def _table(given: Any, names: list[Any] | None) -> dict[str, Float64[np.ndarray, "c"]]:
+    """Return the columns of a table of candidates, by name and in order."""
+    if hasattr(given, "columns") and hasattr(given, "to_numpy"):
+        columns: dict[Any, Any] = {name: given[name].to_numpy() for name in given.columns}
+    elif isinstance(given, Mapping):
+        columns = dict(given)
+    elif isinstance(given, Sequence) and len(given) and isinstance(given[0], Mapping):
+        columns = {name: [row.get(name) for row in given] for name in given[0]}
+    else:
+        if names is None:
+            raise StatementError("These candidates have no names: name their columns, variables=['x1', 'x2'].")
+        array = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given)
+        array = array[:, None] if array.ndim == 1 and len(names) == 1 else array
+        if array.ndim != 2 or array.shape[1] != len(names):
+            shape = f"an array of shape {array.shape}"
+            raise StatementError(f"The candidates should have a column for each of {_listed(names)}, got {shape}.")
+        columns = dict(zip(names, array.T, strict=True))
+    for name in names if names is not None else ():
+        _known(name, columns, "variables", "column of the candidates")
+    made = {name: _column(name, columns[name]) for name in (names if names is not None else columns)}
+    if not made or len(next(iter(made.values()))) < 2:
+        raise StatementError("candidates should be at least two points to choose from.")
+    if len({len(column) for column in made.values()}) > 1:
+        raise StatementError("The columns of the candidates differ in length.")
+    return made
+
+
+def _column(name: Any, given: Any) -> Float64[np.ndarray, "c"]:
+    """Read one column of numbers."""
+    column = np.asarray(given)
+    if column.ndim == 1 and column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    return np.array([number(each, f"'{name}' of candidate {row}", StatementError) for row, each in enumerate(given, 1)])
 
 
 def read_blackbox(given: Any) -> Callable[[Named], Any] | None:

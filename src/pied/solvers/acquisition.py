@@ -1,4 +1,4 @@
-"""Functions of a belief as subproblems: what the acquisition functions of the rivals share.
+"""Functions of a belief as subproblems, and settings: what the rivals share.
 
 An acquisition states its columns, objective first, from a point and the moments of the outputs there. Slopes follow:
 the belief gives those of its moments in closed form, and only what is done with them is differentiated by the machine.
@@ -6,19 +6,44 @@ the belief gives those of its moments in closed form, and only what is done with
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from pied.believe import Believer
 from pied.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.errors import SettingError
+from pied.solvers.base import Solver
 from pied.solvers.bayes import Scene
 from pied.subproblem import Functions, Optimum, PenaltySearch, Search
 
 Columns = Callable[[Sequence[Tensor]], list[Tensor]]
 """From the leaves (points, mean, scale, then whatever else) to one tensor `b` per function."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Believing(Solver):
+    """Settings that every rival with a belief has, in the words of `CUQB`: a shared frame around what each seeks."""
+
+    level: float = 0.95
+    """p of the bounds that verify and that are written down, and of the rival's own where it has bounds."""
+    verify_every: int | None = 3
+    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
+    believer: Believer = field(default_factory=Believer)
+    """Models to choose from, and the estimator of quantiles."""
+    search: Search | PenaltySearch = field(default_factory=Search)
+    """How the subproblem is solved."""
+    strict: bool = False
+    """Raise instead of climbing the numerical ladder."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings out of range."""
+        if not 0.5 < self.level < 1.0:
+            raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {self.level}")
+        if self.verify_every is not None and self.verify_every < 1:
+            raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")
 
 
 def sloped(
@@ -53,24 +78,19 @@ def sloped(
     return torch.stack(values, -1).detach(), torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
 
 
-def physical(composite: Composite, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-    """Return outputs in natural units, inside their ranges, from values on the modelled scale."""
-    return composite._physical(W)
-
-
 def at(composite: Composite, U: Float64[Tensor, "b d"], W: Float64[Tensor, "L b m"]) -> list[Float64[Tensor, "L b"]]:
     """Return every function at given outputs on the modelled scale; values that are not finite count as worst."""
     problem = composite.problem
-    X, Y = problem.from_unit(U), physical(composite, W)
+    X, Y = problem.from_unit(U), composite.physical(W)
     G = problem.g(X, Y)
-    return [composite._mended(i, X, Y, g.expand(W.shape[:2])) for i, g in enumerate(G)]
+    return [composite.with_worst(i, X, Y, g.expand(W.shape[:2])) for i, g in enumerate(G)]
 
 
 def draws(
     composite: Composite, U: Float64[Tensor, "b d"], mean: Tensor, scale: Tensor, samples: int
 ) -> list[Float64[Tensor, "L b"]]:
     """Return samples of every function under given moments, from the base samples of the composite."""
-    return at(composite, U, mean + scale * composite._normals(samples).to(mean.device)[:, None, :])
+    return at(composite, U, mean + scale * composite.base_samples(samples).to(mean.device)[:, None, :])
 
 
 class Acquisition(ABC):
@@ -139,16 +159,16 @@ def exactly(composite: Composite, U: Tensor, mean: Tensor, which: Sequence[int])
     if not which:
         return []
     problem = composite.problem
-    G = problem.g(problem.from_unit(U), physical(composite, mean)[None], which=tuple(which))
+    G = problem.g(problem.from_unit(U), composite.physical(mean)[None], which=tuple(which))
     return [g.expand(1, len(U))[0] for g in G]
 
 
-def sought(acquisition: Acquisition, scene: Scene, search: Search | PenaltySearch) -> Optimum:
+def sought(acquisition: Acquisition, scene: Scene) -> Optimum:
     """Maximize an acquisition from the pool and the known points of a scene."""
     own = torch.tensor([acquisition.scale(scene.pool)], dtype=scene.scales.dtype, device=scene.scales.device)
     scales = torch.cat([own, scene.scales[list(acquisition.which)]])
     functions: Functions = acquisition
-    best = search.solve(functions, scales, scene.pool, scene.known, scene.stream.at("explore"))
+    best = scene.search.solve(functions, scales, scene.pool, scene.known, scene.stream.at("explore"))
     return replace(best, active=tuple(acquisition.which[place - 1] for place in best.active))
 
 
@@ -168,11 +188,3 @@ def incumbent(scene: Scene) -> float | None:
         return float(values[fine].max())
     told = values[torch.isfinite(values)]
     return float(told.min()) if len(told) and not black_constraints(scene.composite) else None
-
-
-def check(level: float, verify_every: int | None) -> None:
-    """Refuse settings out of range."""
-    if not 0.5 < level < 1.0:
-        raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {level}")
-    if verify_every is not None and verify_every < 1:
-        raise SettingError(f"verify_every counts trials from 1, or is None for never, got {verify_every}")

@@ -42,6 +42,8 @@ class Solver(ABC):
     """How the solver is asked for."""
     parallel: ClassVar[bool] = True
     """Whether several trials may be pending."""
+    lists: ClassVar[bool] = False
+    """Whether it can choose from a list of candidates; without, it needs the whole box."""
 
     @abstractmethod
     def start(self, problem: Problem, stream: Stream) -> Run:

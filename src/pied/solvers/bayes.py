@@ -7,6 +7,7 @@ every solver with a belief; what a solver seeks when it does not verify is its `
 import logging
 import time
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -14,9 +15,10 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied.believe import Believer, Bounds, White, from_memory, optimistic, pessimistic, to_memory
+from pied.believe import Believer, Bounds, Doubtful, White, from_memory, optimistic, pessimistic, to_memory
 from pied.composite import Composite, Estimator
-from pied.errors import PiedError, SettingError
+from pied.enumeration import Enumeration
+from pied.errors import PiedError, SettingError, SolverDone
 from pied.gp import GP
 from pied.models import Choice, Model
 from pied.problem import Problem
@@ -28,9 +30,12 @@ from pied.trial import Dataset, Why, feasible, spread
 logger = logging.getLogger(__name__)
 
 VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test of feasibility looks three standard deviations out
+BESIDE = 0.03  # a confirmation this near (every coordinate) to a told point would confirm nothing
+DOUBT = 5 / 3  # what deviations this much wider see as possible is not called infeasible
 WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
 WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
+SETTLED = 1e-3  # of a function's scale: a measured candidate with bounds this near to each other is known
 MOVED = 8  # points moved onto the white constraints when a whole pool breaks them
 INCUMBENTS = 3  # told points that clouds and local solves start from
 
@@ -43,6 +48,7 @@ class CUQB(Solver):
     """
 
     name: ClassVar[str] = "cuqb"
+    lists: ClassVar[bool] = True
 
     level: float = 0.95
     """p: the upper bound is Q(p), the lower Q(1 - p)."""
@@ -57,6 +63,8 @@ class CUQB(Solver):
     """"joint": all constraints together, at z = 3; "single": one at a time, at the level (the paper's)."""
     widen: bool = True
     """Whether an exact black box is searched with wider bounds once the level promises no improvement."""
+    penalty: float | None = None
+    """rho of the recommendation (14), natural units; None: from the multipliers of the subproblems."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
@@ -65,6 +73,8 @@ class CUQB(Solver):
             raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {self.level}")
         if self.verify_every is not None and self.verify_every < 1:
             raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")
+        if self.penalty is not None and not 0 < self.penalty < float("inf"):
+            raise SettingError(f"penalty is a positive weight of violated constraints, got {self.penalty}")
         if self.verdict not in ("joint", "single"):
             raise SettingError(f"verdict is 'joint' or 'single', got '{self.verdict}'")
 
@@ -75,6 +85,7 @@ class CUQB(Solver):
             level=0.95,
             verify_every=None,
             widen=False,
+            penalty=1e5,
             believer=Believer(
                 Model(
                     kernels=("matern 3/2",),
@@ -148,6 +159,8 @@ class Scene:
     """Points to screen."""
     scales: Float64[Tensor, "k"]
     """One scale per function: the spread of its median over the pool."""
+    search: Search | PenaltySearch | Enumeration
+    """How its subproblems are solved."""
     stream: Stream
 
 
@@ -170,7 +183,7 @@ class BayesRun(Run):
         try:
             proposal = self._propose(number, data, previous, stream)
         except (PiedError, RuntimeError, ArithmeticError, ValueError) as error:
-            if self.settings.strict or isinstance(error, SettingError):
+            if self.settings.strict or isinstance(error, SettingError | SolverDone):
                 raise
             logger.warning("trial %d: the search failed (%s); a space-filling point is proposed", number, error)
             proposal = self._fill(data, stream, str(error), previous)
@@ -184,16 +197,18 @@ class BayesRun(Run):
         f = data.functions(problem)
         is_feasible = feasible(problem, f)
         known = _incumbents(data, f, is_feasible)
-        pool = settings.search.screen(stream, problem.d, known)
+        search = settings.search if problem.candidates is None else Enumeration.of(problem.candidates)
+        pool = search.screen(stream, problem.d, known)
         scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
-        scene = Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, stream)
+        if isinstance(search, Enumeration) and problem.candidates is not None:
+            search = search.without(problem.candidates.same(self._settled(data, composite, scales)))
+        scene = Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, stream)
 
         best, why = None, Why("verify")
         if self._verifies(number):
             bounds = pessimistic(composite, settings.level)
-            best = settings.search.solve(
-                bounds, scales, pool, known, stream.at("verify"), rescue=not bool(is_feasible.any())
-            )
+            best = search.solve(bounds, scales, pool, known, stream.at("verify"), rescue=not bool(is_feasible.any()))
+            why = replace(why, multipliers=best.multipliers)
         if best is None or not best.satisfied:
             best, why = self._explore(scene)
         u = best.u
@@ -219,6 +234,14 @@ class BayesRun(Run):
         """A rule of the number alone, so that an interrupted run goes on as if it had not been."""
         every = self.settings.verify_every
         return every is not None and number > self.initial and (number - self.initial) % every == 0
+
+    def _settled(self, data: Dataset, composite: Composite, scales: Float64[Tensor, "k"]) -> Float64[Tensor, "p d"]:
+        """Return the points at which a measurement would teach nothing: asked already, or measured well enough."""
+        if all(noise == 0 for noise in self.problem.noise) or not len(data.U):
+            return torch.cat([data.U, data.imagined])
+        lower, _, upper = composite.bounds(data.U, self.settings.level)
+        is_known = ((upper - lower) <= SETTLED * scales).all(1)
+        return torch.cat([data.U[is_known], data.imagined])
 
     def _repeats(self, u: Float64[Tensor, "d"], data: Dataset) -> bool:
         """Whether an exact black box, or one that is being asked already, would learn nothing new here."""
@@ -251,7 +274,7 @@ class BayesRun(Run):
 
     def _honoured(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
         """Move a point that breaks white constraints to a near one that does not."""
-        if bool(self._is_white(u[None]).all()):
+        if self.problem.candidates is not None or bool(self._is_white(u[None]).all()):
             return u
         white = White(self.problem, tuple(self._white()), near=u)
         search, stream = Search(pool=256, generations=0, starts=2), Stream(0).at("honoured")
@@ -260,8 +283,10 @@ class BayesRun(Run):
 
     def _fill(self, data: Dataset, stream: Stream, reason: str, previous: tuple[Choice, ...] | None) -> Proposal:
         """The last rung: the point of a Sobol pool that is farthest from everything known, white constraints kept."""
-        pool = stream.at("fill").sobol(1024, self.problem.d)
         known = torch.cat([data.U, data.imagined])
+        pool = stream.at("fill").sobol(1024, self.problem.d)
+        if self.problem.candidates is not None:
+            pool = Enumeration.of(self.problem.candidates).screen(stream.at("fill"), self.problem.d, known[:0])
         distance = torch.cdist(pool, known).amin(1) if len(known) else torch.ones(len(pool), dtype=torch.float64)
         distance = torch.where(self._is_white(pool), distance, distance - 10.0)
         memory = to_memory(previous) if previous else {}
@@ -293,11 +318,11 @@ class CUQBRun(BayesRun):
             levels += [level for level in WIDER if level > levels[0] and composite.offers(level)]
         why = Why("explore")
         for level in levels:
-            best = settings.search.solve(
+            best = scene.search.solve(
                 optimistic(composite, level), scales, scene.pool, scene.known, scene.stream.at("explore")
             )
             if level == levels[0]:
-                why = replace(why, optimistic=float(best.f[0]) if best.satisfied else None)
+                why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
             else:
                 why = replace(why, aim="widen")
             promise = float(best.f[0] - values.max()) if len(values) else float("inf")
@@ -305,32 +330,66 @@ class CUQBRun(BayesRun):
                 break
         return best, why
 
+    def _reachable(self, scene: Scene, best: Optimum) -> float | None:
+        """The largest value that can be hoped for; of a list, whose measured points are not searched, with theirs."""
+        told = scene.f[scene.is_feasible, 0] if self.problem.candidates is not None else scene.f[:0, 0]
+        tops = [*told.tolist(), *([float(best.f[0])] if best.satisfied else [])]
+        return max(tops, default=None)
+
     def _judge(self, scene: Scene, best: Optimum, why: Why) -> tuple[Optimum, Why]:
         """Test feasibility while no told point is known to be feasible (line 2 of Algorithm 1, made joint)."""
         settings, composite, scales = self._own, scene.composite, scene.scales
         if self.problem.n == 0:
             return best, why
         if settings.verdict == "single":
-            margin = single_margin(optimistic(composite, settings.level), scales, scene.pool)
+            bounds = optimistic(composite, settings.level)
+            if isinstance(scene.search, Enumeration):
+                margin = float(scene.search.largest(bounds, scales).min())
+            else:
+                margin = single_margin(bounds, scales, scene.pool)
             return best, replace(why, margin=margin if margin < 0 else None)
         if best.satisfied:
             return best, why
-        wider = optimistic(composite, VERDICT_LEVEL)
-        search = settings.search if isinstance(settings.search, Search) else Search()
-        found = largest_margin(search, wider, scales, scene.pool, best.u)
-        if not found.satisfied and scene.belief.is_warped:
-            sober = largest_margin(search, self._unwarped(scene), scales, scene.pool, found.u)
-            found = max(found, sober, key=lambda each: (each.satisfied, each.margin))
-        return found, replace(
-            why, aim="feasibility", margin=max(found.margin, 0.0) if found.satisfied else found.margin
-        )
+        search = scene.search if isinstance(scene.search, Search | Enumeration) else Search()
+        found = largest_margin(search, optimistic(composite, VERDICT_LEVEL), scales, scene.pool, best.u)
+        for bounds in self._doubts(scene) if not found.satisfied else ():
+            other = largest_margin(search, bounds, scales, scene.pool, found.u)
+            if other.satisfied:
+                found = other
+                break
+        why = replace(why, aim="feasibility", margin=max(found.margin, 0.0) if found.satisfied else found.margin)
+        return found if found.satisfied else self._elsewhere(scene, found), why
 
-    def _unwarped(self, scene: Scene) -> Bounds:
-        """Bounds of a belief without warps: a logarithm ends where nobody measured, so no verdict rests on it."""
-        believer = self._own.believer
-        plain = replace(believer, model=replace(believer.model, warps=("none",)))
-        belief = plain.fit(self.problem, scene.data)
-        return optimistic(plain.bound(self.problem, scene.data, belief, self.stream.at("verdict")), VERDICT_LEVEL)
+    def _elsewhere(self, scene: Scene, found: Optimum) -> Optimum:
+        """Confirm a verdict where it can be refuted: beside a told point, look at the least excluded place that is not.
+
+        The point that comes nearest to the constraints is often one that was measured; measuring beside it again would
+        confirm nothing.
+        """
+        told, pool = scene.data.U, scene.pool
+        if self.problem.candidates is not None or not bool(((told - found.u).abs().amax(1) < BESIDE).any()):
+            return found
+        away = torch.cdist(pool, told, p=torch.inf).amin(1) >= BESIDE
+        if not bool((away & self._is_white(pool)).any()):
+            return found
+        bounds = next(self._doubts(scene))
+        margin = torch.nan_to_num((bounds.values(pool) / scene.scales)[:, 1:].amin(1), nan=-torch.inf)
+        best = torch.where(away & self._is_white(pool), margin, -torch.inf).argmax()
+        return replace(found, u=pool[best])
+
+    def _doubts(self, scene: Scene) -> Iterator[Bounds]:
+        """What a verdict must stand up to: that the belief is over-confident, and that it chose a wrong warp.
+
+        Bounds of a belief with wider deviations; and of one without warps, because a logarithm ends where nobody
+        measured.
+        """
+        believer, stream = self._own.believer, self.stream.at("verdict")
+        doubtful = Doubtful(scene.belief, DOUBT)
+        yield optimistic(believer.bound(self.problem, scene.data, doubtful, stream), VERDICT_LEVEL)
+        if scene.belief.is_warped:
+            plain = replace(believer, model=replace(believer.model, warps=("none",)))
+            belief = plain.fit(self.problem, scene.data)
+            yield optimistic(plain.bound(self.problem, scene.data, belief, stream), VERDICT_LEVEL)
 
 
 def _incumbents(data: Dataset, f: Tensor, is_feasible: Tensor) -> Float64[Tensor, "s d"]:
@@ -346,7 +405,11 @@ def _incumbents(data: Dataset, f: Tensor, is_feasible: Tensor) -> Float64[Tensor
 
 
 def largest_margin(
-    search: Search, bounds: Bounds, scales: Float64[Tensor, "k"], pool: Float64[Tensor, "b d"], u: Float64[Tensor, "d"]
+    search: Search | Enumeration,
+    bounds: Bounds,
+    scales: Float64[Tensor, "k"],
+    pool: Float64[Tensor, "b d"],
+    u: Float64[Tensor, "d"],
 ) -> Optimum:
     """Search the largest smallest scaled constraint over the box, from the best pool points and a given one."""
     margin = torch.nan_to_num((bounds.values(pool) / scales)[:, 1:].amin(1), nan=-torch.inf)

@@ -14,6 +14,7 @@ GOLDEN = (5**0.5 - 1) / 2  # part of a gap that goes to the better of its two po
 EXTRA = 5  # neighbours beyond d: a linear model then has as many degrees of freedom left to judge its error by
 SMALLEST_SINGULAR = 1e-4  # of the largest: neighbours that hardly span a direction say little about its slope
 STANDS_OUT = 0.2  # of the neighbours' range: how far below all of them a point must be to be called local
+THIN = 0.05  # of its longest side: a box with a shorter one is thin (the authors')
 EXACT = float(np.finfo(np.float64).eps) ** 0.5  # relative uncertainty of a value without noise
 
 
@@ -65,6 +66,16 @@ class Boxes:
         """About how many halvings lead from the cube to each box: - sum_i round(log2(side_i))."""
         sides = np.maximum(self.upper - self.lower, 1e-300)
         return -np.round(np.log2(sides)).sum(1)
+
+    @property
+    def is_thin(self) -> Bool[np.ndarray, "N"]:
+        """Which boxes have a side far shorter than another."""
+        sides = self.upper - self.lower
+        return sides.min(1) <= THIN * sides.max(1)
+
+    def home(self, u: Float64[np.ndarray, "d"]) -> int:
+        """Return the box that a point lies in."""
+        return int(((self.lower <= u) & (u <= self.upper)).all(1).argmax())
 
     def farthest(self) -> Float64[np.ndarray, "N d"]:
         """Return for each box the middle between its point and the corner farthest from it."""
@@ -164,9 +175,15 @@ class Linear:
         return cls(slope, error, np.maximum(0.5 * np.abs(S).max(0), resolution), weights, noise)
 
     def best(self, x: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "d"]:
-        """Return the minimizer of the model in the trusted box within the unit cube."""
+        """Return the minimizer of the cautious prediction in the trusted box within the unit cube.
+
+        One parabola a coordinate, since the estimated error grows with the square of the step. Without an error it is a
+        corner of the box, and towards the middle of the cube where there is no slope either.
+        """
         towards = np.where(self.slope > 0, -1.0, np.where(self.slope < 0, 1.0, np.where(x <= 0.5, 1.0, -1.0)))
-        return np.clip(x + towards * self.step, 0.0, 1.0)
+        bend = 2.0 * self.error * self.weights
+        reach = np.minimum(self.step, np.abs(self.slope) / np.maximum(bend, 1e-300))
+        return np.clip(x + towards * np.where(bend > 0, reach, self.step), 0.0, 1.0)
 
     def predicted(self, x: Float64[np.ndarray, "d"], f: float, z: Float64[np.ndarray, "d"]) -> float:
         """Return a cautious prediction at z: the model plus its estimated error there."""
@@ -228,7 +245,7 @@ def is_local(f: float, others: Float64[np.ndarray, "b"]) -> bool:
     return bool(f < others.min() - STANDS_OUT * (others.max() - others.min()))
 
 
-def is_new(u: Float64[np.ndarray, "d"], U: Float64[np.ndarray, "N d"], resolution: float) -> bool:
-    """Whether a point differs from all others by half the resolution at least in some coordinate."""
-    apart: Bool[np.ndarray, "N"] = (np.abs(U - u) >= 0.5 * resolution).any(1)
+def is_apart(u: Float64[np.ndarray, "d"], U: Float64[np.ndarray, "N d"], distance: float) -> bool:
+    """Whether a point differs from each of the others by a distance at least in some coordinate."""
+    apart: Bool[np.ndarray, "N"] = (np.abs(U - u) >= distance).any(1)
     return bool(apart.all())

@@ -21,18 +21,17 @@ from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.acquisition import (
     Acquisition,
+    Believing,
     black_constraints,
-    check,
     draws,
     exactly,
     incumbent,
     sought,
     white_constraints,
 )
-from pied.solvers.base import Solver
 from pied.solvers.bayes import CUQB, BayesRun, Scene, Settings
 from pied.solvers.folding import FoldedRun, folded_believer
-from pied.subproblem import Optimum, PenaltySearch, Search
+from pied.subproblem import Optimum, PenaltySearch
 from pied.trial import Why
 
 FARTHEST = 1e8  # standard deviations: further out a constraint is as good as certain, and squares would overflow
@@ -235,7 +234,7 @@ class ImprovementRun(BayesRun):
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         best = incumbent(scene)
-        found = sought(self._acquire(scene, best), scene, self.settings.search)
+        found = sought(self._acquire(scene, best), scene)
         return found, Why("feasibility" if best is None else "improve")
 
 
@@ -244,27 +243,17 @@ def paper_believer() -> Believer:
     return CUQB.paper().believer
 
 
-@dataclass(frozen=True)
-class EIC(Solver):
+@dataclass(frozen=True, kw_only=True)
+class EIC(Believing):
     """Expected improvement times probability of feasibility, black-box: on values of the functions, in closed form."""
 
     name: ClassVar[str] = "eic"
+    lists: ClassVar[bool] = True
 
     log: bool = True
     """Maximize the logarithm: the product itself is flat, and zero in floating point, over most of the box."""
-    level: float = 0.95
-    """p of the bounds that verify and that are written down."""
-    verify_every: int | None = 3
-    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
     believer: Believer = field(default_factory=folded_believer)
     """Models to choose from."""
-    search: Search | PenaltySearch = field(default_factory=Search)
-    """How the subproblem is solved."""
-    strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
-
-    def __post_init__(self) -> None:
-        check(self.level, self.verify_every)
 
     @classmethod
     def paper(cls) -> "EIC":
@@ -280,11 +269,12 @@ class EIC(Solver):
         return FoldedRun(problem, lambda folded: ImprovementRun(self, folded, stream, acquire))
 
 
-@dataclass(frozen=True)
-class EICCF(Solver):
+@dataclass(frozen=True, kw_only=True)
+class EICCF(Believing):
     """Expected improvement with constraints of composite functions: improvement times a sigmoid, mean over samples."""
 
     name: ClassVar[str] = "eic-cf"
+    lists: ClassVar[bool] = True
 
     samples: int = 512
     """Base samples while solving."""
@@ -295,19 +285,9 @@ class EICCF(Solver):
     relative: bool = True
     """Whether the width is a fraction of each constraint's own standard deviation at the point, so that it sharpens as
     the belief does and does not depend on units; False: natural units."""
-    level: float = 0.95
-    """p of the bounds that verify and that are written down."""
-    verify_every: int | None = 3
-    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
-    believer: Believer = field(default_factory=Believer)
-    """Models to choose from."""
-    search: Search | PenaltySearch = field(default_factory=Search)
-    """How the subproblem is solved."""
-    strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
 
     def __post_init__(self) -> None:
-        check(self.level, self.verify_every)
+        super().__post_init__()
         check_samples(self.samples, self.screening, self.temperature)
 
     @classmethod
@@ -333,11 +313,12 @@ class EICCF(Solver):
         return ImprovementRun(self, problem, stream, acquire)
 
 
-@dataclass(frozen=True)
-class LogEICF(Solver):
+@dataclass(frozen=True, kw_only=True)
+class LogEICF(Believing):
     """Log expected improvement with constraints of composite functions: smooth tails, safe in floating point."""
 
     name: ClassVar[str] = "logei-cf"
+    lists: ClassVar[bool] = True
 
     samples: int = 512
     """Base samples while solving."""
@@ -345,19 +326,9 @@ class LogEICF(Solver):
     """Base samples while screening many points."""
     temperature: float = 0.05
     """Width over which improvement and indicators are smoothed, of each function's own standard deviation."""
-    level: float = 0.95
-    """p of the bounds that verify and that are written down."""
-    verify_every: int | None = 3
-    """Every so-many-th trial verifies, as in `CUQB`, which is then told apart by its acquisition alone; None: never."""
-    believer: Believer = field(default_factory=Believer)
-    """Models to choose from."""
-    search: Search | PenaltySearch = field(default_factory=Search)
-    """How the subproblem is solved."""
-    strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
 
     def __post_init__(self) -> None:
-        check(self.level, self.verify_every)
+        super().__post_init__()
         check_samples(self.samples, self.screening, self.temperature)
 
     def start(self, problem: Problem, stream: Stream) -> ImprovementRun:

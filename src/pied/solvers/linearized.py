@@ -5,7 +5,7 @@ sum_j (dg/dy_j std_j)^2. Exact where g is affine; wrong where g bends within a s
 a sum of squares.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -13,16 +13,14 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from pied import quantile
-from pied.believe import Believer
 from pied.composite import Composite
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.rng import Stream
-from pied.solvers.acquisition import Acquisition, at, check, draws, incumbent, sought
-from pied.solvers.base import Solver
+from pied.solvers.acquisition import Acquisition, Believing, at, draws, incumbent, sought
 from pied.solvers.bayes import BayesRun, Scene
 from pied.solvers.improvement import check_samples, deviation, log_fatplus
-from pied.subproblem import Optimum, PenaltySearch, Search
+from pied.subproblem import Optimum
 from pied.trial import Why
 
 TINIEST = 1e-200  # a variance below this is zero; keeps the slope of its root finite
@@ -69,25 +67,12 @@ class DeltaBounds(Acquisition):
         return self.objective_scale
 
 
-@dataclass(frozen=True)
-class BOIS(Solver):
+@dataclass(frozen=True, kw_only=True)
+class BOIS(Believing):
     """Upper confidence bounds of the linearized composite functions (Gonzalez and Zavala 2023)."""
 
     name: ClassVar[str] = "bois"
-
-    level: float = 0.95
-    """p: the upper bound is mean + z_p std."""
-    verify_every: int | None = 3
-    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
-    believer: Believer = field(default_factory=Believer)
-    """Models to choose from."""
-    search: Search | PenaltySearch = field(default_factory=Search)
-    """How the subproblem is solved."""
-    strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
-
-    def __post_init__(self) -> None:
-        check(self.level, self.verify_every)
+    lists: ClassVar[bool] = True
 
     def start(self, problem: Problem, stream: Stream) -> "BOISRun":
         """Begin a run."""
@@ -99,7 +84,7 @@ class BOISRun(BayesRun):
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         bounds = DeltaBounds(scene.composite, quantile.normal(self.settings.level), float(scene.scales[0]))
-        return sought(bounds, scene, self.settings.search), Why("explore")  # no bound where g bends: it gives no gap
+        return sought(bounds, scene), Why("explore")  # no bound where g bends: it gives no gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,14 +124,15 @@ class Trusting(Acquisition):
         return [objective, *relaxed]
 
 
-@dataclass(frozen=True)
-class COBALT(Solver):
+@dataclass(frozen=True, kw_only=True)
+class COBALT(Believing):
     """Composite expected improvement under linearized chance constraints (Paulson and Lu 2022).
 
     At first the constraints are relaxed by `trust` of their standard deviations, at last by none.
     """
 
     name: ClassVar[str] = "cobalt"
+    lists: ClassVar[bool] = True
 
     trust: float = 3.0
     """Standard deviations by which constraints are relaxed right after the initial design (the authors' code)."""
@@ -158,19 +144,9 @@ class COBALT(Solver):
     """Base samples while screening many points."""
     temperature: float = 0.05
     """Width over which the improvement is smoothed, of the objective's own standard deviation."""
-    level: float = 0.95
-    """p of the bounds that verify and that are written down."""
-    verify_every: int | None = 3
-    """Every so-many-th trial verifies, as in `CUQB`; None: never. Relaxed constraints are broken by most trials."""
-    believer: Believer = field(default_factory=Believer)
-    """Models to choose from."""
-    search: Search | PenaltySearch = field(default_factory=Search)
-    """How the subproblem is solved."""
-    strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
 
     def __post_init__(self) -> None:
-        check(self.level, self.verify_every)
+        super().__post_init__()
         check_samples(self.samples, self.screening, self.temperature)
         if not self.trust >= 0:
             raise SettingError(f"trust counts standard deviations, 0 or more, got {self.trust}")
@@ -198,5 +174,5 @@ class COBALTRun(BayesRun):
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         own, best = self._own, incumbent(scene)
         words = (own.samples, own.screening, own.temperature, self.trust(scene.number))
-        found = sought(Trusting(scene.composite, best, scene.scales, *words), scene, own.search)
+        found = sought(Trusting(scene.composite, best, scene.scales, *words), scene)
         return found, Why("feasibility" if best is None else "improve")

@@ -13,34 +13,27 @@ from pied.composite import Composite
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.rng import Stream
-from pied.solvers.acquisition import Acquisition, at, check, draws, exactly, sloped, sought, white_constraints
-from pied.solvers.base import Proposal, Run, Solver
+from pied.solvers.acquisition import Acquisition, Believing, at, draws, exactly, sloped, sought, white_constraints
+from pied.solvers.base import Proposal, Run
 from pied.solvers.bayes import CUQB, BayesRun, Scene
 from pied.solvers.folding import FoldedRun, folded_believer
-from pied.subproblem import KAPPA, Optimum, PenaltySearch, Search
+from pied.subproblem import KAPPA, Optimum, Search
 from pied.trial import Dataset, Why
 
 
-@dataclass(frozen=True)
-class EPBO(Solver):
+@dataclass(frozen=True, kw_only=True)
+class EPBO(Believing):
     """Exact penalty Bayesian optimization: CUQB on the folded problem, black-box upper confidence bounds."""
 
     name: ClassVar[str] = "epbo"
+    lists: ClassVar[bool] = True
 
-    level: float = 0.95
-    """p: the upper bound is Q(p), the lower Q(1 - p)."""
-    verify_every: int | None = 3
-    """Every so-many-th trial verifies; None: never."""
     believer: Believer = field(default_factory=folded_believer)
     """Models of the functions' values."""
-    search: Search | PenaltySearch = field(default_factory=Search)
-    """How the subproblem is solved."""
     verdict: str | None = "joint"
     """Test of feasibility, as in `CUQB`; None: none, which is the paper's."""
     widen: bool = True
     """Whether wider bounds are searched once the level promises no improvement."""
-    strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
 
     def __post_init__(self) -> None:
         self._cuqb()
@@ -142,8 +135,8 @@ class InBox:
         return torch.cat([U, 0.5 + 0.5 * merit.sign()], 1)
 
 
-@dataclass(frozen=True)
-class Box(Solver):
+@dataclass(frozen=True, kw_only=True)
+class Box(Believing):
     """Optimism over a confidence box: the best of g over points and outputs together (Xu et al. 2023).
 
     One vector of outputs must be good and feasible at once; the bound is valid for all points at once, and grows with
@@ -152,19 +145,8 @@ class Box(Solver):
 
     name: ClassVar[str] = "box"
 
-    level: float = 0.95
-    """p: outputs lie within their (1 - p)- and p-quantiles."""
-    verify_every: int | None = 3
-    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
-    believer: Believer = field(default_factory=Believer)
-    """Models to choose from."""
     search: Search = field(default_factory=Search)
     """How the subproblem is solved, over points and outputs together."""
-    strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
-
-    def __post_init__(self) -> None:
-        check(self.level, self.verify_every)
 
     def start(self, problem: Problem, stream: Stream) -> "BoxRun":
         """Begin a run."""
@@ -217,40 +199,28 @@ class Merit(Acquisition):
         for i in range(1, self.composite.problem.k):
             if i not in self.which:
                 merit = merit - self.weight * (G[i] / self.scales[i]).clamp_max(0.0).square()
-        return [self._quantile(merit), *exactly(self.composite, U, mean, self.which)]
-
-    def _quantile(self, merit: Float64[Tensor, "L b"]) -> Float64[Tensor, "b"]:
-        return self.composite._by_sample(merit, self.level)
+        return [self.composite.sample_quantile(merit, self.level), *exactly(self.composite, U, mean, self.which)]
 
 
-@dataclass(frozen=True)
-class MeritQuantile(Solver):
+@dataclass(frozen=True, kw_only=True)
+class MeritQuantile(Believing):
     """The authors' scripts: one quantile of the penalized objective, not one quantile per function.
 
     A sample that violates pulls the quantile down, so it avoids what it does not know: the opposite of CUQB's optimism.
     """
 
     name: ClassVar[str] = "merit-quantile"
+    lists: ClassVar[bool] = True
 
-    level: float = 0.95
-    """p of the quantile."""
     weight: float = 1e4
     """Weight of squared violations (the authors' scripts)."""
     scaled: bool = True
     """Whether functions are divided by their scales first; False: natural units, and results depend on them."""
     hold_white: bool = True
     """Whether constraints that are known exactly are held instead of penalized."""
-    verify_every: int | None = 3
-    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
-    believer: Believer = field(default_factory=Believer)
-    """Models to choose from, and the estimator of the quantile."""
-    search: Search | PenaltySearch = field(default_factory=Search)
-    """How the subproblem is solved."""
-    strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
 
     def __post_init__(self) -> None:
-        check(self.level, self.verify_every)
+        super().__post_init__()
         if not self.weight > 0:
             raise SettingError(f"the weight of violations is more than 0, got {self.weight}")
 
@@ -283,7 +253,7 @@ class MeritRun(BayesRun):
         own = self._own
         scales = scene.scales if own.scaled else torch.ones_like(scene.scales)
         merit = Merit(scene.composite, scales, own.level, own.weight, own.hold_white)
-        return sought(merit, scene, own.search), Why("explore")
+        return sought(merit, scene), Why("explore")
 
 
 def merit_quantile_paper() -> MeritQuantile:

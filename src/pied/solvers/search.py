@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from scipy import optimize
 
-from pied.errors import MissingExtra, SettingError
+from pied.errors import MissingExtra, SettingError, SolverDone
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
@@ -25,6 +26,7 @@ class Random(Solver):
     """Uniform points, independent of everything told."""
 
     name: ClassVar[str] = "random"
+    lists: ClassVar[bool] = True
 
     def start(self, problem: Problem, stream: Stream) -> Run:
         """Begin a run."""
@@ -212,10 +214,18 @@ def cma_options(normal: Callable[..., Any], population: int | None) -> dict[str,
 
 class _RandomRun(Run):
     def __init__(self, problem: Problem, stream: Stream) -> None:
-        self._d, self._stream = problem.d, stream
+        self._problem, self._stream = problem, stream
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        return Proposal(self._stream.at("trial", number).uniform(self._d), Why("random"))
+        stream, listing = self._stream.at("trial", number), self._problem.candidates
+        if listing is None:
+            return Proposal(stream.uniform(self._problem.d), Why("random"))
+        is_exact = all(noise == 0 for noise in self._problem.noise)
+        away = listing.same(torch.cat([data.U, data.imagined]) if is_exact else data.imagined)
+        left = np.setdiff1d(np.arange(len(listing)), away.numpy(), assume_unique=True)
+        if not len(left):
+            raise SolverDone("every candidate has been measured")
+        return Proposal(listing.U[int(stream.generator().choice(left))], Why("random"))
 
 
 class _SobolRun(Run):

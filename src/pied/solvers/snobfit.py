@@ -17,11 +17,14 @@ from pied.errors import SettingError
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.base import Solver
-from pied.solvers.branchfit import EXACT, EXTRA, Boxes, Linear, Quadratic, is_local, is_new, neighbours
+from pied.solvers.branchfit import EXACT, EXTRA, Boxes, Linear, Quadratic, is_apart, is_local, neighbours
 from pied.solvers.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
 
 NOISY = 1e-2  # uncertainty of a noisy value, of the spread of all: keeps near neighbours from deciding alone
 CANDIDATES = 100  # random points among which each point of class 5 is the one farthest from all others
+APART = (
+    0.1  # how far from each other in some coordinate points of one call are, so that each tells something of its own
+)
 TRIES = 20  # random points around the best one, when its quadratic model proposes what is known already
 
 
@@ -104,17 +107,23 @@ def suggest(
     """
     d = boxes.U.shape[1]
     chosen: list[Point] = []
+    thin: list[int] = []
 
     def take(candidates: Iterable[Float64[np.ndarray, "d"]], kind: int, most: int) -> None:
-        """Keep the first candidates that are new, as many as asked for."""
+        """Keep the first candidates that are new and far from those kept already, as many as asked for."""
+        distance = APART if kind in (2, 3, 4) else 0.5 * resolution
         for candidate in candidates:
             if most <= 0:
                 return
             u = np.clip(np.round(candidate / resolution) * resolution, 0.0, 1.0)
-            known = np.vstack([boxes.U, *(point.u[None] for point in chosen)])
-            if is_new(u, known, resolution):
-                chosen.append(Point(u, kind))
-                most -= 1
+            kept = np.array([point.u for point in chosen]).reshape(-1, d)
+            if not is_apart(u, boxes.U, 0.5 * resolution) or not is_apart(u, kept, distance):
+                continue
+            if kind <= 3 and boxes.is_thin[home := boxes.home(u)]:
+                thin.append(home)  # another cut would make it thinner: it is divided along its long side instead
+                continue
+            chosen.append(Point(u, kind))
+            most -= 1
 
     if len(boxes.F) >= d + EXTRA + 1:
         take(around_best(boxes, resolution, generator), 1, 1)
@@ -123,7 +132,8 @@ def suggest(
         standing_out, others = by_linear_models(boxes, resolution, noise)
         take(standing_out, 2, size - len(chosen) - far)
         take(others, 3, size - len(chosen) - far)
-        order = np.lexsort((boxes.F, boxes.smallness))
+        largest, *smaller = np.lexsort((boxes.F, boxes.smallness))
+        order = [largest, *thin, *smaller]
         take(boxes.farthest()[order], 4, size - len(chosen))
     take(far_away(boxes.U, size - len(chosen), generator), 5, size - len(chosen))
     return chosen[:size]
@@ -138,7 +148,8 @@ def around_best(boxes: Boxes, resolution: float, generator: np.random.Generator)
     near = neighbours(U, x, resolution, min(d * (d + 3), len(F) - 1))
     S = U[near] - x
     model = Quadratic.fit(x, f, U[near], F[near])
-    step = np.maximum(np.abs(S).max(0), resolution)
+    nearest = U[neighbours(U, x, resolution, d + EXTRA)] - x
+    step = np.maximum(np.abs(nearest).max(0), resolution)
     yield model.best(x, step, np.vstack([np.zeros((1, d)), S[:2], -S[:1]]))
     close = np.maximum(np.abs(S[:d]).max(0), resolution)
     tries = np.clip(x + close * generator.uniform(-1.0, 1.0, (TRIES, d)), 0.0, 1.0)

@@ -1,0 +1,503 @@
+"""The paper's guarantees, put to the test: h drawn from the prior they assume, on a finite set, everything known.
+
+    python benchmarks/guarantees.py --draws 200 --workers 2 --out guarantees.jsonl
+
+CUQB with the levels of Lemma 1; the belief is the exact posterior, the bounds come from `composite`, the subproblem is
+solved by looking at every point. In each draw: do the bounds contain every function at every point and time; are
+regret and violation below Theorem 2 at every T, the best and the recommended point below Theorems 3 and 4; is a
+feasible problem ever declared infeasible, an infeasible one before T-bar? A theorem that fails in a contained run is a
+bug.
+"""
+
+import argparse
+import math
+import resource
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+import report
+import torch
+from jaxtyping import Bool, Float64, Int64
+from report import Record, count, quantile, table
+from runner import run_all
+from torch import Tensor
+
+import pied
+from pied import theory
+from pied.composite import Composite
+from pied.enumeration import SATISFIED, exact_weight
+from pied.quantile import confidence
+from pied.rng import Stream
+
+DELTA = 0.1
+SIZE = 48
+NOISE = 0.1
+SCALE = 0.3
+STEPS = 40
+PATIENCE = 600
+"""Evaluations after which a run on an infeasible problem ends undeclared; T-bar lies far beyond."""
+KERNELS = ("squared exponential", "matern 5/2", "matern 3/2", "linear")
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Task:
+    """Some draws of one case."""
+
+    problem: str
+    """The case: 'kernel; m=1; n=2; affine; hard'."""
+    seed: int
+    """Of the first draw."""
+    draws: int = 50
+    steps: int = STEPS
+
+
+def cases() -> list[str]:
+    """Return all cases; hard ones ask so much that most draws are infeasible."""
+    shapes = [(1, 0, "easy"), (3, 0, "easy"), (1, 2, "easy"), (3, 2, "easy"), (1, 2, "hard"), (3, 2, "hard")]
+    return [f"{kernel}; m={m}; n={n}; {g}; {how}" for kernel in KERNELS for m, n, how in shapes for g in WHITE]
+
+
+# --- The setting ------------------------------------------------------------------------------------------------------
+
+WHITE = {
+    "affine": (("0.5*x1 + y1", "0.6*y1 - 0.4*x2"), ("y1 + 0.5*y2 - x1*y3", "0.7*y2 + 0.3*y3", "y1 - 0.5*y3 + 0.2*x1")),
+    "curved": (
+        ("y1 + 0.5*tanh(2*y1)", "2*y1 / (1 + abs(y1))"),
+        ("tanh(y1) + y1", "y2 + 0.3*tanh(y2)", "y3 + tanh(y3)"),
+    ),
+}
+"""Objective and constraints of one and of three outputs; every one has quantiles in closed form."""
+LIPSCHITZ = {"affine": ((1.0, 0.6), (1.0, 0.7, 1.0)), "curved": ((2.0, 2.0), (2.0, 1.3, 2.0))}
+"""Their constants in the 1-norm, by hand."""
+ASKED = {"easy": -0.2, "hard": 1.1}
+"""What the constraints must reach."""
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A case, as objects."""
+
+    problem: pied.Problem
+    lipschitz: tuple[float, ...]
+    K: Float64[Tensor, "c c"]
+    root: Float64[Tensor, "c c"]
+
+
+@lru_cache(maxsize=32)
+def setting(case: str) -> Setting:
+    """Return the problem of a case on its list of points, and the covariance of each output there."""
+    kernel, m, n, g, how = (word.partition("=")[2] or word for word in case.split("; "))
+    X = Stream(0).at("list").sobol(SIZE, 2)
+    outputs = [f"y{j + 1}" for j in range(int(m))]
+    few = int(m) == 1
+    objective, *limits = WHITE[g][0 if few else 1]
+    constants = LIPSCHITZ[g][0 if few else 1]
+    if few:  # the same output must be large in one and not too large in the other
+        limits, constants = [limits[0], f"2.0 - {limits[0]}"], (*constants, constants[1])
+    asked = [f"{limit} >= {ASKED[how] if place == 0 or not few else 0.0}" for place, limit in enumerate(limits)]
+    problem = pied.Problem(["x1", "x2"], outputs, candidates=X, maximize=objective, subject_to=asked[: int(n)] or None)
+    assert all(each.kind in ("affine", "monotone") for each in problem.structure), problem.structure
+    K = covariance(kernel, X)
+    values, vectors = torch.linalg.eigh(K)
+    return Setting(problem, constants[: 1 + int(n)], K, vectors * values.clamp_min(0).sqrt())
+
+
+def covariance(kernel: str, X: Float64[Tensor, "c d"]) -> Float64[Tensor, "c c"]:
+    """Return a kernel of variance at most 1."""
+    if kernel == "linear":
+        Z = torch.cat([torch.ones(len(X), 1, dtype=X.dtype), 2 * X - 1], 1)
+        return Z @ Z.T / Z.shape[1]
+    r = torch.cdist(X, X) / SCALE
+    if kernel == "squared exponential":
+        return torch.exp(-0.5 * r**2)
+    s = math.sqrt(5 if kernel == "matern 5/2" else 3) * r
+    return (1 + s + (s**2 / 3 if kernel == "matern 5/2" else 0.0)) * torch.exp(-s)
+
+
+class Posterior:
+    """Exact posteriors on the list, one for each of D draws, every output with the same kernel; together a belief.
+
+    Its points are the list, again and again, draw after draw.
+    """
+
+    is_warped = False
+
+    def __init__(self, made: Setting, draws: int) -> None:
+        assert made.problem.candidates is not None
+        self.list = made.problem.candidates.U
+        self.mean = torch.zeros(draws, SIZE, made.problem.m, dtype=torch.float64)
+        self.covariance = made.K.repeat(draws, 1, 1)
+
+    @property
+    def U(self) -> Float64[Tensor, "b d"]:
+        """The list, once for each draw."""
+        return self.list.repeat(len(self.mean), 1)
+
+    def tell(self, rows: Int64[Tensor, "D"], Y: Float64[Tensor, "D m"]) -> None:
+        """Condition each draw on one measurement of all its outputs."""
+        draws = torch.arange(len(rows))
+        column = self.covariance[draws, :, rows]
+        gain = column / (column[draws, rows] + NOISE**2)[:, None]
+        self.mean = self.mean + gain[:, :, None] * (Y - self.mean[draws, rows])[:, None, :]
+        self.covariance = self.covariance - gain[:, :, None] * column[:, None, :]
+
+    def keep(self, draws: Bool[Tensor, "D"]) -> None:
+        """Go on with some of the draws."""
+        self.mean, self.covariance = self.mean[draws], self.covariance[draws]
+
+    def deviation(self) -> Float64[Tensor, "D c"]:
+        """Standard deviation of each output."""
+        return self.covariance.diagonal(dim1=1, dim2=2).clamp_min(1e-18).sqrt()
+
+    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"]]:
+        """Return mean and standard deviation at the first of its points."""
+        mean = self.mean.flatten(0, 1)[: len(U)]
+        return mean, self.deviation().flatten()[: len(U), None].expand_as(mean)
+
+    def moments_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """And slopes, which nobody needs on a list."""
+        mean, scale = self.moments(U)
+        return mean, scale, U.new_zeros(*mean.shape, U.shape[1]), U.new_zeros(*mean.shape, U.shape[1])
+
+    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """Outputs are on their own scale."""
+        return W
+
+    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+        """Outputs are on their own scale."""
+        return torch.ones_like(Y)
+
+
+# --- One draw ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Path:
+    """What happened in one draw, one entry an evaluation."""
+
+    truth: Float64[Tensor, "c k"]
+    f: list[Tensor]
+    widths: list[Tensor]
+    lowers: list[Tensor]
+    deviations: list[float]
+    rows: list[int]
+    is_contained: bool = True
+    declared: int | None = None
+    """Evaluations before the joint test declared the problem infeasible."""
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether any point of the list is."""
+        return bool((self.truth[:, 1:] >= 0).all(1).any())
+
+
+def play(made: Setting, streams: Sequence[Stream], steps: int) -> list[Path]:
+    """Draw h for each stream and run CUQB with the levels of Lemma 1 on it, all draws in step."""
+    problem = made.problem
+    m, k, draws = problem.m, problem.k, len(streams)
+    assert problem.candidates is not None
+    X = problem.candidates.X.repeat(draws, 1)
+    H = torch.stack([made.root @ stream.at("h").normal(SIZE, m) for stream in streams])
+    noise = torch.stack([NOISE * stream.at("noise").normal(max(steps, PATIENCE), m) for stream in streams])
+    values = problem.g(X, H.reshape(1, -1, m))
+    truths = torch.stack([g.expand(1, len(X))[0] for g in values], -1).reshape(draws, SIZE, k)
+    paths = [Path(truth, [], [], [], [], []) for truth in truths]
+    levels, belief, open_ones = confidence(DELTA, SIZE, k), Posterior(made, draws), torch.arange(draws)
+    for t in range(max(steps, PATIENCE)):
+        composite = Composite(problem, belief, streams[0])
+        both = (composite.values(belief.U, [p] * k) for p in (1.0 - levels(t), levels(t)))
+        lower, upper = (each.reshape(-1, SIZE, k) for each in both)
+        rows = best_rows(upper)
+        going = torch.ones(len(open_ones), dtype=torch.bool)
+        for place, number in enumerate(open_ones.tolist()):
+            path, row = paths[number], int(rows[place])
+            low, high = lower[place], upper[place]
+            is_inside = (low <= path.truth + ROUNDING) & (path.truth <= high + ROUNDING)
+            path.is_contained &= bool(is_inside.all())
+            if row < 0:
+                path.declared = t
+            if row < 0 or (path.is_feasible and t == steps) or t == PATIENCE:
+                going[place] = False
+                continue
+            path.f.append(path.truth[row])
+            path.widths.append((high - low)[row])
+            path.lowers.append(low[row])
+            path.deviations.append(float(belief.deviation()[place, row]))
+            path.rows.append(row)
+        belief.keep(going)
+        open_ones, rows = open_ones[going], rows[going]
+        if not len(open_ones):
+            break
+        belief.tell(rows, H[open_ones, rows] + noise[open_ones, t])
+    return paths
+
+
+def best_rows(upper: Float64[Tensor, "D c k"]) -> Int64[Tensor, "D"]:
+    """Return the best row of each draw by its upper bounds (13), -1 where no row satisfies them all."""
+    fine = (upper[:, :, 1:] >= -SATISFIED).all(-1)
+    rows = torch.where(fine, upper[:, :, 0], -torch.inf).argmax(1)
+    return torch.where(fine.any(1), rows, -1)
+
+
+@lru_cache(maxsize=32)
+def bounds(case: str, steps: int) -> dict[str, Any]:
+    """Return Theorem 2's bound without the Lipschitz constant for T = 1 .. steps, as printed and sharp, and gains."""
+    made = setting(case)
+    m, k = made.problem.m, made.problem.k
+    greedy, _ = theory.greedy_gain(made.K, NOISE, steps)
+    printed, sharp, gains = [], [], []
+    variance = float(made.K.diagonal().max())
+    for T in range(1, steps + 1):
+        gain = min(float(greedy[T - 1]) / theory.GREEDY, theory.spectral_gain(made.K, NOISE, T))
+        beta = theory.beta(T, delta=DELTA, size=SIZE, functions=k, outputs=m)
+        printed.append(theory.cumulative_bound(1.0, beta, theory.psi(T, [gain] * m)))
+        by_hand = theory.sharp_psi(T, [gain] * m, variances=[variance] * m, noises=[NOISE] * m)
+        sharp.append(theory.cumulative_bound(1.0, beta, by_hand))
+        gains.append(gain)
+    return {"printed": torch.tensor(printed).double(), "sharp": torch.tensor(sharp).double(), "gains": gains}
+
+
+def told(task: Task, path: Path) -> dict[str, Any]:
+    """Return what one draw says about every claim."""
+    made = setting(task.problem)
+    found: dict[str, Any] = {
+        "feasible": path.is_feasible,
+        "contained": path.is_contained,
+        "declared": path.declared,
+    }
+    if path.is_feasible:
+        return found | (feasible_claims(task, made, path) if path.declared is None else {})
+    shortfall = -float(path.truth[:, 1:].amin(1).max())
+    m, k = made.problem.m, made.problem.k
+
+    def bound(T: int) -> float:
+        beta = theory.beta(T, delta=DELTA, size=SIZE, functions=k, outputs=m)
+        gain = theory.spectral_gain(made.K, NOISE, T)
+        return theory.cumulative_bound(max(made.lipschitz[1:]), beta, theory.psi(T, [gain] * m))
+
+    return found | {"shortfall": shortfall, "horizon": theory.declaration(shortfall, bound)}
+
+
+def feasible_claims(task: Task, made: Setting, path: Path) -> dict[str, Any]:
+    """Compare a path with Theorems 2, 3 and 4 and Lemma 4: the least ratio of bound to fact, above 1 if it holds."""
+    truth = path.truth
+    is_fine = (truth[:, 1:] >= 0).all(1)
+    best = float(truth[is_fine, 0].max())
+    f, T = torch.stack(path.f), torch.arange(1, len(path.f) + 1, dtype=torch.float64)
+    one = bounds(task.problem, task.steps)
+    regret = theory.cumulative_regret(f, best)[1]
+    facts = torch.cat([regret[:, None], theory.cumulative_violation(f)], 1)
+    L = torch.tensor(made.lipschitz, dtype=torch.float64)
+    each = best - f[:, 0].clamp_max(best) + (-f[:, 1:]).clamp_min(0).sum(1)
+    rho = 1.0001 * exact_weight(truth, best)
+    penalized = made.problem.penalized(f, rho) if made.problem.n else f[:, 0]
+    score = made.problem.penalized(torch.stack(path.lowers), rho) if made.problem.n else torch.stack(path.lowers)[:, 0]
+    recommended = torch.stack([best - penalized[score[: t + 1].argmax()] for t in range(len(f))])
+    pessimist = L[0] + rho * L[1:].sum()
+    rows = path.rows
+    gain = theory.information_gain(made.K[rows][:, rows], NOISE)
+    return {
+        "regret": _least(one["printed"] * L[0], regret),
+        "violation": _least((one["printed"][:, None] * L[1:]).flatten(), facts[:, 1:].flatten()),
+        "sharp": _least((one["sharp"][:, None] * L).flatten(), facts.flatten()),
+        "widths": _least((one["printed"][:, None] * L).flatten(), torch.stack(path.widths).cumsum(0).flatten()),
+        "best": _least(one["printed"] * L.sum() / T, each.cummin(0).values),
+        "recommended": _least(one["printed"] * pessimist / T, recommended),
+        "deviations": 2 * math.sqrt((len(f) + 2) * gain) / sum(path.deviations),
+        "gain": [one["gains"][-1], gain],
+        "final": [float(each.cummin(0).values[-1]), float(recommended[-1])],
+        "last": [float((one["printed"] * L[0])[-1]), float(regret[-1])],
+    }
+
+
+def _least(bound: Float64[Tensor, "a"], fact: Float64[Tensor, "a"]) -> float | None:
+    """Smallest ratio of bound to fact; None where no fact is above zero."""
+    counts = fact > ROUNDING
+    return float((bound[counts] / fact[counts]).min()) if bool(counts.any()) else None
+
+
+def work(task: Task) -> dict[str, Any]:
+    """Do the draws of a task."""
+    began = time.perf_counter()
+    streams = [Stream(number).at(task.problem) for number in range(task.seed, task.seed + task.draws)]
+    found = [told(task, path) for path in play(setting(task.problem), streams, task.steps)]
+    return {"task": vars(task), "draws": found, "wall": round(time.perf_counter() - began, 2)}
+
+
+# --- The report -------------------------------------------------------------------------------------------------------
+
+
+def page(records: Sequence[Record]) -> str:
+    """Return the tables."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for record in records:
+        groups.setdefault(record["task"]["problem"], []).extend(record["draws"])
+    everything = [each for group in groups.values() for each in group]
+    return "\n\n".join(
+        [
+            report.heading("The guarantees, put to the test", records),
+            f"h drawn from the prior on {SIZE} points of the unit square; length scale {SCALE}, variance 1, noise "
+            f"{NOISE}; levels of Lemma 1 with delta = {DELTA}; {records[0]['task']['steps']} evaluations (infeasible "
+            f"draws: until declared, at most {PATIENCE}). A ratio is bound over fact, the least over all T of a "
+            "run; shown are the least and, in parentheses, the median over runs. Above 1 the theorem holds, and the "
+            "size says how loose it is.",
+            "## Claims",
+            claims(everything),
+            "## Case by case",
+            table(
+                ["case", "draws", "contained", "feasible", "declared", "Theorem 2: regret", "violation", "Theorem 5"],
+                [row(name, group) for name, group in groups.items()],
+            ),
+            "## How loose",
+            loose(everything),
+        ]
+    )
+
+
+def claims(draws: Sequence[dict[str, Any]]) -> str:
+    """Return every claim with what was found."""
+    contained = [each for each in draws if each["contained"]]
+    fine = [each for each in contained if each["feasible"]]
+    broken = [each for each in contained if not each["feasible"]]
+    late = [each for each in broken if each["declared"] is None]
+    lines = [
+        ["Lemma 1: all bounds hold with probability", f">= {1 - DELTA:g}", f"{len(contained)} of {len(draws)}", ""],
+        ["Lemma 2: feasible draws declared infeasible", "0", sum(e["declared"] is not None for e in fine), len(fine)],
+    ]
+    for name, words in (
+        ("regret", "Theorem 2: cumulative regret above its bound"),
+        ("violation", "Theorem 2: cumulative violation above its bound"),
+        ("sharp", "the same with the constant that holds in any units"),
+        ("widths", "sum of widths above its bound (Lemmas 3 and 4)"),
+        ("best", "Theorem 3: best point above its bound"),
+        ("recommended", "Theorem 4: recommended point above its bound"),
+        ("deviations", "Lemma 4 with the information gained by the run itself"),
+    ):
+        ratios = [each[name] for each in fine if each.get(name) is not None]
+        lines.append([words, "0", sum(ratio < 1 for ratio in ratios), len(ratios)])
+    before = [each for each in broken if each["declared"] is not None]
+    after = sum(each["horizon"] is not None and each["declared"] >= each["horizon"] for each in before)
+    lines.append(["Theorem 5: infeasible draws declared after T-bar", "0", after, len(before)])
+    overdue = sum(each["horizon"] is not None and each["horizon"] <= PATIENCE for each in late)
+    lines.append([f"the same, not declared within {PATIENCE} although T-bar is less", "0", overdue, len(late)])
+    return table(["claim (in contained runs, but the first)", "promised", "found", "of"], lines)
+
+
+def row(name: str, group: Sequence[dict[str, Any]]) -> list[Any]:
+    """One case."""
+    fine = [each for each in group if each["feasible"] and each["contained"]]
+    broken = [each for each in group if not each["feasible"]]
+    declared = [each["declared"] for each in broken if each["declared"] is not None]
+    after = f" after {quantile(declared, 0.5)} ({min(declared)} .. {max(declared)})" if declared else ""
+    horizons = [each["horizon"] for each in broken if each["declared"] is not None]
+    return [
+        name,
+        len(group),
+        f"{sum(each['contained'] for each in group) / len(group):.3f}",
+        sum(each["feasible"] for each in group),
+        f"{len(declared)} of {len(broken)}{after}" if broken else "-",
+        ratio(fine, "regret"),
+        ratio(fine, "violation"),
+        " .. ".join(["T-bar " + count(float(min(horizons))), count(float(max(horizons)))]) if horizons else "-",
+    ]
+
+
+def ratio(group: Sequence[dict[str, Any]], name: str) -> str:
+    """Least and median ratio."""
+    found = [each[name] for each in group if each.get(name) is not None]
+    return f"{min(found):.3g} ({quantile(found, 0.5):.3g})" if found else "-"
+
+
+def middle(values: Iterable[float]) -> str:
+    """Write a median."""
+    return count(float(quantile(values, 0.5)))
+
+
+def loose(draws: Sequence[dict[str, Any]]) -> str:
+    """Return how far facts stay below bounds."""
+    fine = [each for each in draws if each["feasible"] and each["contained"] and "final" in each]
+    late = [each for each in draws if not each["feasible"] and each["declared"] and each["horizon"]]
+    late = [{"times": [each["horizon"], each["declared"]]} for each in late]
+    broken = 1 - sum(each["contained"] for each in draws) / len(draws)
+    rows = [["containment: runs with any bound broken", f"{DELTA:g} allowed", f"{broken:.4f}"]]
+    for words, group, name in (
+        ("cumulative regret at the last T, medians", fine, "last"),
+        ("information gain of T measurements, medians", fine, "gain"),
+        ("evaluations until an infeasible draw is declared, medians", late, "times"),
+    ):
+        rows.append([words, *(middle(each[name][side] for each in group) for side in (0, 1))])
+    for name in ("regret", "violation", "sharp", "widths", "best", "recommended", "deviations"):
+        rows.append([f"least and median ratio, {name}", "> 1", ratio(fine, name)])
+    return table(["quantity", "promised", "found"], rows)
+
+
+# --- A million candidates ---------------------------------------------------------------------------------------------
+
+
+def million(size: int, budget: int = 20) -> str:
+    """Return time and memory of a study that enumerates a long list."""
+    X = np.random.default_rng(0).uniform(size=(size, 4))
+    before = _megabytes()
+    began = time.perf_counter()
+    problem = pied.Problem(
+        ["a", "b", "c", "d"],
+        ["y", "z"],
+        candidates=X,
+        blackbox=lambda x: [math.sin(5 * x.a) + x.b - x.c**2, x.a * x.b + x.d],
+        maximize="y",
+        subject_to=["z <= 0.6"],
+        noise=0,
+    )
+    stated = time.perf_counter() - began
+    study = pied.Study(problem, seed=0)
+    result = study.run(budget)
+    seconds = [trial.why.seconds for trial in study.trials if trial.why.aim != "initial"]
+    f = np.sin(5 * X[:, 0]) + X[:, 1] - X[:, 2] ** 2
+    best = f[X[:, 0] * X[:, 1] + X[:, 3] <= 0.6].max()
+    cells = [f"{size:,}", f"{stated:.2f}", f"{np.median(seconds):.2f} ({max(seconds):.2f})"]
+    cells += [
+        f"{_megabytes() - before:.0f} (the table itself {X.nbytes / 1e6:.0f})",
+        f"{result.value:.6g}",
+        f"{best:.6g}",
+    ]
+    columns = ["candidates", "seconds to state", "seconds per suggestion (longest)", "megabytes more at the peak"]
+    return table([*columns, f"found after {budget}", "best of the list"], [cells])
+
+
+def _megabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def main(words: Sequence[str] | None = None) -> str:
+    """Run the command line and return the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=200, help="of each case; default 200")
+    parser.add_argument(
+        "--cases", nargs="+", default=[""], metavar="TEXT", help="cases that contain one of these texts"
+    )
+    parser.add_argument("--steps", type=int, default=STEPS, help=f"evaluations of a feasible draw; default {STEPS}")
+    parser.add_argument("--million", type=int, help="length of a list to enumerate, beside the draws")
+    parser.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
+    parser.add_argument("--out", type=File, help="records, appended; tasks found there are not done again")
+    parser.add_argument("--table", type=File, default=report.RESULTS / "guarantees.md", help="where the report goes")
+    given: Any = parser.parse_args(words)
+    block = min(50, given.draws)
+    chosen = [case for case in cases() if any(text in case for text in given.cases)]
+    tasks = [Task(case, seed, block, given.steps) for case in chosen for seed in range(0, given.draws, block)]
+    text = page(run_all(tasks, given.workers, given.out, work=work)) + "\n"
+    if given.million:
+        text += f"\n## A long list\n\n{million(given.million)}\n"
+    given.table.parent.mkdir(parents=True, exist_ok=True)
+    given.table.write_text(text)
+    print(text)
+    return text
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,370 @@
+"""Seconds per suggestion, beside what a BoTorch user would write, and the value of the subproblem that each reaches.
+
+    python benchmarks/suggest.py                          # all cases, 7 problems at N = 15, 50, 100
+    python benchmarks/suggest.py --problems g09 --sizes 50 --reference-repeats 3
+
+Three ways to suggest, in turn in one process, on one thread, from the same data (N Sobol points, exact outputs):
+
+- reference: one SingleTaskGP per output, `fit_gpytorch_mll`, the 0.95 quantile of g(x, h(x)) from 512 Sobol samples
+  (BoTorch's own default) as an acquisition function with the paper's penalty for constraints, `optimize_acqf` with 8192
+  raw samples and 3 restarts;
+- paper: `CUQB.paper()`;
+- default: `CUQB()`, asked again and again while the data grow by an eighth, so that one selection of models and its
+  share of verifications are in the mean; the first, cold ask is shown beside it.
+
+Times are those of the processor, which a busy machine disturbs less than the clock does. A reference suggestion is
+measured once per repeat, and the smallest is kept for each of the three ways: noise only adds.
+
+The second table gives one and the same belief, the reference's models, to both searches: the upper bound reached is
+compared, in units of the objective's spread, where both satisfy the constraints' upper bounds.
+"""
+
+import argparse
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import report
+import torch
+from report import table
+from torch import Tensor
+
+from pied import suite
+from pied.believe import Believer, optimistic
+from pied.composite import Composite
+from pied.problem import Problem
+from pied.rng import Stream
+from pied.solvers.bayes import CUQB
+from pied.subproblem import Functions, Search
+from pied.trial import Dataset, Why, spread
+
+PROBLEMS = ("booth", "rosenbrock", "williams-otto", "g09", "ex724", "ex216", "environmental")
+SIZES = (15, 50, 100)
+LEVEL = 0.95
+RHO = 1e5
+RAW, RESTARTS, SAMPLES = 8192, 3, 512
+RAW_AT_ONCE = 512  # the fastest of 64, 512 and 4096 for most cases; all at once needs gigabytes at N = 100
+TARGET, LEAST = 20.0, 8.0
+CASE = ("problem", "d", "m", "N")
+WAYS = ("reference", "paper", "default")
+
+
+# --- The data ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A problem and what was told of it."""
+
+    name: str
+    problem: Problem
+    U: Tensor
+    Y: Tensor
+
+    @classmethod
+    def of(cls, name: str, count: int) -> "Case":
+        """Evaluate the black box at Sobol points."""
+        problem = suite[name].problem
+        U = Stream(0).at("suggest", name).sobol(count, problem.d)
+        Y = torch.stack([problem.evaluate(problem.named_x(x)) for x in problem.from_unit(U)])
+        return cls(name, problem, U, Y)
+
+    def data(self, count: int, memory: Any = None) -> Dataset:
+        """Return the first points as a record."""
+        last = Why("explore", memory=memory) if memory else None
+        return Dataset(tuple(range(1, count + 1)), self.U[:count], self.Y[:count], self.U[:0], last)
+
+
+# --- The reference ----------------------------------------------------------------------------------------------------
+
+
+def reference_fit(case: Case, count: int) -> Any:
+    """Fit BoTorch's models; the outputs are exact, which it is told."""
+    from botorch.fit import fit_gpytorch_mll
+    from botorch.models import ModelListGP, SingleTaskGP
+    from gpytorch.mlls import ExactMarginalLogLikelihood
+
+    models = []
+    for j in range(case.problem.m):
+        y = case.Y[:count, j : j + 1]
+        model = SingleTaskGP(case.U[:count], y, torch.full_like(y, 1e-6 * float(y.var())))
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        models.append(model)
+    return ModelListGP(*models) if len(models) > 1 else models[0]
+
+
+def acquisition(problem: Problem, model: Any) -> Any:
+    """Make the upper quantile bound as a BoTorch user would."""
+    from botorch.acquisition import AcquisitionFunction
+    from botorch.sampling import SobolQMCNormalSampler
+    from botorch.utils.transforms import t_batch_mode_transform
+
+    class UpperQuantile(AcquisitionFunction):
+        def __init__(self) -> None:
+            super().__init__(model)
+            self.sampler = SobolQMCNormalSampler(torch.Size([SAMPLES]), seed=0)
+
+        @t_batch_mode_transform(expected_q=1)
+        def forward(self, X: Tensor) -> Tensor:
+            Y = self.sampler(self.model.posterior(X))[:, :, 0, :]
+            G = problem.g(problem.from_unit(X[:, 0]), Y)
+            Q = torch.stack([g if g.ndim == 1 else torch.quantile(g, LEVEL, dim=0) for g in G], -1)
+            return problem.penalized(Q, RHO)
+
+    return UpperQuantile()
+
+
+def unit_box(d: int) -> Tensor:
+    """The box as BoTorch wants it."""
+    return torch.stack([torch.zeros(d, dtype=torch.float64), torch.ones(d, dtype=torch.float64)])
+
+
+def screened(acquisition: Any, d: int) -> Tensor:
+    """Choose starts among the raw samples."""
+    from botorch.optim.initializers import gen_batch_initial_conditions
+    from botorch.utils.sampling import manual_seed
+
+    with manual_seed(0):
+        return gen_batch_initial_conditions(
+            acquisition, unit_box(d), 1, RESTARTS, RAW, options={"init_batch_limit": RAW_AT_ONCE}
+        )
+
+
+def solved(acquisition: Any, d: int, starts: Tensor) -> Tensor:
+    """Maximize the acquisition from its starts."""
+    from botorch.optim import optimize_acqf
+
+    return optimize_acqf(acquisition, unit_box(d), 1, RESTARTS, batch_initial_conditions=starts)[0][0].detach()
+
+
+def reference(case: Case, count: int) -> dict[str, float]:
+    """Seconds of one suggestion by the reference."""
+    watch = Watch()
+    with watch("fit"):
+        model = reference_fit(case, count)
+    function = acquisition(case.problem, model)
+    with watch("screening"):
+        starts = screened(function, case.problem.d)
+    with watch("solving"):
+        solved(function, case.problem.d, starts)
+    return watch.seconds
+
+
+# --- Ours -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Watch:
+    """Processor seconds by name."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        began = time.process_time()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.process_time() - began
+
+
+def ours(settings: CUQB, case: Case, count: int) -> tuple[dict[str, float], float]:
+    """Mean seconds of a suggestion over a cycle of the model schedule, by part; and of the first, cold one."""
+    asks = len(case.U) - count
+    run = settings.start(case.problem, Stream(0))
+    watch = Watch()
+    began = time.process_time()
+    proposal = run.ask(count, case.data(count))
+    cold = time.process_time() - began
+    with timed(watch):
+        for extra in range(1, asks + 1):
+            proposal = run.ask(count + extra, case.data(count + extra, proposal.why.memory))
+    parts = {name: seconds / asks for name, seconds in watch.seconds.items()}
+    return {
+        "fit": parts["fit"],
+        "screening": parts.get("screening", 0.0),
+        "solving": parts["all"] - parts["fit"] - parts.get("screening", 0.0),
+    }, cold
+
+
+@contextmanager
+def timed(watch: Watch) -> Iterator[None]:
+    """Take the time of fits and screenings while suggestions are made."""
+    places: list[tuple[Any, str, str]] = [
+        (Believer, "fit", "fit"),
+        (Search, "_breed", "screening"),
+        (CUQB.start(CUQB(), suite["booth"].problem, Stream(0)).__class__, "_propose", "all"),
+    ]
+    kept = [getattr(place, name) for place, name, _ in places]
+
+    def watched(function: Callable[..., Any], word: str) -> Callable[..., Any]:
+        def call(*args: Any, **words: Any) -> Any:
+            with watch(word):
+                return function(*args, **words)
+
+        return call
+
+    for (place, name, word), function in zip(places, kept, strict=True):
+        setattr(place, name, watched(function, word))
+    try:
+        yield
+    finally:
+        for (place, name, _), function in zip(places, kept, strict=True):
+            setattr(place, name, function)
+
+
+# --- The same belief --------------------------------------------------------------------------------------------------
+
+
+def values(case: Case, count: int) -> dict[str, float | None]:
+    """Upper bound reached by both searches under the reference's models, over the spread; None: a bound is broken."""
+    from pied import bridge
+
+    problem, stream = case.problem, Stream(0).at("values")
+    model = reference_fit(case, count)
+    composite = Composite(problem, bridge.belief(model), stream, told=case.Y[:count])
+    bounds = optimistic(composite, LEVEL)
+    search = Search()
+    data = case.data(count)
+    known = data.U[:1]
+    pool = search.screen(stream, problem.d, known)
+    scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
+    mine = search.solve(bounds, scales, pool, known, stream)
+    function = acquisition(problem, model)
+    theirs = solved(function, problem.d, screened(function, problem.d))
+    return {"reference": _value(bounds, scales, theirs), "default": _value(bounds, scales, mine.u)}
+
+
+def _value(bounds: Functions, scales: Tensor, u: Tensor) -> float | None:
+    f = bounds.values_and_slopes(u[None])[0][0] / scales
+    return float(f[0]) if bool((f[1:] >= -1e-6).all()) else None
+
+
+# --- The report -------------------------------------------------------------------------------------------------------
+
+
+def measure(name: str, count: int, repeats: int, reference_repeats: int, with_paper: bool) -> dict[str, Any]:
+    """Measure one case, the three ways in turn."""
+    case = Case.of(name, count + max(4, math.ceil(count / 8)))
+    reference(case, count), ours(CUQB(strict=True), case, count)  # warm up
+    runs: dict[str, list[Any]] = {"reference": [], "paper": [], "default": [], "cold": []}
+    for turn in range(max(repeats, reference_repeats)):
+        if turn < reference_repeats:
+            runs["reference"].append(reference(case, count))
+        if turn == 0 and with_paper:
+            short = Case(case.name, case.problem, case.U[: count + 1], case.Y[: count + 1])
+            runs["paper"].append(ours(CUQB.paper(), short, count)[0])
+        if turn < repeats:
+            parts, cold = ours(CUQB(strict=True), case, count)
+            runs["default"].append(parts)
+            runs["cold"].append(cold)
+
+    def best(way: str) -> dict[str, float]:
+        return min(runs[way], key=lambda parts: sum(parts.values())) if runs[way] else {}
+
+    return {
+        "problem": name,
+        "N": count,
+        "d": case.problem.d,
+        "m": case.problem.m,
+        "reference": best("reference"),
+        "paper": best("paper"),
+        "default": best("default"),
+        "cold": min(runs["cold"]),
+        "value": values(case, count),
+    }
+
+
+def ratio(record: dict[str, Any]) -> float:
+    """How many times faster the default is."""
+    return sum(record["reference"].values()) / sum(record["default"].values())
+
+
+def page(records: list[dict[str, Any]]) -> str:
+    """Write the page."""
+    ratios = [ratio(record) for record in records]
+    mean = math.exp(sum(math.log(each) for each in ratios) / len(ratios))
+    origin = report.made()
+    lines = [
+        "# Seconds per suggestion",
+        "",
+        f"- version {origin['version']}, commit {origin['commit']}, code {origin['code']}",
+        f"- command: `{origin['command']}`",
+        f"- machine: {origin['machine']}, one thread; date: {origin['date']}",
+        "",
+        f"Default against reference: **{mean:.1f}** times faster in the geometric mean (target {TARGET:g}), "
+        f"{min(ratios):.1f} in the worst case (target {LEAST:g}).",
+        "",
+        "Milliseconds: all (fit + screening + solving). Cold: the first ask on these data.",
+        "",
+        table(
+            ["problem", "d", "m", "N", "reference", "`CUQB.paper()`", "default", "cold", "times faster"],
+            [
+                [*(r[word] for word in CASE), *(_parts(r[way]) for way in WAYS), _ms(r["cold"]), f"{ratio(r):.1f}"]
+                for r in records
+            ],
+        ),
+        "",
+        "## The same belief for both",
+        "",
+        "Upper bound of the objective over its spread; 'broken': the point violates an upper bound of a constraint.",
+        "",
+        table(
+            ["problem", "N", "reference", "default", "default ahead by"],
+            [[r["problem"], r["N"], *_values(r["value"])] for r in records],
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.0f}"
+
+
+def _parts(parts: dict[str, float]) -> str:
+    if not parts:
+        return "-"
+    each = " + ".join(_ms(parts[name]) for name in ("fit", "screening", "solving"))
+    return f"{_ms(sum(parts.values()))} ({each})"
+
+
+def _values(value: dict[str, float | None]) -> list[str]:
+    theirs, mine = value["reference"], value["default"]
+    shown = ["broken" if each is None else f"{each:.6f}" for each in (theirs, mine)]
+    return [*shown, f"{mine - theirs:.1e}" if mine is not None and theirs is not None else "-"]
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--problems", nargs="+", default=PROBLEMS)
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--reference-repeats", type=int, default=2)
+    parser.add_argument("--no-paper", action="store_true")
+    parser.add_argument("--out", type=Path, default=report.RESULTS / "suggest.md")
+    words = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore")
+    records = []
+    for name in words.problems:
+        for count in words.sizes:
+            record = measure(name, count, words.repeats, words.reference_repeats, not words.no_paper)
+            records.append(record)
+            print(
+                f"{name:14s} N = {count:3d}: {ratio(record):5.1f} times faster, {_parts(record['default'])} ms, "
+                f"reference {_parts(record['reference'])} ms, values {_values(record['value'])}",
+                flush=True,
+            )
+    words.out.write_text(page(records))
+    print(words.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,479 @@
+"""What the guarantees are worth in practice: verdicts, bounds at proposals, and the gap, counted.
+
+    python benchmarks/verdicts.py --workers 16 --limit 500 --out verdicts.jsonl
+    python benchmarks/verdicts.py --no-run --out verdicts.jsonl --table benchmarks/results/verdicts.md
+
+A run takes a slice of the tasks that are left and stops after --limit seconds; call it again until none is left. Parts:
+'tests', feasible problems until the first feasible sample, which no test may declare infeasible; 'infeasible', problems
+without a feasible point, which every run should declare; 'coverage', whole runs, bounds compared with the truth.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import multiprocessing
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import report
+import torch
+from report import Record, count, quantile, table
+from runner import benchmark_of, prepare, solver_of
+
+from pied import suite
+from pied.errors import EvaluationError, Status
+from pied.recommend import gap
+from pied.rng import Stream
+from pied.study import Study
+from pied.suite import Benchmark, twins
+from pied.suite.optimum import Search, best
+from pied.suite.twins import Transformed
+from pied.trial import Trial, feasible
+
+KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor")
+"""Draws whose truth is quick."""
+SHARES = (0.1, 0.01, 0.001)
+"""How much of the largest margin tight problems leave."""
+CONSTRAINED = ("bazaraa", "spring", "ex314", "rosen-suzuki", "ex211", "ex212", "g09", "ex724", "ex216", "williams-otto")
+"""Problems of the suite whose feasible set has a volume."""
+FREE = ("booth", "rastrigin", "colville", "friedman", "rosenbrock", "styblinski-tang", "powell")
+LEVEL = 0.95
+NARROW = 1e-6
+"""Of the benchmark scale: narrower bounds are compared apart, there rounding and the nugget count."""
+COVERED = 1e-9
+"""Of the objective's unit: what a bound on the optimum may miss it by."""
+QUICK = Search(pool=2048, starts=32, steps=60, polished=4, searches=2)
+"""For the largest margin, which need not be the largest: what is left of it is feasible."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run."""
+
+    part: str
+    problem: str
+    """As in `runner.Task`; also 'tight:SHARE:PROBLEM' (a small feasible set) and 'beyond:PROBLEM' (none)."""
+    solver: str
+    seed: int
+    budget: int
+    initial: int | None = None
+    """Size of the initial design; None: 2d + 1."""
+
+
+def tasks(parts: Iterable[str], seeds: int) -> list[Task]:
+    """Return everything to do, seed by seed, so that any slice has some of all."""
+    made = []
+    for seed in range(seeds):
+        draws = [f"draw:{7 * seed + place}:{kind}" for place, kind in enumerate(KINDS)]
+        if "tests" in parts:
+            plain = [*CONSTRAINED, "st-bpv1", *(f"rescaled:{name}" for name in CONSTRAINED)]
+            made += [Task("tests", name, "cuqb", seed, 60) for name in plain if seed < 10]
+            made += [Task("tests", f"tight:{SHARES[seed % 3]}:{name}", "cuqb", seed, 60) for name in CONSTRAINED]
+            hard = [f"tight:{share}:{name}" for share in SHARES for name in draws]
+            made += [Task("tests", name, "cuqb", seed, 60, initial) for name in hard for initial in (None, 3)]
+        if "infeasible" in parts and seed < 10:
+            forms = [f"infeasible:{name}" for name in twins.INFEASIBLE] + [f"jointly:{name}" for name in twins.JOINTLY]
+            forms += [f"beyond:{name}" for name in draws]
+            made += [Task("infeasible", name, "cuqb", seed, 60) for name in forms]
+        if "coverage" in parts and seed < 10:
+            forms = [*CONSTRAINED, *FREE, *(name for name in draws if "reactor" not in name)]
+            solvers = ("cuqb", "cuqb:model.declustering=None")
+            made += [Task("coverage", name, solver, seed, 40) for name in forms for solver in solvers]
+    return made
+
+
+# --- Problems ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def made(text: str) -> Benchmark:
+    """Return the benchmark that a task names."""
+    form, _, rest = text.partition(":")
+    if form == "beyond":
+        return twins.infeasible(drawn(rest)).told()
+    if form != "tight":
+        return drawn(text)
+    share, _, name = rest.partition(":")
+    return tight(drawn(name), float(share))
+
+
+def drawn(text: str) -> Benchmark:
+    """Return a benchmark of the runner; draws get one constraint at least."""
+    form, _, rest = text.partition(":")
+    if form != "draw":
+        return benchmark_of(text)
+    seed, _, kind = rest.partition(":")
+    found = suite.random(int(seed), kind)
+    return found if found.whole.n else suite.random(int(seed), kind, n=2)
+
+
+def tight(benchmark: Benchmark, share: float) -> Benchmark:
+    """Return the problem with every black constraint tightened until a share of the largest margin is left.
+
+    The margin is the smallest black constraint in units of its scale, where the white ones hold; where it is largest,
+    the point stays feasible, with little around it.
+    """
+    whole, scales = benchmark.whole, benchmark.scales
+    black = [place for place in range(1, whole.k) if whole.structure[place].kind != "white"]
+    white = [place for place in range(1, whole.k) if place not in black]
+    if not black:
+        return benchmark
+    found = best(
+        lambda U: (benchmark.truth(U, unit=True) / scales)[:, black + white],
+        whole.d,
+        stream=Stream(0).at("tight", benchmark.name),
+        pieces=len(black),
+        search=QUICK,
+    )
+    assert found is not None, f"no point of {benchmark.name} meets its white constraints"
+    taken = max(0.0, (1.0 - share) * found.value)
+    limits = {
+        name: Transformed(whole, place, ahead=taken * float(scales[place]) if place in black else 0.0)
+        for place, name in enumerate(whole.constraints, start=1)
+    }
+    changed = dataclasses.replace(
+        benchmark,
+        name=f"{benchmark.name}-tight-{share}",
+        whole=whole.revised(subject_to=limits, tolerance=None),
+        optimum=None,
+        fraction=None,
+    )
+    point = whole.from_unit(found.u[None])
+    assert bool((changed.truth(point)[:, 1:] >= -1e-9 * scales[1:]).all()) or found.value <= 0
+    return changed
+
+
+# --- One run ----------------------------------------------------------------------------------------------------------
+
+
+def work(task: Task, deadline: float) -> dict[str, Any] | None:
+    """Run a task and return its record; None when the time is up before it begins."""
+    if time.time() > deadline:
+        return None
+    began = time.perf_counter()
+    try:
+        benchmark = made(task.problem)
+        record = _run(task, benchmark)
+    except Exception as error:  # the sweep goes on, and the table shows what happened
+        record = {"error": f"{type(error).__name__}: {error}"}
+    return {"task": asdict(task), **record, "wall": round(time.perf_counter() - began, 2)}
+
+
+def _run(task: Task, benchmark: Benchmark) -> dict[str, Any]:
+    solver, words = solver_of(task.solver)
+    study = Study(benchmark.problem, solver=solver, seed=task.seed, initial=task.initial, **words)
+    watch = Coverage(benchmark) if task.part == "coverage" else None
+    tests: list[float | None] = []
+    first = None
+    while study.used < task.budget and study.status is Status.RUNNING:
+        trial = _evaluate(study)
+        is_open = first is None
+        if is_open and trial.why.aim != "initial":
+            tests.append(trial.why.margin)
+        data = study.data
+        if is_open and bool(feasible(study.problem, data.functions(study.problem)).any()):
+            first = study.used
+        if watch is not None:
+            watch.add(study, trial)
+        elif first is not None:
+            break
+    below = [margin is not None and margin < 0 for margin in tests]
+    return {
+        "declared": study.used if study.status is Status.INFEASIBLE else None,
+        "evaluations": study.used,
+        "initial": study.initial,
+        "first": first,
+        "tests": len(tests),
+        "needed": sum(margin is not None for margin in tests),
+        "below": sum(below),
+        "in a row": _longest(below),
+        "fraction": benchmark.feasible_fraction,
+        **(watch.record() if watch is not None else {}),
+    }
+
+
+def _evaluate(study: Study) -> Trial:
+    trial = study.ask()
+    try:
+        y = study.problem.evaluate(trial.x)
+    except EvaluationError as error:
+        return study.fail(trial, str(error))
+    return study.tell(trial, study.problem.named_y(y))
+
+
+def _longest(flags: Sequence[bool]) -> int:
+    most = now = 0
+    for flag in flags:
+        now = now + 1 if flag else 0
+        most = max(most, now)
+    return most
+
+
+class Coverage:
+    """Bounds at proposals and on the optimum, beside the truth."""
+
+    def __init__(self, benchmark: Benchmark) -> None:
+        self.benchmark = benchmark
+        self.black = [i for i, each in enumerate(benchmark.problem.structure) if each.kind != "white"]
+        self.places: list[list[list[float]]] = []
+        """For each proposal, for each black function: where the truth lies between the bounds (-1 and 1 at the bounds),
+        and the width of the bounds in benchmark scales."""
+        self.reach: list[list[float] | None] = []
+        """For each evaluation: the bound on the optimum less the optimum, and the gap, in units of the objective."""
+
+    def add(self, study: Study, trial: Trial) -> None:
+        """Take in one evaluation."""
+        benchmark = self.benchmark
+        if trial.why.lower:
+            X = torch.tensor([[float(value) for value in trial.x.values()]], dtype=torch.float64)
+            f, scales = benchmark.truth(X)[0], benchmark.scales
+            row = []
+            for i in self.black:
+                low, high = trial.why.lower[i], trial.why.upper[i]
+                half = max(0.5 * (high - low), 1e-300)
+                place = (float(f[i]) - 0.5 * (low + high)) / half
+                row.append([max(-1e6, min(1e6, round(place, 4))), float(f"{2 * half / float(scales[i]):.3g}")])
+            self.places.append(row)
+        optima = [each.why.optimistic for each in study.trials if each.why.optimistic is not None]
+        if not optima or benchmark.known is None:
+            return
+        f = study.data.functions(study.problem)
+        fine = feasible(study.problem, f)
+        if not bool(fine.any()):
+            return
+        certain = float(f[fine, 0].max())
+        width = gap(optima, certain)
+        unit = abs(benchmark.best - benchmark.median)
+        known = [(certain + width - benchmark.best) / unit, width / unit]
+        self.reach.append([float(f"{each:.4g}") for each in known] if math.isfinite(width) else None)
+
+    def record(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {"places": self.places, "reach": self.reach}
+
+
+# --- Many runs --------------------------------------------------------------------------------------------------------
+
+
+def slice_of(todo: Sequence[Task], workers: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """Yield records as they come, until the time is up; what runs then is finished."""
+    deadline = time.time() + seconds
+    if workers <= 1:
+        prepare()
+        yield from (record for task in todo if (record := work(task, deadline)) is not None)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare) as pool:
+        futures = [pool.submit(work, task, deadline) for task in todo]
+        for future in as_completed(futures):
+            record = future.result()
+            if record is not None:
+                yield record
+
+
+def run(todo: Sequence[Task], workers: int, seconds: float, out: Path, any_code: bool = False) -> list[dict[str, Any]]:
+    """Do what is not done yet, as long as there is time, and return all records."""
+    origin = report.made()
+    found = [each for each in report.read(out) if any_code or each["made"]["code"] == origin["code"]]
+    done = {report.key(each["task"]) for each in found}
+    left = [task for task in todo if report.key(asdict(task)) not in done]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with out.open("a") as file:
+        for record in slice_of(left, workers, seconds):
+            record["made"] = origin
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            found.append(record)
+            left = left[:-1]
+    print(f"{len(found)} records, {len(left)} tasks left", file=sys.stderr)
+    return found
+
+
+# --- The report -------------------------------------------------------------------------------------------------------
+
+
+def page(records: Sequence[Record]) -> str:
+    """Return the tables."""
+    fine = [record for record in records if "error" not in record]
+    parts = {part: [record for record in fine if record["task"]["part"] == part] for part in PARTS}
+    blocks = [report.heading("Verdicts, bounds and gaps in practice", records)]
+    if parts["tests"]:
+        blocks += ["## Feasible problems", tests_text(parts["tests"]), tests_table(parts["tests"])]
+    if parts["infeasible"]:
+        blocks += ["## Problems without a feasible point", infeasible_table(parts["infeasible"])]
+    if parts["coverage"]:
+        blocks += ["## Bounds at proposals", COVERAGE, coverage_table(parts["coverage"])]
+        blocks += ["## The optimum and the gap", REACH, reach_table(parts["coverage"])]
+    errors = [record for record in records if "error" in record]
+    lines = [f"- {record['task']['problem']}, seed {record['task']['seed']}: {record['error']}" for record in errors]
+    return "\n\n".join([*blocks, *(["## Troubles", "\n".join(lines)] if lines else [])]) + "\n"
+
+
+def tests_text(records: Sequence[Record]) -> str:
+    """Return the count that matters, in words."""
+    tests, declared = sum(r["tests"] for r in records), sum(r["declared"] is not None for r in records)
+    return (
+        f"{tests} tests of feasibility before the first feasible sample, in {len(records)} runs: {declared} called "
+        f"the problem infeasible (0 wanted). {sum(r['needed'] for r in records)} of the tests found no point that "
+        f"satisfies the bounds at the level and looked at z = 3; {sum(r['below'] for r in records)} were below zero "
+        f"there, at most {max(r['in a row'] for r in records)} in a row; three in a row are a verdict. 'None found' "
+        "counts runs that spent their budget without a feasible sample and without a verdict."
+    )
+
+
+def family(record: Record) -> str:
+    """Return the kind of problem: the suite, tight twins by share, draws."""
+    words = record["task"]["problem"].split(":")
+    if words[0] == "tight":
+        return f"tight {words[1]}, {'draws' if words[2] == 'draw' else 'suite'}"
+    return "draws" if words[0] in ("draw", "beyond") else "suite"
+
+
+def grouped(records: Iterable[Record], by: Any) -> dict[Any, list[Record]]:
+    """Return records by a function of theirs, in order."""
+    groups: dict[Any, list[Record]] = {}
+    for record in records:
+        groups.setdefault(by(record), []).append(record)
+    return dict(sorted(groups.items()))
+
+
+def tests_table(records: Sequence[Record]) -> str:
+    """Return tests by kind of problem."""
+    columns = ["problems", "runs", "feasible part of the box (median)", "tests", "at z = 3", "below zero", "declared"]
+    rows = []
+    for name, group in grouped(records, family).items():
+        sums = [sum(r[word] for r in group) for word in ("tests", "needed", "below")]
+        part = quantile([r["fraction"] for r in group], 0.5)
+        declared, never = sum(r["declared"] is not None for r in group), sum(r["first"] is None for r in group)
+        rows.append([name, len(group), f"{part:.1e}", *sums, declared, never])
+    return table([*columns, "none found"], rows)
+
+
+def infeasible_table(records: Sequence[Record]) -> str:
+    """Return evaluations until the verdict."""
+    rows = []
+    by = grouped(records, lambda r: "draws" if family(r) == "draws" else r["task"]["problem"])
+    for name, group in by.items():
+        ends = [r["declared"] for r in group if r["declared"] is not None]
+        more = [r["declared"] - r["initial"] for r in group if r["declared"] is not None]
+        span = f"{quantile(ends, 0.5)} ({min(ends)} .. {max(ends)})" if ends else "-"
+        rows.append([name, f"{len(ends)} of {len(group)}", span, count(float(quantile(more, 0.5)))])
+    rows.append(["all", f"{sum(r['declared'] is not None for r in records)} of {len(records)}", "", ""])
+    return table(["problem", "declared", "evaluations: median (least .. most)", "after the initial design"], rows)
+
+
+COVERAGE = (
+    f"Share of proposals whose truth lies between lower and upper bound, functions that use an output; p = {LEVEL}, "
+    f"so {2 * LEVEL - 1:.2f} is wanted. 'Wide' bounds are wider than {NARROW:g} of the function's scale. 'Calibrated' "
+    "widens the bounds by the 0.9 order statistic of where the truth lay at earlier proposals of the same run, where "
+    "that is more than 1: what a user can do with the record alone. The other columns are for where in the run."
+)
+REACH = (
+    "Share of evaluations after which the optimum was not above the bound on it (recommended value plus gap), and the "
+    "same where the gap was small. A proposal maximizes its bounds, so it is where they are likeliest to be wrong."
+)
+
+
+def coverage_table(records: Sequence[Record]) -> str:
+    """Return the coverage of bounds at proposals."""
+    columns = ["settings", "problems", "bounds", "all", "wide", "wide, first 10", "wide, later", "wide, calibrated"]
+    rows = []
+    by = grouped(records, lambda r: (r["task"]["solver"], "free" if r["task"]["problem"] in FREE else family(r)))
+    for (solver, name), group in by.items():
+        every = [each for r in group for row in r["places"] for each in row]
+        wide = [each for each in every if each[1] > NARROW]
+        early = [each for r in group for row in r["places"][:10] for each in row if each[1] > NARROW]
+        late = [each for r in group for row in r["places"][10:] for each in row if each[1] > NARROW]
+        cells = [share(abs(each[0]) <= 1 for each in some) for some in (every, wide, early, late)]
+        calibrated = [hit for r in group for hit in recalibrated(r["places"])]
+        rows.append([f"`{solver}`", name, len(every), *cells, share(calibrated)])
+    return table(columns, rows)
+
+
+def recalibrated(places: Sequence[Sequence[Sequence[float]]]) -> list[bool]:
+    """Return which wide bounds hold after widening by what was seen earlier in the run."""
+    seen: list[float] = []
+    hits = []
+    for row in places:
+        wide = [abs(place) for place, width in row if width > NARROW]
+        rank = math.ceil((2 * LEVEL - 1) * (len(seen) + 1))
+        factor = max(1.0, sorted(seen)[min(rank, len(seen)) - 1]) if seen else 1.0
+        hits += [each <= factor for each in wide]
+        seen += wide
+    return hits
+
+
+def share(flags: Iterable[bool]) -> str:
+    """Write a share."""
+    flags = list(flags)
+    return f"{sum(flags) / len(flags):.3f}" if flags else "-"
+
+
+def reach_table(records: Sequence[Record]) -> str:
+    """Return how often the optimum was within reach of the gap."""
+    columns = [
+        "settings",
+        "problems",
+        "statements",
+        "held",
+        "gap <= 1e-2",
+        "held",
+        "gap <= 1e-4",
+        "held",
+        "no statement",
+    ]
+    rows = []
+    by = grouped(records, lambda r: (r["task"]["solver"], "free" if r["task"]["problem"] in FREE else family(r)))
+    for (solver, name), group in by.items():
+        every = [each for r in group for each in r["reach"]]
+        said = [each for each in every if each is not None]
+        cells: list[Any] = []
+        for limit in (math.inf, 1e-2, 1e-4):
+            some = [over >= -COVERED for over, width in said if width <= limit]
+            cells += [len(some), share(some)]
+        rows.append([f"`{solver}`", name, *cells, len(every) - len(said)])
+    return table(columns, rows)
+
+
+# --- The command ------------------------------------------------------------------------------------------------------
+
+PARTS = ("tests", "infeasible", "coverage")
+
+
+def main(words: Sequence[str] | None = None) -> str:
+    """Run the command line and return the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="default all")
+    parser.add_argument("--seeds", type=int, default=40, help="how many, from 0; default 40")
+    parser.add_argument("--only", default="", metavar="TEXT", help="problems that contain this")
+    parser.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
+    parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which nothing new is begun")
+    parser.add_argument("--out", type=Path, default=report.RESULTS / "verdicts.jsonl", help="records, appended")
+    parser.add_argument("--table", type=Path, help="where the report is written; default beside the records, as .md")
+    parser.add_argument("--no-run", action="store_true", help="report on the records that are there")
+    parser.add_argument("--any-code", action="store_true", help="count records of other code as done")
+    given: Any = parser.parse_args(words)
+    todo = [task for task in tasks(given.parts, given.seeds) if given.only in task.problem]
+    if given.no_run:
+        records = report.read(given.out)
+    else:
+        records = run(todo, given.workers, given.limit, given.out, given.any_code)
+    if not records:
+        raise SystemExit("There are no records to report on.")
+    text = page(records)
+    target = given.table or given.out.with_suffix(".md")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    print(text)
+    return text
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,302 @@
+"""The paper's guarantees as numbers: levels, information gain, and the bounds of its lemmas and theorems.
+
+Pure functions; numbers in parentheses are equations of the paper. Its setting (Assumptions 1 to 4): h is drawn from
+independent Gaussian processes that are known, on a finite set of `size` points; measurements have normal noise of
+variance s^2 > 0; every g_i is Lipschitz in y, in the 1-norm (27). T counts evaluations; points may be measured again.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64, Int64
+from torch import Tensor
+
+from pied.errors import SettingError
+from pied.problem import Problem
+from pied.rng import Stream
+
+GREEDY = 1.0 - 1.0 / math.e
+"""The part of the largest information gain that the greedy choice reaches at least: it is submodular."""
+CORNERS = 10
+"""Outputs up to which all corners of their ranges are looked at for the steepest slope."""
+SLOPES = 4096
+"""Points inside of these ranges."""
+LONGEST = 10**12
+"""Evaluations beyond which no declaration is waited for."""
+
+
+# ------------------------------------------------------------------------------------------------- levels and widths
+
+
+def tail(t: int, *, delta: float, size: int, functions: int) -> float:
+    """Return a_t = 6 delta / (pi^2 (t + 1)^2 functions size) of Lemma 1 (29), both tails left out at time t.
+
+    `quantile.confidence` is the schedule of levels 1 - a_t / 2. Summed over times, points and functions: delta.
+    """
+    if t < 0 or not 0 < delta < 1 or size < 1 or functions < 1:
+        raise SettingError(f"tails need t >= 0, 0 < delta < 1, size >= 1, functions >= 1, got {t}, {delta}, {size}")
+    return 6.0 * delta / (math.pi**2 * (t + 1) ** 2 * functions * size)
+
+
+def constant_level(T: int, *, delta: float, size: int, functions: int) -> float:
+    """Return one level p for T evaluations at which all bounds hold with probability 1 - delta, as in Lemma 1.
+
+    The union bound with equal tails delta / (T functions size): for `CUQB(level=p)` when the budget is known.
+    """
+    if T < 1 or not 0 < delta < 1 or size < 1 or functions < 1:
+        raise SettingError(f"a level needs T >= 1, 0 < delta < 1, size >= 1, functions >= 1, got {T}, {delta}, {size}")
+    return 1.0 - delta / (2.0 * T * functions * size)
+
+
+def beta(T: int, *, delta: float, size: int, functions: int, outputs: int) -> float:
+    """Return beta_T = 2 log(m pi^2 T^2 (n + 1) size / (3 delta)) of Theorem 2: 2 log(2 m / a) at the tail of T - 1."""
+    return 2.0 * math.log(2.0 * outputs / tail(T - 1, delta=delta, size=size, functions=functions))
+
+
+def width_bound(lipschitz: float, beta: float, deviations: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b"]:
+    """Return 2 L beta^(1/2) sum_j std_j of Lemma 3 (31): at least the width between the quantiles of g at tail a.
+
+    Args:
+        lipschitz: L of g.
+        beta: 2 log(2 m / a).
+        deviations: Standard deviation of each output.
+    """
+    return 2.0 * lipschitz * math.sqrt(beta) * deviations.sum(-1)
+
+
+# -------------------------------------------------------------------------------------------------- information gain
+
+
+def information_gain(K: Float64[Tensor, "a a"], noise: float) -> float:
+    """Return 1/2 log det(I + K / s^2), the information in one measurement at each of these points, (28).
+
+    Args:
+        K: Covariance of the process between the points; repeated rows for repeated measurements.
+        noise: s, standard deviation of the noise.
+    """
+    _check_noise(noise)
+    return 0.5 * float(torch.linalg.slogdet(torch.eye(len(K), dtype=K.dtype) + K / noise**2).logabsdet)
+
+
+def greedy_gain(K: Float64[Tensor, "c c"], noise: float, T: int) -> tuple[Float64[Tensor, "T"], Int64[Tensor, "T"]]:
+    """Return the information gain of the first 1 .. T greedily chosen points, and the points.
+
+    Each is the one with the largest variance left, repetition allowed. The largest gain of any T measurements lies
+    between the greedy one and the greedy one over 1 - 1/e.
+    """
+    _check_noise(noise)
+    covariance = K.clone()
+    gains, chosen = [], []
+    for _ in range(T):
+        best = int(covariance.diagonal().argmax())
+        variance = float(covariance[best, best].clamp_min(0.0))
+        gains.append(0.5 * math.log1p(variance / noise**2))
+        chosen.append(best)
+        column = covariance[:, best].clone()
+        covariance -= torch.outer(column, column) / (variance + noise**2)
+    return torch.tensor(gains, dtype=K.dtype).cumsum(0), torch.tensor(chosen, dtype=torch.int64)
+
+
+def spectral_gain(K: Float64[Tensor, "c c"], noise: float, T: int | float) -> float:
+    """Return the most that T measurements of any linear function of unit norm can tell: never below the largest gain.
+
+    max 1/2 sum_i log(1 + m_i lambda_i / s^2) over m_i >= 0 with sum T, lambda the eigenvalues of K: measurements at
+    points are a special case, their counts on the diagonal. Filled like water, in closed form; good for any T.
+    """
+    _check_noise(noise)
+    eigenvalues = torch.linalg.eigvalsh(K).flip(0)
+    floors = noise**2 / eigenvalues[eigenvalues > 1e-12 * eigenvalues[0]]  # m_i = level - floor_i where positive
+    counts = torch.arange(1, len(floors) + 1, dtype=K.dtype)
+    levels = (T + floors.cumsum(0)) / counts
+    wet = int((levels > floors).nonzero()[-1]) + 1
+    return 0.5 * float((levels[wet - 1] / floors[:wet]).log().sum())
+
+
+def largest_gain(K: Float64[Tensor, "c c"], noise: float, T: int) -> tuple[float, float]:
+    """Return a lower and an upper bound on gamma_T, the largest information gain of T measurements (28)."""
+    lower = float(greedy_gain(K, noise, T)[0][-1])
+    return lower, min(lower / GREEDY, spectral_gain(K, noise, T))
+
+
+def gain_rate(kernel: str, T: int | float, d: int) -> float:
+    """Return the growth of gamma_T by Lemma 5, up to a factor that does not depend on T."""
+    if kernel == "linear":
+        return d * math.log(T)
+    if kernel == "squared exponential":
+        return math.log(T) ** (d + 1)
+    nu = _smoothness(kernel)
+    return T ** (d * (d + 1) / (2 * nu + d * (d + 1))) * math.log(T)
+
+
+def convergence_rate(kernel: str, T: int | float, d: int) -> float:
+    """Return (gamma_T / T)^(1/2), how fast the best regret and violation fall, up to a factor."""
+    return math.sqrt(gain_rate(kernel, T, d) / T)
+
+
+def _smoothness(kernel: str) -> float:
+    known = {"matern 3/2": 1.5, "matern 5/2": 2.5}
+    if kernel not in known:
+        raise SettingError(
+            f"rates are known for 'linear', 'squared exponential', 'matern 3/2', 'matern 5/2', got '{kernel}'"
+        )
+    return known[kernel]
+
+
+def _check_noise(noise: float) -> None:
+    if not 0 < noise < math.inf:
+        raise SettingError(f"the theory needs noise, a standard deviation above 0, got {noise}: an exact one tells all")
+
+
+# ----------------------------------------------------------------------------------------------- bounds on cumulations
+
+
+def psi(T: int, gains: Sequence[float]) -> float:
+    """Return Psi_T = sum_j ((T + 2) gamma_j)^(1/2) as printed in Theorem 2.
+
+    Lemma 4 (32) behind it says sum_t std_t(x_{t+1}) <= 2 ((T + 2) gamma_T)^(1/2). That holds where prior variances are
+    at most 1 and noise variances at most 1.54; `sharp_psi` holds in any units.
+
+    Args:
+        T: Evaluations.
+        gains: Largest information gain of each output, or an upper bound on it.
+    """
+    return sum(math.sqrt((T + 2) * gain) for gain in gains)
+
+
+def sharp_psi(T: int, gains: Sequence[float], *, variances: Sequence[float], noises: Sequence[float]) -> float:
+    """Return what to use for Psi_T in any units: sum_j 1/2 (T C_j gamma_j)^(1/2), C = 2 v / log(1 + v / s^2).
+
+    From std_t^2 <= v / log(1 + v / s^2) log(1 + std_t^2 / s^2), whose sum is 2 gamma, and Cauchy-Schwarz.
+
+    Args:
+        T: Evaluations.
+        gains: Largest information gain of each output.
+        variances: v, the largest prior variance of each output.
+        noises: s, the standard deviation of each output's noise.
+    """
+    total = 0.0
+    for gain, variance, noise in zip(gains, variances, noises, strict=True):
+        _check_noise(noise)
+        total += 0.5 * math.sqrt(T * 2.0 * variance / math.log1p(variance / noise**2) * gain)
+    return total
+
+
+def cumulative_bound(lipschitz: float, beta: float, psi: float) -> float:
+    """Return 4 L beta_T^(1/2) Psi_T of Theorem 2 (33): bounds R_T and R_T+ with L_0, V_{i,T} with L_i."""
+    return 4.0 * lipschitz * math.sqrt(beta) * psi
+
+
+def best_bound(lipschitz: Sequence[float], beta: float, psi: float, T: int) -> float:
+    """Return 4 (sum_i L_i) beta_T^(1/2) Psi_T / T of Theorem 3 (34): that some asked point is within."""
+    return cumulative_bound(sum(lipschitz), beta, psi) / T
+
+
+def recommended_bound(lipschitz: Sequence[float], penalty: float, beta: float, psi: float, T: int) -> float:
+    """Return 4 (L_0 + rho sum_i L_i) beta_T^(1/2) Psi_T / T of Theorem 4 (36): penalized regret by rule (14)."""
+    return cumulative_bound(lipschitz[0] + penalty * sum(lipschitz[1:]), beta, psi) / T
+
+
+def declaration(shortfall: float, bound: Callable[[int], float]) -> int | None:
+    """Return T-bar of Theorem 5 (38): an infeasible problem is declared before the evaluation of this number.
+
+    By the inequality of its proof, T epsilon <= 4 L_i beta_T^(1/2) Psi_T while nothing is declared; T-bar is the first
+    T that breaks it. The same argument serves the joint test, with epsilon = -max_x min_i f_i(x) and the largest L_i.
+
+    Args:
+        shortfall: epsilon > 0.
+        bound: T -> 4 L_i beta_T^(1/2) Psi_T; T epsilon must stay above it once it is, as for gains that grow like
+            log T.
+
+    Returns:
+        T-bar, or None where it lies beyond 10^12.
+    """
+    if not shortfall > 0:
+        raise SettingError(f"the shortfall of an infeasible problem is above 0, got {shortfall}")
+    high = 1
+    while high * shortfall <= bound(high):
+        high *= 2
+        if high > LONGEST:
+            return None
+    low = high // 2  # breaks nothing yet, or is 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle * shortfall <= bound(middle) else (low, middle)
+    return high
+
+
+# ------------------------------------------------------------------------------------------------------ of a record
+
+
+def cumulative_regret(f: Float64[Tensor, "T k"], best: float) -> tuple[Float64[Tensor, "T"], Float64[Tensor, "T"]]:
+    """Return R_T and R_T+ for T = 1, 2, ... (25).
+
+    Args:
+        f: Objective and constraints at the points asked, in order, the objective to be maximized; of a study
+            `study.data.functions(study.problem)`, where the black box is exact.
+        best: f_0*, the largest objective of a feasible point.
+    """
+    regret = best - f[:, 0]
+    return regret.cumsum(0), regret.clamp_min(0.0).cumsum(0)
+
+
+def cumulative_violation(f: Float64[Tensor, "T k"]) -> Float64[Tensor, "T n"]:
+    """Return V_{i,T} for T = 1, 2, ... (26), one column a constraint; see `cumulative_regret`."""
+    return (-f[:, 1:]).clamp_min(0.0).cumsum(0)
+
+
+@dataclass(frozen=True)
+class Lipschitz:
+    """Lipschitz constants of objective and constraints (27), and where each is from."""
+
+    values: tuple[float, ...]
+    how: tuple[str, ...]
+    """"given", "white" (0), "affine" (exact: its slopes do not depend on y), or "sampled": the steepest slope found
+    inside the ranges and at their corners, which is no bound where the function is steeper elsewhere."""
+
+
+def lipschitz(
+    problem: Problem,
+    X: Float64[Tensor, "b d"],
+    Y: Float64[Tensor, "N m"],
+    given: dict[str, float] | None = None,
+) -> Lipschitz:
+    """Return L_i = max |dg_i/dy_j| over these points x and the ranges of these outputs; the 1-norm's dual is the max.
+
+    Args:
+        problem: The white box.
+        X: Points, natural units.
+        Y: Outputs told, or expected: their smallest and largest values are the ranges.
+        given: Constants the user knows, by name of the function.
+    """
+    known = given or {}
+    low, high = Y.amin(0), Y.amax(0)
+    part = Stream(0).at("slopes").sobol(SLOPES, problem.m)
+    if problem.m <= CORNERS:
+        part = torch.cat(
+            [part, torch.cartesian_prod(*[torch.tensor([0.0, 1.0]).double()] * problem.m).reshape(-1, problem.m)]
+        )
+    samples = low + part * (high - low)
+    values, how = [], []
+    for i, name in enumerate(problem.functions):
+        kind = problem.structure[i].kind
+        if name in known or kind == "white":
+            values.append(float(known.get(name, 0.0)))
+            how.append("given" if name in known else "white")
+            continue
+        values.append(_steepest(problem, i, X, samples[:1] if kind == "affine" else samples))
+        how.append("affine" if kind == "affine" else "sampled")
+    return Lipschitz(tuple(values), tuple(how))
+
+
+def _steepest(problem: Problem, i: int, X: Float64[Tensor, "b d"], samples: Float64[Tensor, "L m"]) -> float:
+    """The largest slope of a function with respect to any output."""
+    steepest = 0.0
+    for x in X:
+        Y = samples[:, None, :].clone().requires_grad_()
+        with torch.enable_grad():
+            (G,) = problem.g(x[None], Y, which=(i,))
+            (slope,) = torch.autograd.grad(G.sum(), Y)
+        steepest = max(steepest, float(slope.abs().max()))
+    return steepest

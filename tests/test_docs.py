@@ -126,13 +126,25 @@ def test_every_solver_is_described() -> None:
     assert set(rows("Solvers")) == set(registry)
 
 
+def commands(group: click.Group, prefix: str = "pied") -> Iterator[tuple[str, click.Command]]:
+    """Every command of the shell by what is typed."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix} {name}")
+        else:
+            yield f"{prefix} {name}", command
+
+
 def test_every_command_and_option_is_described() -> None:
-    described = rows("The shell")
-    for name, command in main.commands.items():
-        row = described[f"pied {name}"]
+    described = rows("The shell") | rows("The bench")
+    for name, command in commands(main):
+        row = described[name]
         for parameter in command.params:
             word = parameter.opts[-1] if isinstance(parameter, click.Option) else str(parameter.name).upper()
-            assert f"`{word}`" in row, f"pied {name} {word} is not described"
+            assert f"`{word}`" in row, f"{name} {word} is not described"
 
 
 def test_every_public_name_and_every_field_of_a_result_is_described() -> None:

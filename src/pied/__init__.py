@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from pied.errors import SolverDone as SolverDone
     from pied.errors import StatementError as StatementError
     from pied.errors import Status as Status
+    from pied.errors import StoreError as StoreError
+    from pied.errors import StudyMismatch as StudyMismatch
     from pied.errors import TellError as TellError
     from pied.errors import UnknownName as UnknownName
     from pied.errors import WhiteBoxError as WhiteBoxError
@@ -51,10 +53,12 @@ _HOMES = {
     "UnknownName": "pied.errors",
     "FormulaError": "pied.errors",
     "WhiteBoxError": "pied.errors",
+    "StudyMismatch": "pied.errors",
     "EvaluationError": "pied.errors",
     "TellError": "pied.errors",
     "SettingError": "pied.errors",
     "SolverDone": "pied.errors",
+    "StoreError": "pied.errors",
     "Infeasible": "pied.errors",
     "MissingExtra": "pied.errors",
 }

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from pied.errors import MissingExtra, SettingError, did_you_mean
+from pied.errors import EvaluationError, MissingExtra, SettingError, did_you_mean
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +208,8 @@ def call(blackbox: Callable[[Any], Any], x: Any) -> tuple[bool, Any]:
     """Call the black box; what it raises comes back as text, which every process can read."""
     try:
         return True, blackbox(x)
+    except EvaluationError as error:  # already in the user's words
+        return False, str(error)
     except Exception as error:
         return False, f"The black box raised {type(error).__name__}: {error}"
 

@@ -355,7 +355,7 @@ def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool]) -> lis
         told.setdefault(number, {}).setdefault(output, _number(exact))
     return [
         Row(
-            row.number, _data(row.x), row.state, told.get(row.number, {}), row.is_added, row.reason, _data(row.why),
+            row.number, _point(row.x), row.state, told.get(row.number, {}), row.is_added, row.reason, _data(row.why),
             row.summary, row.revision, row.worker, row.leased, row.expires, row.offers, row.asked, row.settled,
         )
         for row in tx.execute(sql.select(trials).where(mine).order_by(trials.c.number))
@@ -363,10 +363,13 @@ def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool]) -> lis
 
 
 def _about(row: Any) -> About:
-    return About(
-        row.name, _data(row.statement), int(row.seed), _data(row.solver), row.initial, row.revision, row.created,
-        row.version,
-    )  # fmt: skip
+    try:
+        return About(
+            row.name, _data(row.statement), int(row.seed), _data(row.solver), int(row.initial), int(row.revision),
+            row.created, row.version,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the store is damaged: study '{row.name}' cannot be read ({error})") from error
 
 
 def _version_of_pied() -> str:
@@ -380,11 +383,21 @@ def _text(data: Any) -> str:
     return json.dumps(to_plain(data), allow_nan=False, ensure_ascii=False)
 
 
-def _data(text: str) -> Any:
+def _data(text: str) -> dict[str, Any]:
     try:
-        return from_plain(json.loads(text))
-    except ValueError as error:
+        found = from_plain(json.loads(text))
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"the store is damaged: {text[:40]!r} cannot be read") from error
+    if not isinstance(found, dict):
+        raise StoreError(f"the store is damaged: {text[:40]!r} is no object")
+    return found
+
+
+def _point(text: str) -> dict[str, float]:
+    try:
+        return {name: float(value) for name, value in _data(text).items()}
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"the store is damaged: {text[:40]!r} is no point") from error
 
 
 def _number(exact: str) -> float:

@@ -1,0 +1,270 @@
+"""`pied status`, `result`, `revise` and `export`: what the record says."""
+
+import dataclasses
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pied.shell.laboratory import write
+from pied.shell.options import of_a_study
+from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
+
+if TYPE_CHECKING:
+    from pied.record import Row
+    from pied.result import Result
+    from pied.shell.opening import Desk
+
+RULES = ("anywhere", "observed", "lower", "asked")
+
+
+def exit_code(result: "Result") -> int:
+    """Return the exit code of an answer: 0 for a point that meets the constraints by what is known."""
+    from pied.errors import Status
+
+    if result.status is Status.INTERRUPTED:
+        return INTERRUPTED
+    if result.status is Status.INFEASIBLE:
+        return INFEASIBLE
+    return 0 if result.x is not None and result.is_feasible else NOTHING
+
+
+# ------------------------------------------------------------------------------------------------------------- status
+
+
+@click.command()
+@of_a_study
+def status(file: str, store: str | None, as_json: bool) -> None:
+    """Show how the study stands: what is told, open, failed."""
+    from pied.shell.opening import opened
+
+    with opened(file, store, read_only=True) as desk:
+        data = _status(desk)
+        if as_json:
+            say_json(data)
+        else:
+            _say_status(desk, data)
+
+
+def _status(desk: "Desk") -> dict[str, Any]:
+    from pied.shell.pages import missing
+    from pied.trial import State
+
+    study, problem = desk.study, desk.stated.problem
+    rows = {row.number: row for row in desk.record.changes(0)[1]}
+    trials = study.trials
+    states = [trial.state for trial in trials if not trial.is_added]
+    counts = {state.value: states.count(state) for state in State}
+    open_trials = [
+        {"trial": each.number, "x": dict(each.x), "missing": missing(problem, each), **_lease(rows[each.number])}
+        for each in trials
+        if not each.is_added and each.state in (State.ASKED, State.PARTIAL)
+    ]
+    return {
+        "study": desk.stated.name,
+        "store": desk.store or str(desk.stated.store),
+        "seed": study.seed,
+        "solver": study.solver.name,
+        "question": len(study.questions),
+        "status": study.status.name,
+        "message": study.status.value,
+        "trials": counts | {"added": sum(trial.is_added for trial in trials)},
+        "open": open_trials,
+        "failed": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.FAILED],
+        "initial": study.initial,
+    }
+
+
+def _lease(row: "Row") -> dict[str, Any]:
+    return {"worker": row.worker, "since": row.leased, "until": row.expires}
+
+
+def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
+    from pied.shell.pages import outputs_of, point, when
+
+    problem, counts = desk.stated.problem, data["trials"]
+    asked = sum(counts.values()) - counts["added"]
+    question = f", question {data['question']}" if data["question"] > 1 else ""
+    say(f"study '{data['study']}' in {data['store']}: solver {data['solver']}, seed {data['seed']}{question}")
+    parts = [("told", "told"), ("partial", "told in part"), ("asked", "open"), ("failed", "failed")]
+    shown = ", ".join(f"{counts[key]} {word}" for key, word in parts if counts[key]) or "none yet"
+    added = f"; {counts['added']} added" if counts["added"] else ""
+    say(f"{data['message']} {asked} trial{'s' * (asked != 1)} asked: {shown}{added}.")
+    if asked and asked < data["initial"] - counts["added"]:
+        say(f"The first {data['initial']} points are spread at random; after them each one is chosen.")
+    for each in data["open"]:
+        is_part = len(each["missing"]) < problem.m
+        names = outputs_of(problem, [problem.outputs.index(name) for name in each["missing"]])
+        what = f"{', '.join(names)} missing" if is_part else f"since {when(each['since'])}"
+        until = f", offered again after {when(each['until'])}" if each["until"] and not is_part else ""
+        say(f"  open    trial {each['trial']}: {point(each['x'], problem)}   ({each['worker']}, {what}{until})")
+    for each in data["failed"]:
+        say(f"  failed  trial {each['trial']}: {each['reason']}")
+
+
+# ------------------------------------------------------------------------------------------------------------- result
+
+
+@click.command()
+@of_a_study
+@click.option("--rule", type=click.Choice(RULES), help="Which point is recommended; by default as the noise demands.")
+def result(file: str, store: str | None, as_json: bool, rule: str | None) -> None:
+    """Recommend a point, with bounds, slacks and probabilities.
+
+    Exit code 3 while no point is known to meet the constraints, 4 when none can.
+    """
+    from pied.shell.opening import opened
+    from pied.shell.pages import result_lines
+
+    with opened(file, store, read_only=True) as desk:
+        found = desk.study.result(rule)
+        if as_json:
+            say_json(found.to_dict())
+        else:
+            say("\n".join(result_lines(desk.stated.problem, found)))
+            told = int(desk.study.data.complete.sum())
+            if 0 < told < desk.study.initial:
+                note(f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}.")
+    sys.exit(exit_code(found))
+
+
+# ------------------------------------------------------------------------------------------------------------- revise
+
+
+@click.command()
+@of_a_study
+@click.option(
+    "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Try another constant; nothing is recorded."
+)
+def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]) -> None:
+    """Answer a changed question from the same data, with the old optimum beside it.
+
+    Change prices, limits or the objective in FILE first: the new question is recorded. With --set a constant is tried
+    and nothing is recorded.
+    """
+    from pied.errors import did_you_mean
+    from pied.files import read
+    from pied.shell.opening import opened
+    from pied.shell.pages import result_lines
+    from pied.tables import to_number
+
+    stated = read(file)
+    for name, text in (pair(change, next(iter(stated.problem.constants), "price")) for change in changes):
+        if not isinstance(stated.problem.constants.get(name), float):
+            numbers = [each for each, kept in stated.problem.constants.items() if isinstance(kept, float)]
+            raise Mistake(f"'{name}' is no constant that is a number.{did_you_mean(name, numbers)}")
+        constants = {**stated.problem.constants, name: to_number(text, f"'{name}'")}
+        stated = dataclasses.replace(stated, problem=stated.problem.revised(constants=constants))
+    with opened(file, store, stated=stated, read_only=bool(changes)) as desk:
+        found = desk.study.compare()
+        if as_json:
+            parts = ("result", "before", "old")
+            told = {part: getattr(found, part) and getattr(found, part).to_dict() for part in parts}
+            say_json({**told, "recorded": not changes})
+        else:
+            say("\n".join(result_lines(stated.problem, found.result)))
+            if found.before is not None:
+                say("\nThe optimum of the question before, under this one:")
+                say("\n".join(result_lines(stated.problem, found.before)[1:]))
+            else:
+                say("\nThis is the first question that these data are asked.")
+            if changes:
+                say(f"\nNothing was recorded. To keep the change, write it into {file}.")
+    sys.exit(exit_code(found.result))
+
+
+# ------------------------------------------------------------------------------------------------------------- export
+
+
+@click.command()
+@of_a_study
+@click.option("--output", metavar="TABLE", help="Write to this file instead of the terminal.")
+def export(file: str, store: str | None, as_json: bool, output: str | None) -> None:
+    """Write the record as a table (CSV), or, with everything ever told and asked, as JSON."""
+    from pied.shell.opening import opened
+
+    with opened(file, store, read_only=True) as desk:
+        text = None if as_json and output is None else _json_text(desk) if as_json else _csv_text(desk)
+        if text is None:
+            say_json(_everything(desk))
+        elif output is None:
+            say(text.rstrip("\n"))
+        else:
+            if Path(output).exists():
+                raise Mistake(f"'{output}' is there already and was left as it is: name another file")
+            write(Path(output), text)
+            say(f"{len(desk.study.trials)} trials are in {output}.")
+
+
+def _json_text(desk: "Desk") -> str:
+    import json
+
+    return json.dumps(_everything(desk), indent=2, ensure_ascii=False) + "\n"
+
+
+def _everything(desk: "Desk") -> dict[str, Any]:
+    """Return the whole record as data."""
+    from pied.record import to_plain
+
+    about = desk.record.about
+    rows = [dataclasses.asdict(row) for row in desk.record.changes(0)[1]]
+    return to_plain(
+        {
+            "study": about.name,
+            "seed": about.seed,
+            "solver": about.solver,
+            "initial": about.initial,
+            "created": about.created,
+            "version": about.version,
+            "questions": [dataclasses.asdict(each) for each in desk.study.questions],
+            "trials": rows,
+            "values": [dataclasses.asdict(each) for each in desk.study.values],
+        }
+    )
+
+
+def _csv_text(desk: "Desk") -> str:
+    """Return the record as a table: points, outputs, what they are worth."""
+    from pied.shell.pages import when
+    from pied.tables import to_csv
+    from pied.trial import Dataset, feasible
+
+    problem, trials = desk.stated.problem, desk.study.trials
+    rows = {row.number: row for row in desk.record.changes(0)[1]}
+    data = Dataset.of(problem, trials)
+    f = data.functions(problem)
+    worth = dict(zip(data.numbers, f.tolist(), strict=True))
+    meets = dict(zip(data.numbers, feasible(problem, f).tolist(), strict=True))
+    taken = {*problem.variables, *problem.outputs, *problem.functions}
+    own = {word: word if word not in taken else f"pied {word}" for word in _OWN}
+    table = []
+    for trial in trials:
+        row = rows[trial.number]
+        values = worth.get(trial.number, [math.nan] * problem.k)
+        told = {name: value for name, value in (trial.y or {}).items() if math.isfinite(value)}
+        known = {name: value for name, value in zip(problem.functions, values, strict=True) if math.isfinite(value)}
+        if problem.objective in known:
+            known[problem.objective] = problem.user_value(known[problem.objective])
+        table.append(
+            {
+                own["trial"]: trial.number,
+                own["state"]: trial.state.value,
+                own["aim"]: "added" if trial.is_added else trial.why.aim,
+                own["feasible"]: ("yes" if meets[trial.number] else "no") if len(known) == problem.k else None,
+                own["reason"]: trial.reason,
+                own["worker"]: trial.worker,
+                own["asked"]: when(row.asked),
+                own["settled"]: when(row.settled),
+                **known,
+                **dict(trial.x),
+                **told,
+            }
+        )
+    first, last = list(_OWN[:3]), list(_OWN[3:])
+    columns = [own[word] for word in first] + [*problem.variables, *problem.outputs, *problem.functions]
+    return to_csv([*dict.fromkeys([*columns, *(own[word] for word in last)])], table)
+
+
+_OWN = ("trial", "state", "aim", "feasible", "reason", "worker", "asked", "settled")

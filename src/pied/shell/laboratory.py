@@ -1,0 +1,282 @@
+"""`pied ask`, `tell`, `fail` and `add`: the laboratory's side of a study."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pied.shell.options import of_a_study, worker
+from pied.shell.speech import Mistake, note, pair, say, say_json
+
+if TYPE_CHECKING:
+    from pied.problem import Problem
+    from pied.shell.opening import Desk
+    from pied.tables import Table
+    from pied.trial import Trial
+
+ROUNDED = 1e-4
+"""How far a set point in a table may be from the one asked, of the variable's width: it is printed with six digits."""
+
+
+@click.command()
+@of_a_study
+@worker
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Open trials wanted in all.")
+@click.option("--csv", "sheet", metavar="TABLE", help="Write them to a table, to be filled in and told.")
+def ask(file: str, store: str | None, as_json: bool, worker: str | None, count: int, sheet: str | None) -> None:
+    """Propose the next point to measure.
+
+    Who asks again gets the same trial back until it is told or failed; --count asks for more.
+    """
+    from pied.shell.opening import me, opened
+    from pied.trial import State
+
+    if sheet is not None and Path(sheet).exists():
+        raise Mistake(f"'{sheet}' is there already and may hold results: name another table")
+    with opened(file, store, worker=worker or me()) as desk:
+        study = desk.study
+        mine = {t.number: t for t in study.trials if t.state is State.ASKED and t.worker == study.worker}
+        while len(mine) < count:
+            trial = study.ask(again=False)
+            mine[trial.number] = trial
+        trials = [mine[number] for number in sorted(mine)]
+        if sheet is not None:
+            _write_sheet(Path(sheet), desk.stated.problem, trials)
+        if as_json:
+            data = [{"trial": each.number, "x": dict(each.x), "why": each.summary} for each in trials]
+            say_json(data[0] if count == 1 and len(data) == 1 else data)
+        elif sheet is not None:
+            say(
+                f"{len(trials)} trial{'s are' if len(trials) > 1 else ' is'} in {sheet}. Fill in what is measured, then"
+            )
+            say(f"  {desk.hint('tell', '--from', sheet)}")
+        else:
+            _say_trials(desk, trials)
+
+
+def _say_trials(desk: "Desk", trials: "list[Trial]") -> None:
+    from pied.shell.pages import blanks, short, unit
+
+    problem = desk.stated.problem
+    for trial in trials:
+        why = trial.summary.replace(problem.objective, short(problem.objective))
+        say(f"trial {trial.number}" + (f"   ({why})" if why else ""))
+        for name, value in trial.x.items():
+            say(f"  {name} = {value:.6g}{unit(problem, name)}")
+    number = str(trials[0].number)
+    say("When it is measured, in parts if need be:")
+    say(f"  {desk.hint('tell', number, *blanks(problem, problem.outputs))}")
+    say(f"If it cannot be done:\n  {desk.hint('fail', number, repr('the reason'))}")
+
+
+def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
+    from pied.tables import to_csv
+
+    own = trial_column(problem)
+    rows = [{own: each.number, **{name: float(f"{value:.6g}") for name, value in each.x.items()}} for each in trials]
+    write(file, to_csv([own, *problem.variables, *problem.outputs], rows))
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file, or say why that is not possible."""
+    try:
+        file.write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise Mistake(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}") from None
+
+
+def trial_column(problem: "Problem") -> str:
+    """Return the heading of the column of trial numbers, which must not be a name of the problem's."""
+    return "trial" if "trial" not in {*problem.variables, *problem.outputs} else "pied trial"
+
+
+# --------------------------------------------------------------------------------------------------------------- tell
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@of_a_study
+@worker
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="TRIAL NAME=VALUE...")
+@click.option(
+    "--from", "sheet", metavar="TABLE", help="Tell from a table with the column 'trial', as 'ask --csv' writes."
+)
+def tell(
+    file: str, store: str | None, as_json: bool, worker: str | None, words: tuple[str, ...], sheet: str | None
+) -> None:
+    """Tell what was measured: the number of the trial, then NAME=VALUE for each output.
+
+    Outputs may be told in parts. A value once told is never overwritten: telling it again is fine, another one is
+    refused (and kept in the record beside the first).
+    """
+    from pied.errors import StatementError, TellError
+    from pied.shell.opening import me, opened
+
+    with opened(file, store, worker=worker or me()) as desk:
+        problem = desk.stated.problem
+        if sheet is not None:
+            if words:
+                raise Mistake("tell either one trial, TRIAL NAME=VALUE..., or a table, --from TABLE")
+            told = _from_sheet(desk, Path(sheet))
+        else:
+            if len(words) < 2 or not words[0].isdecimal():
+                raise Mistake(f"name the trial, then what was measured: {desk.hint('tell', '3', 'NAME=VALUE')}")
+            told = [("", int(words[0]), _values(problem, words[1:]))]
+        done = []
+        for place, number, values in told:
+            try:
+                done.append(desk.study.tell(number, values))
+            except TellError as error:
+                raise StatementError(f"{place}{error}") from error
+        if as_json:
+            data = [trial_data(problem, trial) for trial in done]
+            say_json(data[0] if sheet is None else data)
+            return
+        for trial in done:
+            say(_told(problem, trial))
+        if not done:
+            say(f"{sheet} has nothing to tell yet: no cell of an output is filled in.")
+
+
+def _told(problem: "Problem", trial: "Trial") -> str:
+    from pied.shell.pages import missing, outputs_of, verdict
+
+    left = missing(problem, trial)
+    if left:
+        names = outputs_of(problem, [problem.outputs.index(name) for name in left])
+        return f"trial {trial.number}: told in part, {', '.join(names)} still missing"
+    return f"trial {trial.number}: complete, {verdict(problem, trial)}"
+
+
+def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
+    """Return a trial as JSON-able data."""
+    from pied.shell.pages import missing
+
+    y = {} if trial.y is None else {name: value for name, value in trial.y.items() if math.isfinite(value)}
+    left = missing(problem, trial)
+    return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left}
+
+
+def _values(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
+    """Read NAME=VALUE words; a vector of outputs takes its numbers with commas, c=0.1,0.2,0.3."""
+    from pied.errors import did_you_mean
+    from pied.named import groups
+    from pied.tables import to_number
+
+    vectors, values = groups(problem.outputs), {}
+    for word in words:
+        name, text = pair(word, problem.outputs[0])
+        if name in vectors and name not in problem.outputs:
+            parts, places = text.split(","), vectors[name]
+            if len(parts) != len(places):
+                raise Mistake(f"'{name}' has {len(places)} numbers, got {len(parts)}")
+        elif name in problem.outputs:
+            parts, places = [text], [problem.outputs.index(name)]
+        else:
+            raise Mistake(f"'{name}' is no output.{did_you_mean(name, [*problem.outputs, *vectors])}")
+        for part, place in zip(parts, places, strict=True):
+            output = problem.outputs[place]
+            if output in values:
+                raise Mistake(f"'{output}' is given twice")
+            values[output] = to_number(part, f"'{output}'")
+    return values
+
+
+def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, float]]]:
+    """Read a run sheet: for each row with results its place, the trial and the values; all before any is told."""
+    from pied.errors import StatementError
+    from pied.shell.pages import unit
+    from pied.tables import Table
+
+    problem, table, told = desk.stated.problem, Table.read(file), []
+    own = trial_column(problem)
+    _pass_over(table, [own], problem, own)
+    trials = {trial.number: trial for trial in desk.study.trials}
+    for row in range(len(table.rows)):
+        values = row_values(table, row, problem.outputs)
+        if not values:
+            continue
+        number, place = table.number(row, own), f"{table.place(row)}: "
+        if number is None or int(number) != number or int(number) not in trials:
+            raise StatementError(f"{place}there is no trial {table.rows[row][own]!r}")
+        trial = trials[int(number)]
+        for name, value in row_values(table, row, problem.variables).items():
+            width = problem.variables[name].hi - problem.variables[name].lo
+            if abs(value - trial.x[name]) > ROUNDED * width:
+                raise StatementError(
+                    f"{place}trial {trial.number} was asked at {name} = {trial.x[name]:.6g}{unit(problem, name)}, the "
+                    f"table has {value:.6g}; if that is what was set, add the row as data of its own ('pied add') and "
+                    "fail the trial"
+                )
+        told.append((place, trial.number, values))
+    return told
+
+
+def row_values(table: "Table", row: int, names: Any) -> dict[str, float]:
+    """Return what a row has of these names."""
+    found = ((name, table.number(row, name)) for name in names if name in table.columns)
+    return {name: value for name, value in found if value is not None}
+
+
+def _pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str) -> None:
+    """Check the columns, and say which ones are not used."""
+    others = table.check_columns(needed, [*own, *problem.variables, *problem.outputs])
+    if others:
+        note(f"{table.file}: passed over {', '.join(others)}, neither variables nor outputs")
+
+
+# --------------------------------------------------------------------------------------------------------- fail, add
+
+
+@click.command()
+@of_a_study
+@worker
+@click.argument("trial", type=int)
+@click.argument("reason")
+def fail(file: str, store: str | None, as_json: bool, worker: str | None, trial: int, reason: str) -> None:
+    """Say that a trial could not be done, and why; it is not asked again."""
+    from pied.shell.opening import me, opened
+
+    with opened(file, store, worker=worker or me()) as desk:
+        made = desk.study.fail(trial, reason)
+        if as_json:
+            say_json(trial_data(desk.stated.problem, made) | {"reason": made.reason})
+        else:
+            say(f"trial {made.number}: failed, {made.reason}")
+
+
+@click.command()
+@of_a_study
+@worker
+@click.argument("table")
+def add(file: str, store: str | None, as_json: bool, worker: str | None, table: str) -> None:
+    """Add old data: a CSV table with a column for each variable and for the outputs that are known.
+
+    Rows that are in the record already are passed over, so adding a longer table again is fine.
+    """
+    from pied.errors import StatementError
+    from pied.shell.opening import me, opened
+    from pied.tables import Table
+
+    with opened(file, store, worker=worker or me()) as desk:
+        problem, study, read = desk.stated.problem, desk.study, Table.read(Path(table))
+        own = trial_column(problem)
+        _pass_over(read, list(problem.variables), problem, own)
+        rows = []
+        for row in range(len(read.rows)):
+            x, y = row_values(read, row, problem.variables), row_values(read, row, problem.outputs)
+            try:
+                point = problem.point(x)
+                if not y:
+                    raise StatementError("no output is filled in")
+            except StatementError as error:
+                raise StatementError(f"{read.place(row)}: {error}") from error
+            rows.append((dict(problem.named_x(point)), y))
+        before = [(dict(t.x), trial_data(problem, t)["y"]) for t in study.trials if t.is_added]
+        fresh = [row for row in rows if row not in before]
+        numbers = [study.add(x, y).number for x, y in fresh]
+        if as_json:
+            say_json({"added": numbers, "known": len(rows) - len(fresh)})
+            return
+        known = f"; {len(rows) - len(fresh)} were in the record already" if len(fresh) < len(rows) else ""
+        say(f"{len(fresh)} row{'s' * (len(fresh) != 1)} added{known}")

@@ -1,0 +1,183 @@
+"""Problems, trials and results as lines to read; nothing here prints."""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pied.named import groups
+from pied.problem import Problem
+from pied.result import Result
+from pied.trial import Dataset, State, Trial, feasible
+
+FEW = 6
+"""Names that are spelled out before the rest is cut."""
+
+
+def statement_lines(problem: Problem, *, sense: str | None = None) -> list[str]:
+    """Return objective, constraints, variables and outputs, with the structure that was found."""
+    stated = problem.statement()
+    kinds = [_structure(problem, place) for place in range(problem.k)]
+    lines = [f"{sense or sense_of(problem)} {_told(stated['objective'])}   [{kinds[0]}]"]
+    for limit, kind in zip(stated["subject_to"], kinds[1:], strict=True):
+        name, text = limit["name"], _told(limit)
+        lines.append(f"  subject to {text if text == name else f'{name}: {text}'}   [{kind}]")
+    listed = "" if problem.candidates is None else f" ({len(problem.candidates)} candidates)"
+    lines += ["", f"variables{listed}", *(f"  {line}" for line in variable_lines(problem))]
+    lines += ["outputs (and what they depend on)", *(f"  {line}" for line in output_lines(problem))]
+    return lines
+
+
+def sizes(problem: Problem) -> str:
+    """Return how many variables, outputs and constraints there are."""
+    counts = ((problem.d, "variable"), (problem.m, "output"), (problem.n, "constraint"))
+    return ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
+
+
+def sense_of(problem: Problem) -> str:
+    """Return what is done with the objective: maximize, minimize, or find, when there is none."""
+    if problem.objective == "any feasible point":
+        return "find"
+    return "minimize" if problem.minimizes else "maximize"
+
+
+def structure_of(problem: Problem) -> dict[str, dict[str, Any]]:
+    """Return how each function uses the outputs, as data."""
+    return {
+        name: {"kind": each.kind, "outputs": [problem.outputs[j] for j in each.outputs]}
+        for name, each in zip(problem.functions, problem.structure, strict=True)
+    }
+
+
+def _structure(problem: Problem, place: int) -> str:
+    found = problem.structure[place]
+    return found.kind if found.kind == "white" else f"{found.kind} in {', '.join(outputs_of(problem, found.outputs))}"
+
+
+def outputs_of(problem: Problem, places: Sequence[int]) -> list[str]:
+    """Return names of outputs, a whole vector by its own name, the rest cut when they are many."""
+    left, names = set(places), []
+    for name, parts in groups(problem.outputs).items():
+        if left >= set(parts):
+            left -= set(parts)
+            names.append(name)
+    names += [name for place, name in enumerate(problem.outputs) if place in left]
+    return names if len(names) <= FEW else [*names[:FEW], "..."]
+
+
+def variable_lines(problem: Problem) -> list[str]:
+    """Return a line for each variable: its box, unit and scale."""
+    return [
+        f"{name} in [{each.lo:g}, {each.hi:g}]{f' {each.unit}' if each.unit else ''}{', log scale' if each.log else ''}"
+        for name, each in problem.variables.items()
+    ]
+
+
+def output_lines(problem: Problem) -> list[str]:
+    """Return a line for each output, or for each vector of like ones."""
+    stated, lines, seen = problem.statement(), [], set()
+    first = {problem.outputs[parts[0]]: (name, parts) for name, parts in groups(problem.outputs).items()}
+    for place, output in enumerate(problem.outputs):
+        if place in seen:
+            continue
+        name, parts = output, [place]
+        told = _output(stated, output)
+        if output in first and all(_output(stated, problem.outputs[part]) == told for part in first[output][1]):
+            name, parts = first[output]
+            name = f"{name}[1..{len(parts)}]"
+        seen |= set(parts)
+        lines.append(f"{name} {told}")
+    return lines
+
+
+def _output(stated: Mapping[str, Any], name: str) -> str:
+    lo, hi = stated["ranges"][name]
+    noise = stated["noise"][name]
+    inside = "" if lo is None and hi is None else f"   within [{_open(lo, '-')}, {_open(hi, '')}]"
+    error = "" if noise is None else "   exact" if noise == 0 else f"   noise {noise:g}"
+    return f"({', '.join(stated['inputs'][name])}){inside}{error}"
+
+
+def _open(end: float | None, sign: str) -> str:
+    return f"{sign}inf" if end is None else f"{end:g}"
+
+
+def _told(function: Mapping[str, Any]) -> str:
+    return function.get("formula") or function["name"]
+
+
+def constant_lines(problem: Problem) -> list[str]:
+    """Return a line for each constant."""
+    return [
+        f"{name} = {value!r}" if isinstance(value, float)
+        else f"{name} = {len(value)} numbers from {min(value):g} to {max(value):g}"
+        for name, value in problem.constants.items()
+    ]  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------------------- trials
+
+
+def point(x: Mapping[str, float], problem: Problem | None = None) -> str:
+    """Return a point on one line, with units when the problem is given."""
+    return "  ".join(f"{name} = {value:.6g}{unit(problem, name)}" for name, value in x.items())
+
+
+def unit(problem: Problem | None, name: str) -> str:
+    """Return a variable's unit with a blank before it."""
+    stated = problem.variables[name].unit if problem is not None else ""
+    return f" {stated}" if stated else ""
+
+
+def missing(problem: Problem, trial: Trial) -> list[str]:
+    """Return the outputs that were not told yet."""
+    return [name for name in problem.outputs if trial.y is None or math.isnan(trial.y[name])]
+
+
+def verdict(problem: Problem, trial: Trial) -> str:
+    """Return what a told trial is worth: its objective, and which constraints it breaks."""
+    f = Dataset.of(problem, [trial]).functions(problem)
+    value = problem.user_value(float(f[0, 0]))
+    worth = "" if sense_of(problem) == "find" else f"{short(problem.objective)} = {value:.6g}, "
+    if bool(feasible(problem, f)[0]):
+        return f"{worth}feasible" if problem.n else worth.rstrip(", ")
+    broken = [name for name, slack in zip(problem.constraints, f[0, 1:].tolist(), strict=True) if not slack >= 0]
+    return f"{worth}breaks {', '.join(broken)}"
+
+
+def trial_line(problem: Problem, trial: Trial) -> str:
+    """Return a settled trial on one line."""
+    text = f"{trial.number:>4}  {point(trial.x)}"
+    if trial.state is State.FAILED:
+        return f"{text}   failed: {trial.reason}"
+    return f"{text}   {verdict(problem, trial)}" if trial.state is State.TOLD else text
+
+
+def short(name: str) -> str:
+    """Return a name that is at hand: a long formula becomes 'objective'."""
+    return name if len(name) <= 24 else "objective"
+
+
+def result_lines(problem: Problem, result: Result) -> list[str]:
+    """Return a result to read, with units."""
+    ends = {f"    {name} = ": unit(problem, name) for name in problem.variables}
+    lines = str(result).splitlines()
+    return [line + next((end for start, end in ends.items() if line.startswith(start)), "") for line in lines]
+
+
+def when(seconds: float | None) -> str:
+    """Return a moment as people write it, local time; empty when there is none."""
+    return "" if seconds is None else datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def hint(command: str, file: str, *words: str, store: str | None = None) -> str:
+    """Return a line to type."""
+    end = ["--store", shlex.quote(store)] if store else []
+    return " ".join(["pied", command, shlex.quote(file), *words, *end])
+
+
+def blanks(problem: Problem, names: Sequence[str]) -> list[str]:
+    """Return the words of a `tell` that are left to fill in."""
+    places = [problem.outputs.index(name) for name in names]
+    return [each if each == "..." else f"{shlex.quote(each)}=..." for each in outputs_of(problem, places)]

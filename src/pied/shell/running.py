@@ -1,0 +1,109 @@
+"""`pied run`: a program or a Python function evaluates the points."""
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pied.shell.options import of_a_study
+from pied.shell.speech import Mistake, Progress, say, say_json
+
+if TYPE_CHECKING:
+    from pied.command import Command
+    from pied.files import Stated
+
+
+@click.command()
+@of_a_study
+@click.option("--budget", type=click.IntRange(min=0), help="How many points to evaluate now.")
+@click.option("--total", type=click.IntRange(min=0), help="Or: how many trials there should be in all.")
+@click.option("--command", metavar="WORDS", help="The program to start for each point; {NAME} stands for a variable.")
+@click.option("--python", metavar="MODULE.PY:NAME", help="A Python function of x to call for each point.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="After which an evaluation has failed.")
+@click.option("--retries", type=click.IntRange(min=0), help="How often a failed program is started again.")
+@click.option("--workers", type=click.IntRange(min=1), help="How many points are evaluated at once.")
+@click.option("--executor", type=click.Choice(["threads", "processes"]), help="Where Python functions are called.")
+@click.option("--worker", metavar="NAME", help="A name under which a run that died takes up its own open trials.")
+def run(
+    file: str,
+    store: str | None,
+    as_json: bool,
+    budget: int | None,
+    total: int | None,
+    command: str | None,
+    python: str | None,
+    timeout: float | None,
+    retries: int | None,
+    workers: int | None,
+    executor: str | None,
+    worker: str | None,
+) -> None:
+    """Evaluate points with a program, or with a Python function.
+
+    A program gets the point as JSON on its standard input and in place of {NAME} in its words, and prints the outputs,
+    as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told.
+    """
+    from pied.files import read
+    from pied.shell.answers import exit_code
+    from pied.shell.opening import opened
+    from pied.shell.pages import result_lines, trial_line
+
+    if (budget is None) == (total is None):
+        raise Mistake("say how many points to evaluate: --budget 20 more, or --total 60 in all")
+    stated, program = _with_blackbox(read(file), command, python, timeout, retries)
+    try:
+        with opened(file, store, worker=worker, stated=stated) as desk:
+            study = desk.study
+            count = budget if budget is not None else max(0, (total or 0) - study.used)
+            progress = Progress(count, quiet=as_json)
+            if program is not None:
+                progress.say(f"each point is evaluated by: {program}")
+            found = study.run(
+                count,
+                on_tell=lambda study, trial: progress.step(trial_line(study.problem, trial)),
+                executor=executor,
+                workers=workers or stated.workers,
+                timeout=None if program is not None else timeout,
+            )
+            progress.end()
+            if as_json:
+                say_json(found.to_dict())
+            else:
+                say("\n" + "\n".join(result_lines(stated.problem, found)))
+    finally:
+        if program is not None:
+            program.stop()
+    sys.exit(exit_code(found))
+
+
+def _with_blackbox(
+    stated: "Stated", command: str | None, python: str | None, timeout: float | None, retries: int | None
+) -> "tuple[Stated, Command | None]":
+    """Give the problem what evaluates it: from the call, else from the file; a program is returned too."""
+    from pied.command import Command
+    from pied.files import load
+
+    problem, program = stated.problem, stated.command
+    if command is not None and python is not None:
+        raise Mistake("a point is evaluated by a program or by a Python function: leave out --command or --python")
+    if python is not None:
+        module, colon, name = python.rpartition(":")
+        if not colon or not module.endswith(".py"):
+            raise Mistake(f"'{python}' should name a file and a function in it: --python plant.py:reactor")
+        problem, program = problem.revised(blackbox=load(Path(module), name)), None
+    elif command is not None:
+        program = Command.read(command, tuple(problem.variables), timeout=timeout, retries=retries or 0)
+    elif program is not None:
+        given: dict[str, Any] = {"timeout": timeout, "retries": retries}
+        program = dataclasses.replace(program, **{name: each for name, each in given.items() if each is not None})
+    elif problem.blackbox is None:
+        raise Mistake(
+            f"{stated.file} names nothing that evaluates points: give --command or --python, or measure with 'pied ask'"
+        )
+    if program is None and retries:
+        raise Mistake("--retries is for programs: a Python function can try again by itself")
+    if program is not None:
+        problem = problem.revised(blackbox=program)
+    return dataclasses.replace(stated, problem=problem), program

@@ -1,0 +1,148 @@
+"""How the shell speaks: text without control characters, JSON, tables, one line for a mistake, a bar on a terminal."""
+
+import json
+import logging
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from pied.errors import Infeasible, PiedError, SolverDone
+
+MISTAKE, NOTHING, INFEASIBLE, INTERRUPTED = 2, 3, 4, 130
+"""Exit codes: a mistake in the call, a file or a store; no answer (yet); the verdict; Ctrl-C, as shells have it."""
+NARROW = 60
+"""Columns to which a long text is cut where the terminal leaves less."""
+BAR = 40
+"""Columns of a bar."""
+
+_UNPRINTABLE = re.compile(r"[^\n -~]")
+
+
+def pair(word: str, example: str) -> tuple[str, str]:
+    """Split NAME=VALUE, or say how it is written."""
+    name, sign, text = word.rpartition("=")
+    if not sign or not name:
+        raise Mistake(f"'{word}' should be NAME=VALUE, for instance {example}=0.5")
+    return name, text
+
+
+class Mistake(click.ClickException):
+    """One of our errors, as one line on stderr."""
+
+    exit_code = MISTAKE
+
+    @staticmethod
+    def of(error: PiedError) -> "Mistake":
+        """Give an error its exit code."""
+        kind = Verdict if isinstance(error, Infeasible) else NoAnswer if isinstance(error, SolverDone) else Mistake
+        return kind(str(error))
+
+    def show(self, file: Any = None) -> None:
+        """Print the line."""
+        click.echo(f"pied: {printable(' '.join(self.message.split()))}", err=True)
+
+
+class NoAnswer(Mistake):
+    """There is nothing to answer with, yet."""
+
+    exit_code = NOTHING
+
+
+class Verdict(Mistake):
+    """No point meets all constraints."""
+
+    exit_code = INFEASIBLE
+
+
+def printable(text: str) -> str:
+    """Make control characters visible: names and texts of files and stores must not steer the terminal."""
+    return _UNPRINTABLE.sub(lambda match: _visible(match[0]), text)
+
+
+def _visible(char: str) -> str:
+    if char.isprintable():
+        return char
+    return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
+
+
+def say(text: str = "") -> None:
+    """Print a text for people."""
+    click.echo(printable(text))
+
+
+def note(text: str) -> None:
+    """Print a remark on stderr, where it does not disturb what is read by programs."""
+    click.echo(printable(text), err=True)
+
+
+class Warnings(logging.Handler):
+    """What the library warns of, as remarks; the texts may come from files, too."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        note(f"pied: {record.getMessage()}")
+
+    @classmethod
+    def listen(cls) -> None:
+        """Begin to print the warnings of the library, once."""
+        logger = logging.getLogger("pied")
+        if not any(isinstance(each, cls) for each in logger.handlers):
+            logger.addHandler(cls(logging.WARNING))
+
+
+def say_json(data: Any) -> None:
+    """Print JSON; what a terminal would act on is escaped."""
+
+    def escaped(match: re.Match[str]) -> str:
+        char = match[0]
+        return char if char.isprintable() else json.dumps(char)[1:-1]
+
+    click.echo(_UNPRINTABLE.sub(escaped, json.dumps(data, indent=2, ensure_ascii=False)).replace("\x7f", "\\u007f"))
+
+
+def say_table(rows: Sequence[Mapping[str, Any]], right: Sequence[str] = ()) -> None:
+    """Print rows under a heading; on a terminal the last column is cut to fit."""
+    names = list(rows[0])
+    cells = [
+        [printable(str(each)) for each in line] for line in [names, *([row[name] for name in names] for row in rows)]
+    ]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(names))]
+    if sys.stdout.isatty():
+        spare = shutil.get_terminal_size().columns - sum(widths[:-1]) - 2 * (len(names) - 1)
+        widths[-1] = min(widths[-1], max(spare, NARROW))
+    for line in cells:
+        shown = []
+        for place, (name, cell) in enumerate(zip(names, line, strict=True)):
+            cell = cell if len(cell) <= widths[place] else f"{cell[: widths[place] - 3]}..."
+            shown.append(cell.rjust(widths[place]) if name in right else cell.ljust(widths[place]))
+        click.echo("  ".join(shown).rstrip())
+
+
+class Progress:
+    """Live lines; on a terminal, a bar below them."""
+
+    def __init__(self, total: int, *, quiet: bool) -> None:
+        self.total, self.quiet, self.done = total, quiet, 0
+        self.has_bar = not quiet and sys.stdout.isatty()
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if not self.quiet:
+            click.echo(f"\r\x1b[K{printable(text)}" if self.has_bar else printable(text))
+
+    def step(self, text: str) -> None:
+        """Print the line of one evaluation and move the bar."""
+        self.done += 1
+        self.say(text)
+        if self.has_bar:
+            filled = min(BAR, BAR * self.done // max(self.total, 1))
+            click.echo(f"[{'#' * filled}{'.' * (BAR - filled)}] {self.done} of {self.total}", nl=False)
+
+    def end(self) -> None:
+        """Remove the bar."""
+        if self.has_bar:
+            click.echo("\r\x1b[K", nl=False)

@@ -1,0 +1,101 @@
+"""`pied init` and `pied check`: write a statement, and see what was understood."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pied.shell.options import as_json
+from pied.shell.speech import Mistake, say, say_json
+
+TEMPLATE = """\
+# A part-known problem. Lines that start with # are remarks. Check this file at any time with
+#     pied check {file}
+# What you know is written here as formulas. What you do not know is measured, and modelled.
+
+# What you want: a formula of variables, outputs and constants. Write minimize for the smallest value.
+maximize = "price * product - heating * (temperature - 20) - 0.4 * time"
+
+# What can be set, and within which limits.
+[variables]
+temperature = {{ lo = 60, hi = 100, unit = "degC" }}
+time        = {{ lo = 0.5, hi = 6, unit = "h" }}
+# catalyst  = {{ lo = 1e-4, hi = 1e-1, log = true }}    # ranges over powers of ten
+
+# What is measured. All of this is optional:
+#   range   what it can be; inf for an open end
+#   noise   standard deviation of a measurement, 0 for an exact one; leave it out to have it learned
+#   inputs  the variables it depends on; leave it out for all
+#   length  for a vector: c = {{ length = 24 }} gives c[1] ... c[24], and c in formulas
+[outputs]
+product  = {{ range = [0, 1], noise = 0.005 }}
+impurity = {{ range = [0, inf], noise = 0.001 }}
+
+# What must hold: a name and a comparison.
+[subject_to]
+purity = "impurity <= limit"
+
+# Numbers for the formulas. When prices or limits change, change them here: the data stay valid (pied revise).
+[constants]
+price   = 20.0
+heating = 0.03
+limit   = 0.08
+# measured = {{ file = "old.csv", column = "c" }}    # a list of numbers from a table beside this file
+
+[study]
+seed = 1    # of everything random; leave it out to have one drawn
+
+# To let a program evaluate the points, name it here; it is started by `pied run` only. A point comes as JSON on its
+# standard input and in place of names in braces; the outputs are what it prints, as JSON or as numbers.
+# [run]
+# command = "python simulate.py --temperature {{temperature}} --time {{time}}"
+# timeout = 600    # seconds
+"""
+
+
+@click.command()
+@click.argument("file", default="problem.toml")
+@as_json
+def init(file: str, as_json: bool) -> None:
+    """Write a commented statement to begin with; FILE is problem.toml by default."""
+    place = Path(file)
+    if place.suffix.lower() != ".toml":
+        raise Mistake(f"a statement is a file that ends in .toml: pied init {place.stem or 'problem'}.toml")
+    try:
+        with place.open("x", encoding="utf-8") as page:
+            page.write(TEMPLATE.format(file=file))
+    except FileExistsError:
+        raise Mistake(f"'{file}' is there already and was left as it is: name another file") from None
+    except (OSError, ValueError) as error:
+        raise Mistake(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}") from None
+    if as_json:
+        say_json({"file": file})
+        return
+    say(f"{file} is written: an example that works. Make it yours with any text editor, then")
+    say(f"  pied check {file}")
+    say(f"  pied ask {file}")
+
+
+@click.command()
+@click.argument("file")
+@as_json
+def check(file: str, as_json: bool) -> None:
+    """Check a statement and show what was understood: signs, units, structure."""
+    from pied.files import read
+    from pied.shell.pages import constant_lines, sizes, statement_lines, structure_of
+
+    stated = read(file)
+    problem = stated.problem
+    if as_json:
+        say_json({"study": stated.name, "store": str(stated.store), "statement": problem.statement(),
+                  "structure": structure_of(problem), "command": stated.command and str(stated.command)})  # fmt: skip
+        return
+    say(f"{file}: {sizes(problem)}. It can be used.\n")
+    say("\n".join(statement_lines(problem)))
+    if problem.constants:
+        say("constants\n" + "\n".join(f"  {line}" for line in constant_lines(problem)))
+    words: dict[str, Any] = {name: value for name, value in stated.study.items() if value is not None}
+    settings = "".join(f", {name} {value}" for name, value in words.items() if name != "settings")
+    say(f"study '{stated.name}', kept in {stated.store}{settings}")
+    if stated.command is not None:
+        say(f"command, started by 'pied run' only: {stated.command}")

@@ -1,0 +1,158 @@
+"""Tables as laboratories keep them: CSV files, with commas, semicolons or tabs, and decimal points or commas."""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pied.errors import StatementError, did_you_mean
+
+LARGEST = 50_000_000
+"""Bytes of a table at most: experiments are counted in tens, so a larger file is a mistake."""
+SEPARATORS = ",;\t"
+RISKY = ("=", "+", "-", "@")
+"""How a text starts that a spreadsheet would take for a formula."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a CSV file, by the names of their columns."""
+
+    file: str
+    """For messages."""
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, str], ...]
+    lines: tuple[int, ...]
+    """Line of each row in the file."""
+    has_comma: bool
+    """Whether 0,5 means a half: where the columns are not separated by commas."""
+
+    @classmethod
+    def read(cls, file: Path) -> "Table":
+        """Read a CSV file with a heading; empty lines are passed over.
+
+        Raises:
+            StatementError: When there is none, or it is no table.
+        """
+        return cls.parse(text_of(file, "table", LARGEST), file.name)
+
+    @classmethod
+    def parse(cls, text: str, file: str) -> "Table":
+        """Read the text of a CSV file."""
+        heading = next((line for line in text.splitlines() if line.strip()), "")
+        separator = max(SEPARATORS, key=heading.count)
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+        found: list[tuple[int, list[str]]] = []
+        try:
+            for cells in reader:
+                if any(cell.strip() for cell in cells):
+                    found.append((reader.line_num, [cell.strip() for cell in cells]))
+        except csv.Error as error:
+            raise StatementError(f"{file}, line {reader.line_num}: this is no table ({error})") from error
+        if not found:
+            raise StatementError(f"{file} is empty: its first line should name the columns")
+        columns = found[0][1]
+        for column in columns:
+            if not column or columns.count(column) > 1:
+                said = f"two columns are called '{column}'" if column else "a column has no name"
+                raise StatementError(f"{file}, line {found[0][0]}: {said}; give each a name of its own")
+        for line, cells in found[1:]:
+            if len(cells) != len(columns):
+                advice = "; write decimals with a point, 0.5" if separator == "," and len(cells) > len(columns) else ""
+                raise StatementError(f"{file}, line {line}: {len(cells)} cells for {len(columns)} columns{advice}")
+        rows = tuple(dict(zip(columns, cells, strict=True)) for _, cells in found[1:])
+        return cls(file, tuple(columns), rows, tuple(line for line, _ in found[1:]), separator != ",")
+
+    def place(self, row: int) -> str:
+        """Return where a row stands, for messages."""
+        return f"{self.file}, line {self.lines[row]}"
+
+    def number(self, row: int, column: str) -> float | None:
+        """Return the number of a cell; None when it is empty."""
+        text = self.rows[row][column]
+        return to_number(text, f"{self.place(row)}, '{column}'", comma=self.has_comma) if text else None
+
+    def column(self, name: str) -> list[float]:
+        """Return the numbers of a column; it may end before the others do, but has no gaps."""
+        if name not in self.columns:
+            raise StatementError(f"{self.file} has no column '{name}'.{did_you_mean(name, self.columns)}")
+        values = [self.number(row, name) for row in range(len(self.rows))]
+        while values and values[-1] is None:
+            values.pop()
+        if not values:
+            raise StatementError(f"{self.file}: the column '{name}' has no numbers")
+        for row, value in enumerate(values):
+            if value is None:
+                raise StatementError(f"{self.place(row)}: '{name}' is empty; every row up to the last needs a number")
+        return [value for value in values if value is not None]
+
+    def check_columns(self, needed: Sequence[str], known: Sequence[str]) -> list[str]:
+        """Refuse a table without the columns that are needed, or with misspelled ones; return those passed over."""
+        missing = [name for name in needed if name not in self.columns]
+        if missing:
+            near = did_you_mean(missing[0], [each for each in self.columns if each not in known])
+            raise StatementError(f"{self.file} has no column '{missing[0]}', which is needed.{near}")
+        absent = [name for name in known if name not in self.columns]
+        others = [name for name in self.columns if name not in known]
+        for name in others:
+            near = did_you_mean(name, absent)
+            if near.startswith(" Did"):
+                raise StatementError(f"{self.file}: '{name}' is neither a variable nor an output.{near}")
+        return others
+
+
+def text_of(file: Path, what: str, largest: int) -> str:
+    """Return the text of a file, or say why there is none."""
+    try:
+        size = file.stat().st_size if file.is_file() else None
+        if size is None and not file.exists():
+            raise StatementError(f"there is no {what} '{file}'")
+        if size is None or size > largest:
+            said = "is no plain file" if size is None else f"has more than {largest} bytes"
+            raise StatementError(f"the {what} '{file}' {said}: is it the right one?")
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise StatementError(f"the {what} '{file}' is no text in UTF-8: save it again as plain text, UTF-8") from None
+    except OSError as error:
+        raise StatementError(f"the {what} '{file}' cannot be read: {error.strerror}") from None
+
+
+def to_number(text: str, what: str, *, comma: bool = False) -> float:
+    """Read one finite number as people write it, or say what is wrong."""
+    plain = text.strip().replace("−", "-")
+    if comma and plain.count(",") == 1 and "." not in plain:
+        plain = plain.replace(",", ".")
+    if "," in plain:
+        raise StatementError(f"{what}: write '{text}' with a decimal point and no other separators, 1234.5")
+    try:
+        value = float(plain) if "_" not in plain else math.nan
+    except ValueError:
+        raise StatementError(f"{what}: '{text}' is no number; leave it out while it is not known") from None
+    if not math.isfinite(value):
+        raise StatementError(f"{what}: '{text}' is no finite number; leave it out while it is not known")
+    return value
+
+
+def to_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
+    """Write a table; texts that a spreadsheet would run as a formula are made harmless by an apostrophe."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([_cell(column) for column in columns])
+    for row in rows:
+        writer.writerow([_cell(row.get(column)) for column in columns])
+    return out.getvalue()
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return repr(value)
+    text = _CONTROL.sub(" ", str(value)).strip()
+    return f"'{text}" if text.startswith(RISKY) else text

@@ -1,0 +1,45 @@
+"""A laboratory for tests of the shell: its statement, its simulator, and how commands are run."""
+
+import json
+from typing import Any
+
+from click.testing import CliRunner, Result
+
+from pied.cli import main
+
+LAB = """
+maximize = "price*product - 0.4*time"
+solver = "random"
+[variables]
+temperature = { lo = 60, hi = 100, unit = "degC" }
+time = [0.5, 6]
+[outputs]
+product = { range = [0, 1], noise = 0.005 }
+impurity = { noise = 0.001 }
+[subject_to]
+purity = "impurity <= limit"
+[constants]
+price = 20.0
+limit = 0.08
+[study]
+seed = 1
+initial = 3
+"""
+SIMULATION = """
+import json, sys
+x = json.load(sys.stdin)
+if x["time"] > 5.5:
+    sys.exit("pump tripped")
+print(json.dumps({"product": 0.5 + 0.01 * x["time"], "impurity": 0.001 * (x["temperature"] - 40)}))
+"""
+
+
+def pied_(*words: str, code: int | tuple[int, ...] = 0) -> Result:
+    """Run a command in this process and check its exit code."""
+    done = CliRunner().invoke(main, list(words))
+    assert done.exit_code in (code if isinstance(code, tuple) else (code,)), (done.output, done.exception)
+    return done
+
+
+def data(*words: str, code: int = 0) -> Any:
+    return json.loads(pied_(*words, "--json", code=code).stdout)

@@ -4,25 +4,24 @@ Medians and quartiles are order statistics, the worse one where the exact place 
 that found nothing can hide it.
 """
 
-import hashlib
 import json
 import math
-import os
-import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import pied
+from pied.bench import origin
+from pied.bench.origin import code as code
+from pied.bench.origin import cores as cores
+from pied.bench.pages import count as count
+from pied.bench.pages import numbers
+from pied.bench.pages import small as small
+from pied.bench.pages import table as table
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-NOTHING = 1e-12
-"""A normalized regret below this is shown as '~0': rounding, or a point that uses the tolerance of feasibility."""
 
 Record = Mapping[str, Any]
 
@@ -32,14 +31,7 @@ Record = Mapping[str, Any]
 
 def made() -> dict[str, str]:
     """Return what a reader needs to make the same table again: version, code, command, machine, date."""
-    return {
-        "version": pied.__version__,
-        "commit": commit(),
-        "code": code(),
-        "command": command(sys.argv),
-        "machine": machine(),
-        "date": date.today().isoformat(),
-    }
+    return {**origin.made(), "commit": commit(), "command": command(sys.argv)}
 
 
 def commit() -> str:
@@ -55,37 +47,12 @@ def _git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def code() -> str:
-    """Return a fingerprint of the package's source, so that results of different code are never mixed unseen."""
-    package = Path(pied.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:8]
-
-
 def command(words: Sequence[str]) -> str:
     """Return a command line without the folders of this machine."""
     script, *rest = words or [""]
     shown = [Path(word).name if "/" in word else word for word in rest]
     quoted = [f"'{word}'" if set(word) & set(" '\"()") else word for word in shown]
     return " ".join(["python", f"benchmarks/{Path(script).name}", *quoted])
-
-
-def machine() -> str:
-    """Return the kind of machine: cores, processor, and the versions of what the time depends on."""
-    kind = platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        named = [line for line in info.read_text().splitlines() if line.startswith("model name")]
-        kind = named[0].split(":", 1)[1].strip() if named else kind
-    versions = f"Python {platform.python_version()}, torch {metadata.version('torch').split('+')[0]}"
-    return f"{cores()} cores, {kind}; {versions}"
-
-
-def cores() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def heading(title: str, records: Iterable[Record], *, level: int = 1) -> str:
@@ -102,16 +69,11 @@ def heading(title: str, records: Iterable[Record], *, level: int = 1) -> str:
         "",
         f"- version {all_of('version')}, commit {all_of('commit')}, code {all_of('code')}",
         *(f"- command: `{each}`" for each in dict.fromkeys(origin["command"] for origin in origins)),
-        f"- seeds: {_numbers(seeds)}",
+        f"- seeds: {numbers(seeds)}",
         f"- machine: {all_of('machine', ' / ')}",
         f"- date: {all_of('date')}",
     ]
     return "\n".join(lines)
-
-
-def _numbers(seeds: Sequence[int]) -> str:
-    whole = len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1))
-    return f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(str(seed) for seed in seeds)
 
 
 # --- Records ----------------------------------------------------------------------------------------------------------
@@ -159,24 +121,6 @@ def until(record: Record, tolerance: float) -> int | None:
 
 
 # --- Writing ----------------------------------------------------------------------------------------------------------
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a markdown table."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join("| " + " | ".join(str(cell).replace("|", "/") for cell in line) + " |" for line in lines)
-
-
-def small(value: float) -> str:
-    """Write a regret."""
-    if math.isnan(value):
-        return "-"
-    return "none" if math.isinf(value) else "~0" if value < NOTHING else f"{value:.0e}"
-
-
-def count(value: float) -> str:
-    """Write a number of evaluations or seconds."""
-    return "-" if math.isnan(value) else "never" if math.isinf(value) else f"{value:.3g}"
 
 
 def spread(values: Iterable[float | None], write: Any = small) -> str:

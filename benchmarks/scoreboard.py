@@ -3,11 +3,14 @@
     python benchmarks/scoreboard.py                      # the same draws every time: two commits can be compared
     python benchmarks/scoreboard.py --fresh 7            # other draws
     python benchmarks/scoreboard.py --never-seen         # draws that nobody has looked at, for a last word
+    python benchmarks/scoreboard.py --solvers all --limit 540 --out rivals.jsonl   # every solver, whole seeds
 
 The table is appended, with date and commit, to benchmarks/results/scoreboard.md.
 """
 
 import argparse
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +21,16 @@ from runner import Task, known_solver, run_all
 from suite_sweep import TOLERANCES, by_solver, is_false, names_of, problems_table, troubles
 
 from pied import suite
-from pied.rng import fresh_seed
+from pied.bench.plan import benchmark_of, solver_of
+from pied.errors import MissingExtra
+from pied.rng import Stream, fresh_seed
+from pied.solvers import registry
 
 THIRD = ("rastrigin", "powell", "styblinski-tang", "ex212", "g09", "ex724", "williams-otto")
 """A third of the suite: oscillating, stiff, of many basins, with white constraints, hardly feasible (two), applied."""
 SOLVERS = ("cuqb", "random")
+RIVALS = tuple(name for name in registry if not name.endswith("-paper"))
+"""What `--solvers all` runs: every solver at its best."""
 DRAWS = 20
 SEEDS = 3
 BUDGET = 40
@@ -42,6 +50,27 @@ def tasks_of(
 ) -> list[Task]:
     """Return all runs of the scoreboard."""
     return [Task(p, s, seed, budget) for s in solvers for p in (*draws, *problems) for seed in range(seeds)]
+
+
+def installed(solvers: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the solvers whose libraries are here, and a line for each of the others."""
+    here, lines = [], []
+    problem = benchmark_of(THIRD[0], "full").problem
+    for text in solvers:
+        try:
+            solver_of(text)[0].start(problem, Stream(0)).close()
+        except MissingExtra as error:
+            lines.append(f"`{text}` is left out: {error}")
+        else:
+            here.append(text)
+    return here, lines
+
+
+def whole_seeds(records: Sequence[Record], tasks: Sequence[Task]) -> list[Record]:
+    """Return the records of seeds that every solver has done on every problem: rows with other seeds do not compare."""
+    need = Counter(task.seed for task in tasks)
+    done = Counter(record["task"]["seed"] for record in records)
+    return [record for record in records if done[record["task"]["seed"]] == need[record["task"]["seed"]]]
 
 
 def board(records: Sequence[Record]) -> str:
@@ -72,7 +101,7 @@ def board(records: Sequence[Record]) -> str:
     return table(columns, rows)
 
 
-def section(records: Sequence[Record], number: int) -> str:
+def section(records: Sequence[Record], number: int, absent: Sequence[str] = ()) -> str:
     """Return what is appended to the scoreboard."""
     budget = max(record["task"]["budget"] for record in records)
     first = records[0].get("made") or report.made()
@@ -83,13 +112,19 @@ def section(records: Sequence[Record], number: int) -> str:
         board(records),
     ]
     trouble = troubles(records)
-    return "\n\n".join([*blocks, *([trouble] if trouble else [])]) + "\n"
+    return "\n\n".join([*blocks, *absent, *([trouble] if trouble else [])]) + "\n"
+
+
+def _solver(text: str) -> str:
+    return text if text == "all" else known_solver(text)
 
 
 def main(words: Sequence[str] | None = None) -> str:
     """Run the command line and return what was appended."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--solvers", nargs="+", type=known_solver, default=list(SOLVERS), metavar="SOLVER")
+    parser.add_argument(
+        "--solvers", nargs="+", type=_solver, default=list(SOLVERS), metavar="SOLVER", help="names, or 'all'"
+    )
     parser.add_argument("--draws", type=int, default=DRAWS, help=f"random problems; default {DRAWS}")
     parser.add_argument("--problems", nargs="*", default=list(THIRD), metavar="NAME", help="of the suite")
     parser.add_argument("--seeds", type=int, default=SEEDS)
@@ -97,16 +132,26 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--fresh", type=int, default=1, metavar="N", help="which draws; default 1, always the same")
     parser.add_argument("--never-seen", action="store_true", help="draws by a number from the operating system")
     parser.add_argument("--workers", type=int, default=report.cores())
+    parser.add_argument("--limit", type=float, metavar="SECONDS", help="then the seeds that are whole are shown")
     parser.add_argument("--out", type=Path, help="also keep the records here, and go on from them")
     parser.add_argument("--table", type=Path, default=report.RESULTS / "scoreboard.md", help="what is appended to")
     parser.add_argument("--details", action="store_true", help="also print each solver problem by problem")
     given: Any = parser.parse_args(words)
     number = fresh_seed() if given.never_seen else given.fresh
-    tasks = tasks_of(draws_of(number, given.draws), names_of(given.problems), given.solvers, given.seeds, given.budget)
-    records = run_all(tasks, given.workers, given.out)
+    solvers, absent = installed(RIVALS if "all" in given.solvers else given.solvers)
+    for line in absent:
+        print(line, file=sys.stderr)
+    tasks = tasks_of(draws_of(number, given.draws), names_of(given.problems), solvers, given.seeds, given.budget)
+    if not tasks:
+        raise SystemExit("There is nothing to run: ask for draws or problems, and for solvers that are installed.")
+    done = run_all(tasks, given.workers, given.out, limit=given.limit)
+    records = whole_seeds(done, tasks)
     if not records:
-        raise SystemExit("There is nothing to run: ask for draws or problems.")
-    text = section(records, number)
+        kept = f"they are kept in {given.out}: run it again" if given.out else "give --out FILE to keep them"
+        raise SystemExit(
+            f"No seed is whole after {given.limit:.0f} s: {len(done)} of {len(tasks)} runs are done, {kept}."
+        )
+    text = section(records, number, absent)
     given.table.parent.mkdir(parents=True, exist_ok=True)
     before = given.table.read_text() if given.table.exists() else "# Scoreboard\n"
     given.table.write_text(f"{before.rstrip()}\n\n{text}")

@@ -247,13 +247,6 @@ def test_curves_agree_with_the_study_and_the_benchmark():
     assert found["recommended"][-1] == pytest.approx(float(penalized[recommended - 1]), rel=1e-5)
 
 
-def test_the_recommended_row_is_the_study_s_own_also_when_nothing_is_feasible():
-    study = Study(suite["g09"].problem, solver="random", seed=0)
-    study.run(8)
-    f = study.data.functions(study.problem)
-    assert runner.observed_row(study.problem, f) == study.result("observed").trial - 1
-
-
 def test_an_error_is_a_record():
     found = runner.run(Task("booth", "cuqb:levle=0.9", 0, 8))
     assert found["status"] == "RAISED"
@@ -345,6 +338,27 @@ def test_rescaled_sweep_compares_points(tmp_path):
     page = suite_sweep.main([*words, "--workers", "1", "--out", str(tmp_path / "units.jsonl")])
     row = next(line for line in page.splitlines() if line.startswith("| `random` | booth"))
     assert float(row.split("|")[4]) < 1e-12
+
+
+def test_scoreboard_leaves_out_solvers_that_are_not_installed_and_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cma", None)
+    here, lines = scoreboard.installed(["random", "cma-es", "direct"])
+    assert here == ["random", "direct"]
+    assert lines == ['`cma-es` is left out: solver \'cma-es\' needs cma: pip install "pied[bench]"']
+    assert "cuqb" in scoreboard.RIVALS
+    assert not any(name.endswith("-paper") for name in scoreboard.RIVALS)
+
+
+def test_scoreboard_shows_whole_seeds_alone():
+    tasks = scoreboard.tasks_of([], ["booth", "wolfe"], ["random"], 2, 5)
+    records = [record("booth"), record("wolfe"), record("booth", 1)]
+    assert scoreboard.whole_seeds(records, tasks) == records[:2]
+
+
+def test_a_time_limit_leaves_what_is_done_seed_by_seed():
+    tasks = [runner.Task("booth", "random", seed, 5) for seed in (1, 0)]
+    assert runner.run_all(tasks, limit=-1.0) == []
+    assert [each["task"]["seed"] for each in runner.run_all(tasks, limit=60.0)] == [1, 0]
 
 
 def test_scoreboard_is_appended(tmp_path):

@@ -129,6 +129,19 @@ def test_cma_es_is_the_library(problem: str, solver: CMAES) -> None:
     assert torch.allclose(U, expected, rtol=0, atol=SAME)
 
 
+@pytest.mark.parametrize("name", ["direct", "bobyqa", "cma-es", "snobfit"])
+def test_units_of_the_variables_do_not_matter(name: str) -> None:
+    """First steps and radii are of the box: in natural units they would be tiny here and huge there."""
+
+    def stated(unit: float) -> Problem:
+        return parabola(
+            variables={"x": (0.0, 3.0 * unit)}, blackbox=lambda x: 1.0 - (x.x / unit - 1.3) ** 2, maximize="y"
+        )
+
+    one, two = (asked(stated(unit), make(name), 20).data.U for unit in (1.0, 1024.0))
+    assert torch.allclose(one, two, rtol=0, atol=1e-7)
+
+
 @pytest.mark.parametrize("name", ["direct", "bobyqa", "cma-es"])
 def test_the_global_generator_of_numpy_is_untouched(name: str) -> None:
     np.random.seed(3)

@@ -11,9 +11,9 @@ import torch
 from pied import Problem, SettingError, Study
 from pied.rng import Stream
 from pied.solvers import make
-from pied.solvers.branchfit import EXACT, GOLDEN, Boxes, Linear, Quadratic, is_local, is_new, neighbours
+from pied.solvers.branchfit import EXACT, GOLDEN, Boxes, Linear, Quadratic, is_apart, is_local, neighbours
 from pied.solvers.loop import Start
-from pied.solvers.snobfit import Snobfit, by_linear_models, far_away, suggest
+from pied.solvers.snobfit import APART, Snobfit, around_best, by_linear_models, far_away, suggest
 from tiny import hill, parabola, points, unchecked
 
 RESOLUTION = 1e-5
@@ -81,6 +81,13 @@ def test_a_point_told_again_keeps_the_mean_of_its_values() -> None:
 def test_smallness_counts_halvings() -> None:
     boxes = Boxes(np.full((3, 2), 0.1), np.zeros(3), np.zeros((3, 2)), np.array([[1, 1], [0.5, 1], [0.25, 0.13]]))
     assert boxes.smallness.tolist() == [0.0, 1.0, 5.0]
+
+
+def test_a_box_is_thin_when_a_side_is_a_twentieth_of_another() -> None:
+    U = np.array([[0.02, 0.5], [0.5, 0.5]])
+    boxes = Boxes(U, np.zeros(2), np.array([[0.0, 0.0], [0.04, 0.0]]), np.array([[0.04, 1.0], [1.0, 1.0]]))
+    assert boxes.is_thin.tolist() == [True, False]
+    assert [boxes.home(u) for u in U] == [0, 1]
 
 
 def test_the_farthest_place_of_a_box_is_half_way_to_its_farthest_corner() -> None:
@@ -176,6 +183,17 @@ def test_a_quadratic_model_does_not_depend_on_scales() -> None:
     assert np.allclose(two.curvature * np.outer(shrink, shrink), one.curvature, rtol=1e-6)
 
 
+def test_a_linear_model_goes_no_further_than_its_error_allows() -> None:
+    """The minimizer of slope s + error s^2 / reach^2, against a fine grid."""
+    x, U = np.array([0.5]), np.array([[0.3], [0.4], [0.6], [0.7], [0.45], [0.55]])
+    F = 4.0 * (U[:, 0] - 0.5) ** 2 + 0.2 * (U[:, 0] - 0.5)
+    model = Linear.fit(x, 0.0, U, F, RESOLUTION, EXACT)
+    grid = np.linspace(0.5 - model.step[0], 0.5 + model.step[0], 20001)[:, None]
+    lowest = grid[np.argmin([model.predicted(x, 0.0, z) for z in grid])]
+    assert abs(lowest[0] - 0.5) < model.step[0]  # inside of the trusted box
+    assert model.best(x)[0] == pytest.approx(lowest[0], abs=1e-4)
+
+
 def test_an_indefinite_quadratic_is_minimized_at_the_edge_of_its_box() -> None:
     model = Quadratic(np.array([0.1, 0.0]), np.diag([-2.0, 2.0]))
     best = model.best(np.array([0.5, 0.5]), np.array([0.2, 0.2]), np.array([[0.0, 0.0], [-0.1, 0.1]]))
@@ -189,10 +207,11 @@ def test_a_point_is_local_when_it_stands_out_below_its_neighbours() -> None:
     assert not is_local(1.2, others)
 
 
-def test_a_new_point_differs_from_all_others_by_half_the_resolution() -> None:
+def test_points_are_apart_when_some_coordinate_differs_enough() -> None:
     U = np.array([[0.1, 0.1], [0.2, 0.2]])
-    assert not is_new(np.array([0.1, 0.1 + 4e-6]), U, RESOLUTION)
-    assert is_new(np.array([0.1, 0.1 + 6e-6]), U, RESOLUTION)
+    assert not is_apart(np.array([0.1, 0.1 + 4e-6]), U, 5e-6)
+    assert is_apart(np.array([0.1, 0.1 + 6e-6]), U, 5e-6)
+    assert is_apart(U[0], U[:0], 1.0)
 
 
 # ------------------------------------------------------------------------------------------------- classes of points
@@ -246,6 +265,34 @@ def test_points_of_class_4_lie_in_the_largest_boxes() -> None:
     assert (points_[1].u <= boxes.upper[largest]).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_points_of_one_call_keep_their_distance(seed: int) -> None:
+    """The authors': a tenth of the box in some coordinate, so that they are not all the same valley."""
+    U = generator(seed).random((40, 2))
+    found = suggest(Boxes.of(U, bowl(U)), 8, 0.5, RESOLUTION, EXACT, generator(seed))
+    kept = np.array([point.u for point in found if point.kind < 5])
+    assert len(kept) >= 5
+    assert all(is_apart(u, np.delete(kept, i, 0), APART - 1e-12) for i, u in enumerate(kept))
+
+
+def test_a_thin_box_is_divided_instead_of_made_thinner() -> None:
+    """All points on a line: what a local fit wants lies in thin boxes, and their middles are proposed instead."""
+    U = np.array([[0.5 + 0.004 * k, 0.5] for k in range(-10, 11)])
+    boxes = Boxes.of(U, bowl(U))
+    found = suggest(boxes, 6, 0.0, RESOLUTION, EXACT, generator())
+    assert not any(boxes.is_thin[boxes.home(point.u)] for point in found if point.kind <= 3)
+    assert any(boxes.is_thin[boxes.home(point.u)] for point in found if point.kind == 4)
+
+
+def test_the_quadratic_model_is_trusted_as_far_as_its_nearest_neighbours_reach() -> None:
+    near = 0.5 + 0.05 * (generator().random((9, 2)) - 0.5)
+    U = np.vstack([[[0.5, 0.5]], near, generator(1).random((30, 2))])
+    F = np.append(-1.0, np.linalg.norm(U[1:] - [0.9, 0.9], axis=1))  # falls towards a far corner
+    first = next(around_best(Boxes.of(U, F), RESOLUTION, generator()))
+    nearest = U[neighbours(U, U[0], RESOLUTION, 7)]
+    assert (np.abs(first - U[0]) <= np.abs(nearest - U[0]).max(0) + 1e-12).all()
+
+
 def test_points_of_class_5_are_far_from_all_others() -> None:
     U = generator().random((6, 2)) * 0.3
     found = list(far_away(U, 3, generator()))[:3]
@@ -261,7 +308,7 @@ def test_suggested_points_are_new_different_on_the_grid_and_in_the_cube(seed: in
     assert ((found >= 0) & (found <= 1)).all()
     assert np.allclose(found, np.round(found / 1e-2) * 1e-2)
     every = np.vstack([U, found])
-    assert all(is_new(u, np.delete(every, i, 0), 1e-2) for i, u in enumerate(every) if i >= 15)
+    assert all(is_apart(u, np.delete(every, i, 0), 0.5e-2) for i, u in enumerate(every) if i >= 15)
 
 
 def test_a_full_grid_ends_the_search() -> None:
@@ -315,16 +362,32 @@ def hartman(weights: Any, centres: Any) -> Callable[[Any], float]:
     return lambda x: -float((HARTMAN * np.exp(-(weights * (x - centres) ** 2).sum(1))).sum())
 
 
-# function, box, optimum, most evaluations (median of 5 seeds) in the authors' form and in ours; these are half as many
-# again as measured when the tests were written
+def rosenbrock(x: Any) -> float:
+    return float(100 * (x[0] ** 2 - x[1]) ** 2 + (x[0] - 1) ** 2)
+
+
+SHEKEL = np.array([[4, 4, 4, 4], [1, 1, 1, 1], [8, 8, 8, 8], [6, 6, 6, 6], [3, 7, 3, 7], [2, 9, 2, 9], [5, 5, 3, 3]])
+DEPTHS = np.array([0.1, 0.2, 0.2, 0.4, 0.4, 0.6, 0.3])
+
+
+def shekel7(x: Any) -> float:
+    return -float((1 / (((x - SHEKEL) ** 2).sum(1) + DEPTHS)).sum())
+
+
+# function, box, optimum; evaluations that the authors' own code needs (median of 11 runs of its Python port, SQSnobFit
+# 0.4.5 on NumPy 1.23.5, in the experiment of the authors' driver; it raised on Branin: there ours, measured); most
+# evaluations of our default, half as many again as measured
 PUBLISHED: dict[str, tuple[Callable[[Any], float], Any, Any, float, int, int]] = {
-    "branin": (branin, [-5, 0], [10, 15], 0.397887, 86, 45),
-    "camel": (camel, [-3, -2], [3, 2], -1.031628, 70, 45),
-    "goldstein-price": (goldstein_price, [-2, -2], [2, 2], 3.0, 170, 95),
-    "shubert": (shubert, [-10, -10], [10, 10], -186.7309, 350, 155),
-    "hartman3": (hartman(HARTMAN3, CENTRES3), [0] * 3, [1] * 3, -3.86278, 110, 65),
-    "hartman6": (hartman(HARTMAN6, CENTRES6), [0] * 6, [1] * 6, -3.32237, 450, 260),
+    "branin": (branin, [-5, 0], [10, 15], 0.397887, 57, 38),
+    "camel": (camel, [-3, -2], [3, 2], -1.031628, 52, 44),
+    "goldstein-price": (goldstein_price, [-2, -2], [2, 2], 3.0, 137, 71),
+    "shubert": (shubert, [-10, -10], [10, 10], -186.7309, 153, 270),
+    "hartman3": (hartman(HARTMAN3, CENTRES3), [0] * 3, [1] * 3, -3.86278, 58, 54),
+    "hartman6": (hartman(HARTMAN6, CENTRES6), [0] * 6, [1] * 6, -3.32237, 193, 160),
+    "rosenbrock": (rosenbrock, [-5.12] * 2, [5.12] * 2, 0.0, 473, 330),
+    "shekel7": (shekel7, [0] * 4, [10] * 4, -10.4029, 471, 540),
 }
+LONG = ("hartman6", "rosenbrock", "shekel7")
 
 
 class Reached(Exception):
@@ -332,7 +395,10 @@ class Reached(Exception):
 
 
 def needed(name: str, settings: Snobfit, seed: int, most: int) -> int:
-    """Evaluations until the relative error is one per cent, from d + 6 random points (the authors' experiment)."""
+    """Evaluations until the relative error is one per cent, from d + 6 random points: the authors' experiment.
+
+    Where the optimum is zero, until the value is below 1e-5, as there.
+    """
     function, lower, upper, optimum, _, _ = PUBLISHED[name]
     low, high = np.array(lower, dtype=float), np.array(upper, dtype=float)
     draws, count = generator(seed), 0
@@ -341,7 +407,7 @@ def needed(name: str, settings: Snobfit, seed: int, most: int) -> int:
         nonlocal count
         count += 1
         value = float(function(low + u * (high - low)))
-        if value - optimum <= 1e-2 * abs(optimum) or count == most:
+        if value - optimum <= (1e-2 * abs(optimum) or 1e-5) or count == most:
             raise Reached
         return value
 
@@ -354,13 +420,16 @@ def needed(name: str, settings: Snobfit, seed: int, most: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize("form", ["paper", "best"])
-def test_the_authors_test_functions_are_solved_with_the_effort_once_measured(name: str, form: str) -> None:
-    paper, best = PUBLISHED[name][4:]
-    most = paper if form == "paper" else best
+def test_the_authors_test_functions_are_solved_with_the_effort_of_their_code(name: str, form: str) -> None:
+    """The median is at most twice theirs in their form: two implementations, other random numbers, few runs."""
+    theirs, best = PUBLISHED[name][4:]
+    most = 2 * theirs if form == "paper" else best
     settings = Snobfit.paper() if form == "paper" else Snobfit()
+    runs, counts = 3 if name in LONG else 5, []
     with unchecked():
-        counts = sorted(needed(name, settings, seed, most + 1) for seed in range(3 if name == "hartman6" else 5))
-    assert counts[len(counts) // 2] <= most, counts
+        while sum(count <= most for count in counts) <= runs // 2 and len(counts) < runs:
+            counts.append(needed(name, settings, len(counts), most + 1))
+    assert sum(count <= most for count in counts) > runs // 2, counts
 
 
 def test_a_study_takes_all_initial_points_and_replays() -> None:

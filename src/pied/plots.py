@@ -338,7 +338,7 @@ def plot_study(
         file: Where to write the picture; its ending chooses the format.
     """
     has_region = study.problem.d == 2 and int(study.data.complete.sum()) >= 2
-    figure = _new_figure((11.0, 6.0) if has_region else (6.5, 5.6))
+    figure = new_figure((11.0, 6.0) if has_region else (6.5, 5.6))
     grid = figure.add_gridspec(2, 2 if has_region else 1, width_ratios=(1.15, 1.0) if has_region else None)
     above = figure.add_subplot(grid[0, 0])
     below = figure.add_subplot(grid[1, 0], sharex=above)
@@ -449,7 +449,7 @@ def _short(name: str) -> str:
     return name if len(name) <= 28 else "objective"
 
 
-def _new_figure(size: tuple[float, float]) -> Any:
+def new_figure(size: tuple[float, float]) -> Any:
     """Return a figure that belongs to no one else: no window, no global state."""
     try:
         from matplotlib.figure import Figure
@@ -459,4 +459,4 @@ def _new_figure(size: tuple[float, float]) -> Any:
 
 
 def _new_axes() -> Axes:
-    return _new_figure((6.4, 4.4)).add_subplot()
+    return new_figure((6.4, 4.4)).add_subplot()

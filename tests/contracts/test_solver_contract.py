@@ -175,6 +175,20 @@ def test_the_record_alone_decides(solver: str) -> None:
 
 @EVERY
 @pytest.mark.usefixtures("installed")
+def test_asking_changes_nothing_that_was_told(solver: str) -> None:
+    """A penalty subtracted in place would change the record under the next one who reads it."""
+    problem = constrained()
+    data = told(problem, start_of(problem, 5), Stream(8).uniform(1, 2) if make(solver).parallel else None)
+    before = [tensor.clone() for tensor in (data.U, data.Y, data.imagined, data.functions(problem))]
+    run = make(solver).start(problem, Stream(0))
+    run.ask(len(data.U) + len(data.imagined) + 1, data)
+    run.close()
+    after = (data.U, data.Y, data.imagined, data.functions(problem))
+    assert all(torch.equal(one, two) for one, two in zip(before, after, strict=True))
+
+
+@EVERY
+@pytest.mark.usefixtures("installed")
 def test_global_generators_are_left_alone(solver: str) -> None:
     """Without the checks of shapes, which draw random numbers of their own."""
     torch.manual_seed(1)

@@ -1,0 +1,362 @@
+"""A ladder of ablations: the default with one setting changed at a time, on the suite and on random problems, paired.
+
+    PYTHONPATH=src python3 benchmarks/ablation.py --limit 500 --out ablation.jsonl.gz       # a slice; again to go on
+    python benchmarks/ablation.py --out ablation.jsonl.gz --report                          # the page
+
+Screen with few seeds, then choose: --rungs kernels 'verify never' takes groups and labels, --sets suite or draws.
+"""
+
+import slices  # first: see there
+
+# isort: split
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import report
+import runner
+from scoreboard import draws_of
+from suite_sweep import by_problem, is_false, names_of, problems_table
+
+from pied.believe import ratios
+from pied.bench.compare import holm, paired
+from pied.bench.plan import size_of
+from pied.models import LEAST_RATIO
+from pied.problem import Problem
+
+BUDGET = 40
+"""Evaluations of a run on the suite; draws have 20 + 8d."""
+STOP = 1e-7
+"""A run ends when it is solved this far, a decade below the last tolerance; regrets below it are the same."""
+TOLERANCES = (1e-3, 1e-4, 1e-6)
+TARGETS = {"suite": ("21", "20", "19"), "draws": ("90 %", "80 %", "60 %")}
+"""Problems to be solved to each tolerance."""
+KEPT = ("regret", "evaluations", "initial", "status", "verdict", "is_feasible", "first_feasible", "seconds", "aims",
+        "rungs", "doubts", "error", "spent")  # fmt: skip
+"""What is kept of a run."""
+SWINGS = 1 / 3
+"""Share of a problem's runs by which solving it must differ before it is named."""
+
+
+# --- The ladder -------------------------------------------------------------------------------------------------------
+
+
+def anywhere(problem: Problem, other: Problem) -> bool:
+    """A change that can matter on every problem."""
+    return True
+
+
+def sampled(problem: Problem, other: Problem) -> bool:
+    """A change of the estimator matters where a function has no closed form."""
+    return any(each.kind == "general" for each in problem.structure)
+
+
+def stretched(problem: Problem, other: Problem) -> bool:
+    """A change of the input scales matters where an input ranges over a large factor."""
+    return bool((ratios(problem) >= LEAST_RATIO).any())
+
+
+def told_less(problem: Problem, other: Problem) -> bool:
+    """A change of what is told matters where the authors' code gave h other inputs, or ranges are stated."""
+    return not (bool((problem.active == other.active).all()) and bool((problem.ranges == other.ranges).all()))
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One change of the default."""
+
+    label: str
+    group: str
+    solver: str = "cuqb"
+    """As text: a name, and the settings that change."""
+    structure: str = "full"
+    initial: str = "2d+1"
+    touches: Callable[[Problem, Problem], bool] = anywhere
+    """Of the full and the paper's statement: where it can matter. Elsewhere the runs are those of the default."""
+
+    @property
+    def change(self) -> str:
+        """What differs from the default, as text."""
+        words = [self.solver.removeprefix("cuqb:")] if self.solver != "cuqb" else []
+        words += [f"structure={self.structure}"] if self.structure != "full" else []
+        words += [f"initial={self.initial}"] if self.initial != "2d+1" else []
+        return ", ".join(words) or "nothing"
+
+
+DEFAULT = "default"
+LADDER = (
+    Rung(DEFAULT, "default"),
+    Rung("squared exponential", "kernels", "cuqb:model.kernels=('squared exponential',)"),
+    Rung("Matern 5/2", "kernels", "cuqb:model.kernels=('matern 5/2',)"),
+    Rung("Matern 3/2", "kernels", "cuqb:model.kernels=('matern 3/2',)"),
+    Rung("constant trend", "models", "cuqb:model.trends=('constant',)"),
+    Rung("no warp", "models", "cuqb:model.warps=('none',)"),
+    Rung("plain inputs", "models", "cuqb:model.scales=('plain',)", touches=stretched),
+    Rung("nugget 1e-6", "models", "cuqb:model.nugget=(1e-6, 1e-6)"),
+    Rung("no prior", "models", "cuqb:model.prior=False"),
+    Rung("no declustering", "models", "cuqb:model.declustering=None"),
+    Rung("paper's models", "models", "cuqb:model=paper"),
+    Rung("inputs as in the code", "structure", structure="paper", touches=told_less),
+    Rung("g folded into h", "structure", structure="black"),
+    Rung("order statistic", "estimator", "cuqb:estimator.kind='order'", touches=sampled),
+    Rung("soft sort", "estimator", "cuqb:estimator.kind='soft'", touches=sampled),
+    Rung("128 samples", "estimator", "cuqb:estimator.samples=128", touches=sampled),
+    Rung("level 0.85", "level", "cuqb:level=0.85"),
+    Rung("level 0.99", "level", "cuqb:level=0.99"),
+    Rung("no widening", "level", "cuqb:widen=False"),
+    Rung("no relay", "search", "cuqb:search.relays=0"),
+    Rung("three starts", "search", "cuqb:search.starts=3"),
+    Rung("paper's search", "paper", "cuqb:search=paper"),
+    Rung("verify never", "verify", "cuqb:verify_every=None"),
+    Rung("verify always", "verify", "cuqb:verify_every=1"),
+    Rung("verify every 2nd", "verify", "cuqb:verify_every=2"),
+    Rung("verify every 5th", "verify", "cuqb:verify_every=5"),
+    Rung("log-EI", "engine", "logei-cf"),
+    Rung("confidence box", "engine", "box"),
+    Rung("design d+1", "design", initial="d+1"),
+    Rung("design 4d+1", "design", initial="4d+1"),
+    Rung("the paper's method", "paper", "cuqb-paper"),
+)
+RUNGS = {rung.label: rung for rung in LADDER}
+
+
+def rungs_of(words: Iterable[str]) -> list[Rung]:
+    """Return rungs from labels and groups, the default always among them."""
+    words = list(words)
+    for word in words:
+        if word not in RUNGS and word not in {rung.group for rung in LADDER}:
+            raise SystemExit(f"There is no rung and no group '{word}'; the rungs are {', '.join(RUNGS)}.")
+    return [rung for rung in LADDER if not words or rung.label == DEFAULT or {rung.label, rung.group} & set(words)]
+
+
+# --- Runs -------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def forms(problem: str) -> tuple[Problem, Problem]:
+    """Return the full and the paper's statement of a problem."""
+    return runner.benchmark_of(problem).problem, runner.benchmark_of(problem, "paper").problem
+
+
+def items_of(rungs: Sequence[Rung], problems: Sequence[str], seeds: int, budget: int | None) -> list[slices.Item]:
+    """Return every run: rungs x problems x seeds, where the rung can matter."""
+    made = []
+    for problem in problems:
+        whole, code = forms(problem)
+        evaluations = budget or (20 + 8 * whole.d if problem.startswith("draw:") else BUDGET)
+        for rung in rungs:
+            if rung.touches(whole, code):
+                words = {"solver": rung.solver, "structure": rung.structure, "initial": rung.initial}
+                made += [
+                    {"rung": rung.label, "problem": problem, "seed": seed, "budget": evaluations, **words}
+                    for seed in range(seeds)
+                ]
+    return slices.ordered(made)
+
+
+def run(item: slices.Item) -> dict[str, Any]:
+    """Do one run; return its curve of regrets and what the tables need."""
+    solver = item["solver"]
+    if item["initial"] != "2d+1":
+        solver += f":study.initial={size_of(item['initial'], forms(item['problem'])[0].d)}"
+    task = runner.Task(item["problem"], solver, item["seed"], item["budget"], item["structure"], STOP)
+    record = runner.run(task)
+    return {name: record[name] for name in KEPT if name in record}
+
+
+# --- Tables -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """All runs on a set of problems, as the tables need them; where a rung cannot matter it has the default's."""
+
+    runs: dict[str, dict[tuple[str, int], Any]]
+    """By rung, then by problem and seed: those that the default has, too."""
+    own: dict[str, int]
+    """How many of a rung's runs are its own."""
+
+    @classmethod
+    def of(cls, records: Sequence[Any]) -> "Ladder":
+        """Put records side by side."""
+        told = [{"regret": [], **record, "task": record["item"]} for record in records]
+        found: dict[str, dict[tuple[str, int], Any]] = {}
+        for rung in LADDER:
+            mine = [r for r in told if r["item"]["rung"] == rung.label]
+            if mine:
+                found[rung.label] = {(r["item"]["problem"], r["item"]["seed"]): r for r in mine}
+        default = found.get(DEFAULT, {})
+        own = {label: len(runs.keys() & default.keys()) for label, runs in found.items()}
+        for label, runs in found.items():
+            same = {key: r for key, r in default.items() if not RUNGS[label].touches(*forms(key[0]))}
+            found[label] = {key: {**same, **runs}[key] for key in default if key in same or key in runs}
+        return cls(found, own)
+
+    @property
+    def problems(self) -> list[str]:
+        """Those that the default was run on."""
+        return list(dict.fromkeys(problem for problem, _ in self.runs.get(DEFAULT, {})))
+
+    def regrets(self, label: str, *, half: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Return the default's and a rung's regrets at the budget (or half of it), over all pairs, cut at `STOP`."""
+        rows = [(self.runs[DEFAULT][key], other) for key, other in self.runs[label].items()]
+        found = np.array([[_regret(a, half), _regret(b, half)] for a, b in rows]).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+
+
+def _regret(record: Any, half: bool) -> float:
+    budget = record["item"]["budget"]
+    return max(report.at(record["regret"], budget // 2 if half else budget), STOP)
+
+
+def solved(runs: Iterable[Any], tolerance: float) -> float:
+    """Return how many problems are solved at their budgets: the sum over problems of the share of runs."""
+    return sum(shares(runs, tolerance).values())
+
+
+def shares(runs: Iterable[Any], tolerance: float) -> dict[str, float]:
+    """Return by problem the share of runs that solved it."""
+    return {
+        problem: sum(_regret(r, False) <= tolerance for r in group) / len(group)
+        for problem, group in by_problem(runs).items()
+    }
+
+
+def ladder_table(ladder: Ladder) -> str:
+    """Return a row for each rung: problems solved, and the paired comparison with the default."""
+    rows, labels = [], list(ladder.runs)
+    tests = [label for label in labels if label != DEFAULT]
+    p = {half: _corrected(ladder, tests, half) for half in (True, False)}
+    for label in labels:
+        runs = list(ladder.runs[label].values())
+        seeds = sorted({r["item"]["seed"] for r in runs})
+        counts = [solved([r for r in runs if r["item"]["seed"] == seed], 1e-4) for seed in seeds]
+        problems = len(by_problem(runs))
+        rows.append([
+            label,
+            f"{len(runs)} ({ladder.own[label]})",
+            *(f"{solved(runs, tol):.1f} of {problems}" for tol in TOLERANCES),
+            f"{min(counts, default=math.nan):.0f} .. {max(counts, default=math.nan):.0f}",
+            report.spread([_regret(r, False) for r in runs]),
+            report.spread([report.until(r, 1e-4) for r in runs], report.count),
+            *(_against(ladder, label, half, p[half]) for half in (True, False)),
+            _seconds(runs),
+        ])  # fmt: skip
+    columns = ["rung", "runs (its own)", *(f"to {tol:.0e}".replace("e-0", "e-") for tol in TOLERANCES)]
+    columns += ["to 1e-4, by seed", "regret at the budget", "evaluations to 1e-4"]
+    columns += ["better / worse / same, p: at half the budget", "at the budget", "seconds per suggestion"]
+    return report.table(columns, rows)
+
+
+def _corrected(ladder: Ladder, labels: Sequence[str], half: bool) -> dict[str, float]:
+    """Return p of each rung against the default, corrected for the number of rungs."""
+    found = [paired(*ladder.regrets(label, half=half)) if ladder.runs[label] else 1.0 for label in labels]
+    return dict(zip(labels, holm(np.array(found)).tolist(), strict=True)) if labels else {}
+
+
+def _against(ladder: Ladder, label: str, half: bool, p: dict[str, float]) -> str:
+    """Write how often a rung beats the default, is beaten, and neither."""
+    if label == DEFAULT:
+        return "-"
+    default, mine = ladder.regrets(label, half=half)
+    better, worse = int((mine < default).sum()), int((mine > default).sum())
+    return f"{better} / {worse} / {len(mine) - better - worse}, {p[label]:.2g}"
+
+
+def _seconds(runs: Sequence[Any]) -> str:
+    times = [r["seconds"]["median"] for r in runs if r.get("seconds") and r["seconds"]["median"] is not None]
+    return f"{report.quantile(times, 0.5):.2g}" if times else "-"
+
+
+def swings_table(ladder: Ladder) -> str:
+    """Return for each rung the problems on which it solves clearly more, or fewer, runs to 1e-4."""
+    rows = []
+    for label, runs in ladder.runs.items():
+        own = shares(runs.values(), 1e-4)
+        default = shares((ladder.runs[DEFAULT][key] for key in runs), 1e-4)
+        moved = {name: own[name] - default[name] for name in own if abs(own[name] - default[name]) >= SWINGS - 1e-9}
+        words = [
+            ", ".join(f"{name} ({default[name]:.0%} to {own[name]:.0%})" for name, by in moved.items() if sign * by > 0)
+            for sign in (1, -1)
+        ]
+        if any(words):
+            rows.append([label, *(each or "-" for each in words)])
+    return report.table(["rung", "solved more often to 1e-4", "less often"], rows)
+
+
+def targets_table(sets: dict[str, Ladder]) -> str:
+    """Return what the default is held to."""
+    rows = []
+    for name, ladder in sets.items():
+        runs = list(ladder.runs.get(DEFAULT, {}).values())
+        if runs:
+            problems = len(ladder.problems)
+            counts = [solved(runs, tol) for tol in TOLERANCES]
+            cells = [f"{count:.1f}" + (f" ({count / problems:.0%})" if name == "draws" else "") for count in counts]
+            budgets = sorted({r["item"]["budget"] for r in runs})
+            at = budgets[0] if len(budgets) == 1 else f"{budgets[0]} to {budgets[-1]}"
+            rows.append([f"{name}: {problems} problems at {at}, {len(runs)} runs", *_pairs(cells, TARGETS[name])])
+    return report.table(["default", *(f"to {tol:.0e}, target".replace("e-0", "e-") for tol in TOLERANCES)], rows)
+
+
+def _pairs(cells: Sequence[str], targets: Sequence[str]) -> list[str]:
+    return [f"{cell}; {target}" for cell, target in zip(cells, targets, strict=True)]
+
+
+def page(records: Sequence[Any]) -> str:
+    """Return the whole report."""
+    records = [record for record in records if record["item"]["rung"] in RUNGS]
+    on = {
+        name: Ladder.of([r for r in records if r["item"]["problem"].startswith("draw:") is (name == "draws")])
+        for name in ("suite", "draws")
+    }
+    blocks = [
+        slices.heading("The ladder of ablations", records),
+        "Each rung is the default with one change. Normalized regret of the best strictly feasible sample; a count is "
+        "the sum over problems of the share of runs that got there; regrets below 1e-7 are the same. Where a change "
+        "cannot matter (its structure is absent) the default's runs stand for the rung's. Pairs have problem and seed "
+        "in common; p is Wilcoxon's signed-rank test on logarithms, Holm-corrected over the rungs. Medians with "
+        "quartiles.",
+        "## What is asked for",
+        targets_table(on),
+    ]
+    for name, ladder in on.items():
+        if DEFAULT in ladder.runs:
+            blocks += [f"## On the {name}", ladder_table(ladder), swings_table(ladder)]
+            blocks += [f"### The default on the {name}", problems_table(list(ladder.runs[DEFAULT].values()))]
+    blocks += ["## The rungs", report.table(["rung", "what changes"], [[r.label, f"`{r.change}`"] for r in LADDER])]
+    false = [r for r in records if not r.get("error") and is_false(r)]
+    if false:
+        lines = (f"- {r['item']['rung']}, {r['item']['problem']}, seed {r['item']['seed']}" for r in false)
+        blocks += ["## False verdicts of infeasibility", "\n".join(lines)]
+    return "\n\n".join([*blocks, *slices.troubles(records, ("rung", "problem", "seed"))]) + "\n"
+
+
+# --- The command ------------------------------------------------------------------------------------------------------
+
+
+def main(words: Sequence[str] | None = None) -> int | str:
+    """Run the command line; return how many runs are left, or the page."""
+    parser = slices.parser(__doc__, out="ablation.jsonl.gz", seeds=3)
+    parser.add_argument("--sets", nargs="+", choices=("suite", "draws"), default=["suite", "draws"])
+    parser.add_argument("--problems", nargs="+", metavar="NAME", help="of the suite: names or sets; default paper")
+    parser.add_argument("--without", nargs="+", metavar="NAME", default=[], help="problems to leave out")
+    parser.add_argument("--draws", type=int, default=40, help="how many random problems, the kinds in turn; default 40")
+    parser.add_argument("--fresh", type=int, default=0, metavar="N", help="other draws; default 0")
+    parser.add_argument("--rungs", nargs="+", metavar="RUNG", default=[], help="labels or groups; default all")
+    parser.add_argument("--budget", type=int, help=f"evaluations; default {BUDGET}, on draws 20 + 8d")
+    given = parser.parse_args(words)
+    if given.report:
+        return slices.write(given, page, "ablation.md")
+    problems = names_of(given.problems or ["paper"]) if "suite" in given.sets else []
+    draws = draws_of(given.fresh, given.draws) if "draws" in given.sets else []
+    chosen = [name for name in (*problems, *draws) if name not in given.without]
+    items = items_of(rungs_of(given.rungs), chosen, given.seeds, given.budget)
+    return slices.work_on(items, run, given)
+
+
+if __name__ == "__main__":
+    main()

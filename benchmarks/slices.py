@@ -1,0 +1,149 @@
+"""Work in slices: many runs, whole seeds first, on a machine with torch, numpy and scipy alone; reported later.
+
+A benchmark that works in slices names its tasks as plain data and says what to do with one. Records are appended to a
+file of JSON lines (packed when its name ends in .gz); what is in the file already is not done again, unless it was done
+by other code. A time limit leaves what is under way, so that each slice can be short:
+
+    PYTHONPATH=src python3 benchmarks/ablation.py --limit 500 --out ablation.jsonl.gz     # again and again
+    python benchmarks/ablation.py --out ablation.jsonl.gz --report                        # anywhere, from the records
+"""
+
+from pied.bench import away  # first: it lets the others load where no library of shapes is installed
+
+# isort: split
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import report
+import runner
+
+from pied.bench.drive import each
+from pied.executors import Processes, Serial
+
+Item = dict[str, Any]
+"""A task as plain data; 'problem' and 'seed' are in it."""
+Work = Callable[[Item], dict[str, Any]]
+"""What to do with a task: a function of the top of a module, so that processes find it."""
+EVERY = 15.0
+"""Seconds between two lines of progress."""
+
+
+def parser(text: str | None, *, out: str, seeds: int) -> argparse.ArgumentParser:
+    """Return a command line with the words that all such benchmarks share.
+
+    Args:
+        text: What the benchmark is.
+        out: Name of its file of records.
+        seeds: How many by default.
+    """
+    made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--seeds", type=int, default=seeds, help=f"how many, from 0; default {seeds}")
+    made.add_argument("--out", type=Path, default=report.RESULTS / out, help="records are appended here")
+    made.add_argument("--limit", type=float, metavar="SECONDS", help="then what is under way is left")
+    made.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
+    made.add_argument("--any-code", action="store_true", help="count records of other code as done")
+    made.add_argument("--report", action="store_true", help="run nothing; write the page from the records")
+    made.add_argument("--page", type=Path, help="where the page is written; default benchmarks/results")
+    return made
+
+
+def ordered(items: Iterable[Item]) -> list[Item]:
+    """Return tasks seed by seed and problem by problem, the longest first: a limit leaves whole comparisons."""
+    return sorted(items, key=lambda item: (item["seed"], -hardness(item["problem"]), item["problem"]))
+
+
+def hardness(problem: str) -> float:
+    """Return how long a run on a problem takes relative to an easy one."""
+    return runner.COST.get(problem.rpartition(":")[2], 1.5 if problem.startswith("draw:") else 1.0)
+
+
+def work_on(items: Sequence[Item], work: Work, given: argparse.Namespace) -> int:
+    """Do what is left of the tasks, in their order, until the time is up; return how many are left then."""
+    origin, began = report.made(), time.monotonic()
+    until = None if given.limit is None else began + given.limit
+    records = read(given.out)
+    done = {report.key(r["item"]) for r in records if given.any_code or r["made"]["code"] == origin["code"]}
+    todo = [item for item in items if report.key(item) not in done]
+    draws = list(dict.fromkeys(item["problem"] for item in todo if item["problem"].startswith("draw:")))
+    _say(f"{len(items) - len(todo)} of {len(items)} tasks are done, {len(todo)} to do on {given.workers} processes")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    left, spent, said = len(todo), 0.0, began
+    pool = Serial() if given.workers == 1 and until is None else Processes()
+    try:
+        for _ in each(draws, _optimum, None, given.workers, pool, until=until):
+            pass
+        for item, record, error in each(todo, worked, work, given.workers, pool, until=until):
+            if record is None:  # its process died: the next slice tries again
+                _say(f"{item}: {error}")
+                continue
+            with away.opened(given.out, "a") as out:
+                out.write(json.dumps({"item": item, **record, "made": origin}) + "\n")
+            left, spent, now = left - 1, spent + record["spent"], time.monotonic()
+            if now - said > EVERY or not left:
+                said = now
+                _say(f"{len(todo) - left} of {len(todo)} tasks, {now - began:.0f} s gone, {spent:.0f} core-seconds")
+    finally:
+        pool.shutdown(wait=False)
+    _say(f"{left} tasks are left")
+    return left
+
+
+def _optimum(problem: str, _: None) -> None:
+    """Find the optimum of a draw once for all processes of this machine, before they all want it."""
+    runner.prepare()
+    assert runner.benchmark_of(problem).known is not None
+
+
+def worked(item: Item, work: Work) -> dict[str, Any]:
+    """Do one task in this process, with one thread; a run that raises is a record too."""
+    runner.prepare()
+    began = time.process_time()  # not the clock on the wall: machines are shared
+    try:
+        record = work(item)
+    except Exception as error:  # the sweep goes on, and the page shows what happened
+        record = {"error": f"{type(error).__name__}: {error}"}
+    return {**record, "spent": round(time.process_time() - began, 3)}
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """Return the records of a file, the last one of each task."""
+    return list({report.key(record["item"]): record for record in away.lines(file)}.values())
+
+
+def write(given: argparse.Namespace, page: Callable[[list[dict[str, Any]]], str], name: str) -> str:
+    """Write and return the page of the records."""
+    records = read(given.out)
+    if not records:
+        raise SystemExit(f"There are no records in '{given.out.name}' to report on.")
+    text = page(records)
+    target = given.page or report.RESULTS / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    print(text)
+    return text
+
+
+def heading(title: str, records: Sequence[dict[str, Any]]) -> str:
+    """Return a title, who made the records, and the time they took."""
+    told = [{**record, "task": {"seed": record["item"]["seed"]}} for record in records]
+    spent = sum(record.get("spent", 0.0) for record in records)
+    return f"{report.heading(title, told)}\n- runs: {len(records)}, {spent / 3600:.2f} core-hours"
+
+
+def troubles(records: Iterable[dict[str, Any]], words: Sequence[str]) -> list[str]:
+    """Return a chapter with every task that raised, a line each; nothing when all is well."""
+    lines = [
+        f"- {', '.join(str(record['item'][word]) for word in words)}: {record['error']}"
+        for record in records
+        if record.get("error")
+    ]
+    return ["## Runs that raised", "\n".join(lines)] if lines else []
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,223 @@
+"""The paper's illustrations as data: what hybrid and black-box beliefs make of the same few evaluations."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64
+from numpy import ndarray
+from torch import Tensor
+
+from pied import quantile, suite
+from pied.believe import Believer
+from pied.composite import Composite
+from pied.problem import Problem
+from pied.rng import Stream
+from pied.solvers.bayes import CUQB
+from pied.solvers.linearized import linearized
+from pied.suite import Benchmark
+from pied.trial import Dataset, Why
+
+LEVEL = 0.95
+"""p of the bounds (paper, table 3)."""
+SAMPLES = 4096
+"""Of expectations without a closed form."""
+
+
+def _told(benchmark: Benchmark, points: int, label: str) -> Dataset:
+    """A few uniform evaluations."""
+    U = Stream(0).at("illustration", label).uniform(points, benchmark.whole.d)
+    return _dataset(benchmark.whole, U, benchmark.outputs(benchmark.whole.from_unit(U)))
+
+
+def _dataset(problem: Problem, U: Float64[Tensor, "N d"], Y: Float64[Tensor, "N m"]) -> Dataset:
+    return Dataset(tuple(range(1, len(U) + 1)), U, Y, U[:0], Why("initial"))
+
+
+def _believed(problem: Problem, data: Dataset, believer: Believer) -> Composite:
+    return believer.bound(problem, data, believer.fit(problem, data), Stream(0).at("illustration"))
+
+
+def _folded(problem: Problem, data: Dataset) -> tuple[Problem, Dataset]:
+    """The black-box view of the same evaluations."""
+    folded, f = problem.folded(), data.functions(problem)
+    kept = [i for i in range(problem.k) if problem.structure[i].kind != "white"] or [0]
+    return folded, _dataset(folded, data.U, f[:, kept])
+
+
+# --- One variable -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """The first illustration: beliefs and acquisition functions over one variable, f = h^2."""
+
+    x: Float64[ndarray, "q"]
+    told: Float64[ndarray, "N"]
+    """Where h was evaluated."""
+    h: Float64[ndarray, "q"]
+    f: Float64[ndarray, "q"]
+    """The truth."""
+    h_band: Float64[ndarray, "3 q"]
+    """2.5 %, 50 % and 97.5 % quantiles of h."""
+    hybrid: Float64[ndarray, "3 q"]
+    """The same of f, through g."""
+    black: Float64[ndarray, "3 q"]
+    """The same of f, modelled directly."""
+    acquisitions: dict[str, Float64[ndarray, "q"]]
+    """By name: COBALT and UQB of the hybrid belief, EI and UCB of the other."""
+
+    def distance(self, name: str) -> float:
+        """How far the maximizer of an acquisition function is from the nearest global maximum of f."""
+        at = float(self.x[int(np.argmax(self.acquisitions[name]))])
+        return min(abs(at - math.pi / 4), abs(at - 5 * math.pi / 4))
+
+    def width(self, name: str) -> float:
+        """Mean width of the 95 % interval of f."""
+        band = getattr(self, name)
+        return float((band[2] - band[0]).mean())
+
+    def covers(self, name: str) -> float:
+        """Part of the box where the 95 % interval holds the truth."""
+        band = getattr(self, name)
+        slack = 1e-3 * float(np.abs(self.f).max())
+        return float(((band[0] - slack <= self.f) & (self.f <= band[2] + slack)).mean())
+
+
+def line(points: int = 5, size: int = 401) -> Line:
+    """Compute the first illustration, with the paper's models."""
+    benchmark = suite.get("illustrative-1d", structure="paper")
+    problem, believer = benchmark.problem, CUQB.paper().believer
+    data = _told(benchmark, points, "line")
+    U = torch.linspace(0.0, 1.0, size, dtype=torch.float64)[:, None]
+    X = problem.from_unit(U)
+    composite = _believed(problem, data, believer)
+    black_problem, black_data = _folded(problem, data)
+    black = _believed(black_problem, black_data, believer)
+    mean, std = (each[:, 0] for each in composite.belief.moments(U))
+    black_mean, black_std = (each[:, 0] for each in black.belief.moments(U))
+    best = float(data.functions(problem)[:, 0].max())
+    Y = mean + std * Stream(0).at("illustration", "improvement").normal(SAMPLES, 1)
+    z, z95 = quantile.normal(0.975), quantile.normal(LEVEL)
+    G = Y.square()
+    score = (black_mean - best) / black_std
+    normal = torch.distributions.Normal(0.0, 1.0)
+    improvement = black_std * (score * normal.cdf(score) + normal.log_prob(score).exp())
+    levels = torch.tensor([0.025, 0.5, 0.975], dtype=torch.float64)
+    return Line(
+        x=X[:, 0].numpy(),
+        told=problem.from_unit(data.U)[:, 0].numpy(),
+        h=benchmark.outputs(X)[:, 0].numpy(),
+        f=benchmark.truth(X)[:, 0].numpy(),
+        h_band=torch.stack([mean - z * std, mean, mean + z * std]).numpy(),
+        hybrid=torch.quantile(G, levels, dim=0).numpy(),
+        black=torch.stack([black_mean - z * black_std, black_mean, black_mean + z * black_std]).numpy(),
+        acquisitions={
+            "COBALT": (G - best).clamp_min(0.0).mean(0).numpy(),
+            "EI": improvement.numpy(),
+            "UQB": torch.quantile(G, LEVEL, dim=0).numpy(),
+            "UCB": (black_mean + z95 * black_std).numpy(),
+        },
+    )
+
+
+# --- Two variables ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Islands:
+    """The second illustration: the feasible region as three solvers predict it, h^2 <= 100 of Himmelblau's function."""
+
+    x1: Float64[ndarray, "q"]
+    x2: Float64[ndarray, "q"]
+    told: Float64[ndarray, "N 2"]
+    truth: Bool[ndarray, "q q"]
+    predicted: dict[str, Bool[ndarray, "q q"]]
+    """By solver; rows follow x2."""
+
+    def covered(self, name: str) -> float:
+        """Part of the true region that is predicted to be feasible."""
+        return float(self.predicted[name][self.truth].mean())
+
+    def size(self, name: str) -> float:
+        """Part of the box that is predicted to be feasible."""
+        return float(self.predicted[name].mean())
+
+
+def islands(solver: CUQB, points: int = 25, size: int = 121) -> Islands:
+    """Compute the second illustration, with the models and the estimator of a solver and the same level for all."""
+    benchmark = suite.get("illustrative-constraint", structure="paper")
+    problem, believer = benchmark.problem, solver.believer
+    data = _told(benchmark, points, "islands")
+    side = torch.linspace(0.0, 1.0, size, dtype=torch.float64)
+    U = torch.stack([side.repeat(size), side.repeat_interleave(size)], 1)
+    composite = _believed(problem, data, believer)
+    black_problem, black_data = _folded(problem, data)
+    black = _believed(black_problem, black_data, believer)
+    radius = quantile.normal(LEVEL)
+    centers, widths = linearized(composite, U, *composite.belief.moments(U))
+    predicted = {
+        "COBALT": (centers[1] + radius * widths[1]).detach(),
+        "EPBO": black.values(U, [LEVEL] * black_problem.k)[:, 1],
+        "CUQB": composite.values(U, [LEVEL] * problem.k)[:, 1],
+    }
+    X = problem.from_unit(U)
+    return Islands(
+        x1=X[:size, 0].numpy(),
+        x2=X[::size, 1].numpy(),
+        told=problem.from_unit(data.U).numpy(),
+        truth=(benchmark.truth(X)[:, 1] >= 0).reshape(size, size).numpy(),
+        predicted={name: (value >= 0).reshape(size, size).numpy() for name, value in predicted.items()},
+    )
+
+
+# --- Quantiles from samples -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """The quantile-estimate figure: replicates of the soft-sorted quantile of f over one variable."""
+
+    x: Float64[ndarray, "q"]
+    levels: tuple[float, ...]
+    samples: tuple[int, ...]
+    curves: Float64[ndarray, "levels samples replicates q"]
+    exact: Float64[ndarray, "levels q"]
+    """From many samples, without soft sorting."""
+
+    def deviation(self, level: int, samples: int) -> float:
+        """Standard deviation over replicates, mean over x, relative to the span of the exact quantile."""
+        span = float(np.ptp(self.exact[level]))
+        return float(self.curves[level, samples].std(axis=0).mean()) / span
+
+    def maximizers(self, level: int, samples: int) -> float:
+        """Part of the replicates whose maximizer is within 2 % of the box of the exact one."""
+        at = self.x[self.curves[level, samples].argmax(axis=1)]
+        right = self.x[self.exact[level].argmax()]
+        return float((np.abs(at - right) <= 0.02 * np.ptp(self.x)).mean())
+
+
+def estimates(
+    levels: tuple[float, ...] = (0.75, 0.85, 0.95),
+    samples: tuple[int, ...] = (50, 100, 1000),
+    replicates: int = 10,
+    size: int = 201,
+) -> Estimates:
+    """Compute the quantile-estimate figure: L samples, soft sort of strength 0.1, independent replicates."""
+    benchmark = suite.get("illustrative-1d", structure="paper")
+    problem = benchmark.problem
+    data = _told(benchmark, 5, "line")
+    composite = _believed(problem, data, CUQB.paper().believer)
+    U = torch.linspace(0.0, 1.0, size, dtype=torch.float64)[:, None]
+    mean, std = (each[:, 0] for each in composite.belief.moments(U))
+    curves = np.zeros((len(levels), len(samples), replicates, size))
+    for column, L in enumerate(samples):
+        for replicate in range(replicates):
+            Z = Stream(replicate).at("estimates", L).normal(L, 1)
+            G = (mean + std * Z).square()
+            for row, level in enumerate(levels):
+                curves[row, column, replicate] = quantile.soft_order_statistic(G, level, 0.1).numpy()
+    many = (mean + std * Stream(0).at("estimates", "exact").normal(20_000, 1)).square()
+    exact = torch.stack([torch.quantile(many, level, dim=0) for level in levels]).numpy()
+    return Estimates(problem.from_unit(U)[:, 0].numpy(), levels, samples, curves, exact)

@@ -1,0 +1,48 @@
+"""Who made a record: version, code, machine, date; no result means anything without them."""
+
+import hashlib
+import os
+import platform
+from datetime import date
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+import pied
+
+
+def made() -> dict[str, str]:
+    """Return what a reader needs to know about how a record came to be."""
+    return {
+        "version": pied.__version__,
+        "code": code(),
+        "machine": machine(),
+        "date": date.today().isoformat(),
+    }
+
+
+@cache
+def code() -> str:
+    """Return a fingerprint of the package's source, so that results of different code are never mixed unseen."""
+    package = Path(pied.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:8]
+
+
+@cache
+def machine() -> str:
+    """Return the kind of machine: cores, processor, and the versions of what the time depends on."""
+    kind = platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        named = [line for line in info.read_text().splitlines() if line.startswith("model name")]
+        kind = named[0].split(":", 1)[1].strip() if named else kind
+    versions = f"Python {platform.python_version()}, torch {metadata.version('torch').split('+')[0]}"
+    return f"{cores()} cores, {kind}; {versions}"
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,253 @@
+"""One run: from a task to its trials, in memory or in a store, and as plain data that travels between machines."""
+
+import hashlib
+import multiprocessing
+import os
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from pied.bench import origin
+from pied.bench.plan import Task, benchmark_of, size_of, solver_of
+from pied.errors import EvaluationError, Infeasible, SolverDone, Status, StoreError
+from pied.named import Named
+from pied.problem import Problem
+from pied.reopen import opened
+from pied.study import Study
+from pied.suite.benchmark import Benchmark, NoisyBlackBox
+from pied.trial import State, Trial, Why
+
+try:
+    import fcntl
+except ImportError:  # no locks on this system: do not run one plan twice at the same time
+    fcntl = None  # type: ignore[assignment]
+
+FAILED = "FAILED"
+"""How a run ended that raised."""
+WORKER = "bench"
+"""Who evaluates: under the same name, a resumed run gets its pending trial back."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What came of a task."""
+
+    task: Task
+    trials: tuple[Trial, ...]
+    ended: str
+    """Name of the study's status: FINISHED, DONE (nothing more to propose), INFEASIBLE, BROKEN; or FAILED."""
+    error: str = ""
+    """What was raised."""
+    initial: int = 0
+    """Size of the initial design."""
+    spent: float = 0.0
+    """Seconds of a core that the last process spent on it."""
+    made: Mapping[str, str] | None = None
+    """Version, code, machine and date."""
+
+    @property
+    def seconds(self) -> list[float]:
+        """Time of each suggestion after the initial design."""
+        return [trial.why.seconds for trial in self.trials if trial.why.aim != "initial"]
+
+
+def benchmark_for(task: Task) -> Benchmark:
+    """Return the benchmark of a task, as its solver is told it."""
+    return benchmark_of(task.problem, task.structure, task.noise, task.seed if task.noise else 0, task.shifted)
+
+
+def truth_for(task: Task) -> Benchmark:
+    """Return the benchmark that a task is measured by: exact, in its own box, the same for all solvers."""
+    return benchmark_of(task.problem)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let the linear algebra use one thread: runs stand side by side."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def perform(task: Task, store: str | None = None) -> Run:
+    """Run a task, or what is left of it in a store; a run that raises is a result too."""
+    began = time.process_time()  # not the clock on the wall: machines are shared
+    study: Study | None = None
+    trials: tuple[Trial, ...] = ()
+    ended, error = FAILED, ""
+    with one_thread(), nullcontext() if store is None else _alone(store, task.name):
+        try:
+            study = _open(task, store)
+            ended = _loop(task, study)
+        except Exception as raised:
+            error = _told(raised)
+        if study is not None:
+            try:
+                trials = study.trials
+                study.close()
+            except Exception as raised:
+                error = error or _told(raised)
+    initial = study.initial if study is not None else 0
+    return Run(task, trials, FAILED if error else ended, error, initial, time.process_time() - began, origin.made())
+
+
+@contextmanager
+def _alone(store: str, name: str) -> Iterator[None]:
+    """Have a run for oneself: another process that is at it is waited for, and a dead one holds nothing."""
+    if fcntl is None:
+        yield
+        return
+    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:6], "big")
+    with open(f"{store}.lock", "a+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX, 1, place)
+        yield
+
+
+def _is_orphan() -> bool:
+    """Whether the process that wanted the answer has died."""
+    parent = multiprocessing.parent_process()
+    return parent is not None and not parent.is_alive()
+
+
+def _told(error: Exception) -> str:
+    """An error as one line, with the place it came from."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({place.filename.rpartition('/')[2]}, line {place.lineno})"
+
+
+def _open(task: Task, store: str | None) -> Study:
+    problem = benchmark_for(task).problem
+    solver, words = solver_of(task.solver)
+    kept: dict[str, Any] = {} if store is None else {"name": task.name, "store": store, "worker": WORKER}
+    given = {"patience": task.patience, "initial": size_of(task.initial, problem.d), **words}
+    return Study(problem, solver=solver, seed=task.seed, **kept, **given)
+
+
+def _loop(task: Task, study: Study) -> str:
+    """Ask, evaluate, tell until the budget is spent or there is a reason to stop."""
+    benchmark = truth_for(task)
+    noisy = study.problem.blackbox if isinstance(study.problem.blackbox, NoisyBlackBox) else None
+    is_solved = any(_solved(task, benchmark, trial) for trial in study.trials)
+    while sum(trial.state is not State.ASKED for trial in study.trials) < task.budget and not is_solved:
+        if _is_orphan():
+            os._exit(1)
+        if study.status is not Status.RUNNING:
+            return study.status.name
+        try:
+            trial = study.ask()
+        except (SolverDone, Infeasible) as ended:
+            return Status.DONE.name if isinstance(ended, SolverDone) else Status.INFEASIBLE.name
+        if noisy is not None:
+            noisy.calls = trial.number - 1  # noise belongs to the trial, so that a resumed run measures the same
+        try:
+            trial = study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)))
+        except EvaluationError as error:
+            trial = study.fail(trial, str(error))
+        is_solved = _solved(task, benchmark, trial)
+    return Status.FINISHED.name
+
+
+def _solved(task: Task, benchmark: Benchmark, trial: Trial) -> bool:
+    """Whether a sample is as good as anyone could ask."""
+    if task.stop is None or trial.state is not State.TOLD or benchmark.known is None:
+        return False
+    X = benchmark.whole.point(dict(trial.x))[None]
+    raw = float(benchmark.regret(X)[0])
+    near = raw < task.stop * max(0.01, abs(benchmark.best)) and float(benchmark.normalized_regret(X)[0]) < task.stop
+    return near and bool(benchmark.is_strictly_feasible(X)[0])
+
+
+# --- As plain data ----------------------------------------------------------------------------------------------------
+
+
+def to_data(run: Run) -> dict[str, Any]:
+    """Return a run as data that JSON can hold; what a solver remembers is kept of the last trial alone."""
+    trials = run.trials
+    bounded = "asked" in run.task.rules
+    return {
+        "task": run.task.to_data(),
+        "ended": run.ended,
+        "error": run.error,
+        "initial": run.initial,
+        "spent": round(run.spent, 3),
+        "made": dict(run.made or {}),
+        "x": [list(trial.x.values()) for trial in trials],
+        "y": [None if trial.y is None else list(trial.y.values()) for trial in trials],
+        "failed": {str(trial.number): trial.reason for trial in trials if trial.state is State.FAILED},
+        "aims": [trial.why.aim for trial in trials],
+        "seconds": [round(trial.why.seconds, 4) for trial in trials],
+        "lower": [list(trial.why.lower) for trial in trials] if bounded else [],
+        "margins": {str(trial.number): trial.why.margin for trial in trials if trial.why.margin is not None},
+        "rungs": {str(trial.number): trial.why.rung for trial in trials if trial.why.rung != "plain"},
+        "memory": dict(trials[-1].why.memory) if trials else {},
+    }
+
+
+def from_data(data: Mapping[str, Any]) -> Run:
+    """Read a run from plain data."""
+    task = Task.from_data(data["task"])
+    problem = benchmark_for(task).problem
+    trials = tuple(_trial(problem, data, place) for place in range(len(data["x"])))
+    return Run(task, trials, data["ended"], data["error"], data["initial"], data["spent"], data["made"])
+
+
+def _trial(problem: Problem, data: Mapping[str, Any], place: int) -> Trial:
+    number, y = str(place + 1), data["y"][place]
+    why = Why(
+        data["aims"][place],
+        lower=tuple(data["lower"][place]) if data["lower"] else (),
+        margin=data["margins"].get(number),
+        rung=data["rungs"].get(number, "plain"),
+        seconds=data["seconds"][place],
+        memory=data["memory"] if place + 1 == len(data["x"]) else {},
+    )
+    return Trial(
+        place + 1,
+        Named(list(problem.variables), tuple(map(float, data["x"][place]))),
+        State.FAILED if number in data["failed"] else State.TOLD,
+        y=None if y is None else Named(list(problem.outputs), tuple(map(float, y))),
+        reason=data["failed"].get(number, ""),
+        why=why,
+        worker=WORKER,
+    )
+
+
+def keep(run: Run, store: str) -> int:
+    """Write a run that was made elsewhere into a store; return how many of its trials were new there."""
+    task = run.task
+    problem = benchmark_for(task).problem
+    solver, _ = solver_of(task.solver)
+    record, _, revision = opened(
+        problem, name=task.name, store=store, read_only=False, solver=solver, seed=task.seed, initial=run.initial
+    )
+    new = 0
+    try:
+        _, rows = record.changes(0)
+        for trial in run.trials[len(rows) :]:
+            why = trial.why.to_dict()
+            row = record.take(trial.number, dict(trial.x), why=why, revision=revision, worker=WORKER)
+            if row is None:
+                raise StoreError(f"'{task.name}' is being written by someone else: try again")
+            if trial.state is State.FAILED:
+                record.fail(trial.number, trial.reason)
+            elif trial.y is not None:
+                record.tell(trial.number, dict(trial.y), worker=WORKER)
+            new += 1
+    finally:
+        record.close()
+    return new
+
+
+def kept(task: Task, store: str) -> Run:
+    """Read the trials of a task from a store."""
+    problem = benchmark_for(task).problem
+    with Study(problem, name=task.name, store=store, read_only=True) as study:
+        return Run(task, study.trials, "", initial=study.initial)

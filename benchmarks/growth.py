@@ -5,8 +5,8 @@
 
 Every case is asked in a process of its own: once cold, then again and again while points are added, as a study would.
 The black box is a smooth function of a few hidden features, the same for every size; g is a sum of squares of all
-outputs (sampled: no closed form is used) and one affine constraint. Seconds of the processor, on one thread; the peak is
-that of the whole process, the import of torch (about 300 MB) included.
+outputs (sampled: no closed form is used) and one affine constraint. Seconds are the processor's, on one thread; the
+peak is that of the whole process, the import of torch (about 300 MB) included.
 """
 
 import argparse

@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test of feasibility looks three standard deviations out
 BESIDE = 0.03  # a confirmation this near (every coordinate) to a told point would confirm nothing
-DOUBT = 5 / 3  # what deviations this much wider see as possible is not called infeasible
+DOUBT = 3.0  # what deviations this much wider see as possible is not called infeasible
 WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
 WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it

@@ -131,7 +131,7 @@ class Search:
         """
         pool, f = self._breed(functions, scales, pool, stream)
         merit, violation = _rank(f / scales)
-        starts = _distinct(pool, merit, self.starts)
+        starts = distinct(pool, merit, self.starts)
         extra = [pool[violation.argmin()][None]]
         if len(known):
             extra.append(known.to(pool.device))
@@ -144,7 +144,7 @@ class Search:
                 ends.append(_local(coarse, scales, fresh, self.rounds))
         if coarse is not functions:
             u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
-            ends = [_local(functions, scales, _distinct(u, _rank(f / scales)[0], REFINED), self.rounds)]
+            ends = [_local(functions, scales, distinct(u, _rank(f / scales)[0], REFINED), self.rounds)]
         best = _pick(functions, scales, ends)
         if best is not None or not rescue:
             return best or _least_violated(functions, scales, ends)
@@ -155,7 +155,7 @@ class Search:
     ) -> Float64[Tensor, "s d"]:
         """Return new starts bred from where local solves ended: local optima differ in few coordinates."""
         u = torch.cat([end.u for end in ends])
-        parents = _distinct(u, _rank(torch.cat([end.f for end in ends]) / scales)[0], PARENTS)
+        parents = distinct(u, _rank(torch.cat([end.f for end in ends]) / scales)[0], PARENTS)
         if len(parents) == 1:  # all of them ended in one place: there is nothing to cross
             return u[:0]
         d = u.shape[1]
@@ -169,7 +169,7 @@ class Search:
         merit = torch.where(near, -torch.inf, merit)
         if not bool(torch.isfinite(merit).any()):
             return u[:0]
-        return _distinct(child, merit, self.starts)
+        return distinct(child, merit, self.starts)
 
     def rescue(self, functions: Functions, scales: Float64[Tensor, "k"], starts: Float64[Tensor, "s d"]) -> Optimum:
         """Maximize the smallest scaled constraint, white ones held; if it gets to zero, go on with the objective."""
@@ -216,7 +216,7 @@ def white_feasible(
     fine = torch.isfinite(margin)
     if not bool(fine.any()):
         return None
-    starts = _distinct(pool[fine], margin[fine], WHITE_SOLVES)
+    starts = distinct(pool[fine], margin[fine], WHITE_SOLVES)
     found = _largest_margin(only, own, starts, 100, first=0)
     margin = _smallest(found.f, own)
     return found.u[margin.argmax()] if bool(margin.max() >= -WHITE_SATISFIED) else None
@@ -265,7 +265,7 @@ def _rank(scaled: Float64[Tensor, "b k"]) -> tuple[Float64[Tensor, "b"], Float64
     return merit, torch.nan_to_num(violation, nan=torch.inf)
 
 
-def _distinct(pool: Float64[Tensor, "b d"], merit: Float64[Tensor, "b"], count: int) -> Float64[Tensor, "s d"]:
+def distinct(pool: Float64[Tensor, "b d"], merit: Float64[Tensor, "b"], count: int) -> Float64[Tensor, "s d"]:
     """Return the best points that lie apart."""
     chosen: list[Tensor] = []
     order = merit.argsort(descending=True)

@@ -24,12 +24,13 @@ from pied.models import Choice, Model
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
-from pied.subproblem import Optimum, PenaltySearch, Picked, Search
+from pied.subproblem import Optimum, PenaltySearch, Picked, Search, distinct
 from pied.trial import Dataset, Why, feasible, spread
 
 logger = logging.getLogger(__name__)
 
 VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test of feasibility looks three standard deviations out
+DENSE, THOROUGH = 4096, 32  # points and starts of the search that a verdict rests on
 BESIDE = 0.03  # a confirmation this near (every coordinate) to a told point would confirm nothing
 DOUBT = 3.0  # what deviations this much wider see as possible is not called infeasible
 WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
@@ -353,7 +354,7 @@ class CUQBRun(BayesRun):
         search = scene.search if isinstance(scene.search, Search | Enumeration) else Search()
         found = largest_margin(search, optimistic(composite, VERDICT_LEVEL), scales, scene.pool, best.u)
         for bounds in self._doubts(scene) if not found.satisfied else ():
-            other = largest_margin(search, bounds, scales, scene.pool, found.u)
+            other = largest_margin(search, bounds, scales, self._dense(scene), found.u, THOROUGH)
             if other.satisfied:
                 found = other
                 break
@@ -376,6 +377,12 @@ class CUQBRun(BayesRun):
         margin = torch.nan_to_num((bounds.values(pool) / scene.scales)[:, 1:].amin(1), nan=-torch.inf)
         best = torch.where(away & self._is_white(pool), margin, -torch.inf).argmax()
         return replace(found, u=pool[best])
+
+    def _dense(self, scene: Scene) -> Float64[Tensor, "b d"]:
+        """A pool for the search that a verdict rests on: a point that it misses is a problem wrongly given up."""
+        if self.problem.candidates is not None:
+            return scene.pool
+        return torch.cat([scene.pool, scene.stream.at("dense").sobol(DENSE, self.problem.d)])
 
     def _doubts(self, scene: Scene) -> Iterator[Bounds]:
         """What a verdict must stand up to: that the belief is over-confident, and that it chose a wrong warp.
@@ -410,11 +417,11 @@ def largest_margin(
     scales: Float64[Tensor, "k"],
     pool: Float64[Tensor, "b d"],
     u: Float64[Tensor, "d"],
+    starts: int = 8,
 ) -> Optimum:
     """Search the largest smallest scaled constraint over the box, from the best pool points and a given one."""
     margin = torch.nan_to_num((bounds.values(pool) / scales)[:, 1:].amin(1), nan=-torch.inf)
-    starts = torch.cat([u[None], pool[margin.topk(min(8, len(pool))).indices]])
-    return search.rescue(bounds, scales, starts)
+    return search.rescue(bounds, scales, torch.cat([u[None], distinct(pool, margin, starts)]))
 
 
 def single_margin(bounds: Bounds, scales: Float64[Tensor, "k"], pool: Float64[Tensor, "b d"]) -> float:

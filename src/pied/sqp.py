@@ -25,7 +25,7 @@ SHORTEST = 1e-7  # step of the line search at which it gives up
 ROUNDING = 1e-11  # predicted decrease that, when the full step is refused, is rounding of the function and none
 NEWS = 1e-9  # improvement of the best point for which stragglers are waited on
 SAME = 1e-3  # a start this near (every coordinate) to one that has converged, and not better, would end there
-PATIENCE = 12  # rounds that stragglers are waited for
+PATIENCE = 6  # rounds that stragglers are waited for
 FARTHEST = 1e6  # relaxation weight of inconsistent linearized constraints
 
 

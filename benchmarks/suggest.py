@@ -2,6 +2,7 @@
 
     python benchmarks/suggest.py                          # all cases, 7 problems at N = 15, 50, 100
     python benchmarks/suggest.py --problems g09 --sizes 50 --reference-repeats 3
+    python benchmarks/suggest.py --check                  # for CI: fails when half of the published lead is lost
 
 Three ways to suggest, in turn in one process, on one thread, from the same data (N Sobol points, exact outputs):
 
@@ -53,6 +54,7 @@ RHO = 1e5
 RAW, RESTARTS, SAMPLES = 8192, 3, 512
 RAW_AT_ONCE = 512  # the fastest of 64, 512 and 4096 for most cases; all at once needs gigabytes at N = 100
 TARGET, LEAST = 20.0, 8.0
+CHECKED = (("williams-otto", 15), ("g09", 15), ("ex216", 15))  # the cases of --check
 CASE = ("problem", "d", "m", "N")
 WAYS = ("reference", "paper", "default")
 
@@ -340,6 +342,28 @@ def _values(value: dict[str, float | None]) -> list[str]:
     return [*shown, f"{mine - theirs:.1e}" if mine is not None and theirs is not None else "-"]
 
 
+def published(name: str, count: int, page: Path) -> float:
+    """Return how many times faster a case was when the page was made."""
+    for line in page.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 9 and cells[0] == name and cells[3] == str(count):
+            return float(cells[-1])
+    raise SystemExit(f"{page.name} has no row for {name} at N = {count}")
+
+
+def check(page: Path) -> int:
+    """Measure a few small cases and compare their geometric mean with half of what is published."""
+    now, then = 1.0, 1.0
+    for name, count in CHECKED:
+        case = Case.of(name, count + 4)
+        ours(CUQB(strict=True), case, count)  # warm up
+        theirs = sum(reference(case, count).values())
+        mine = min(sum(ours(CUQB(strict=True), case, count)[0].values()) for _ in range(2))
+        print(f"{name} N = {count}: {theirs / mine:.1f} times faster, published {published(name, count, page):.1f}")
+        now, then = now * theirs / mine, then * published(name, count, page)
+    return 0 if now >= then / 2 ** len(CHECKED) else 1
+
+
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -348,10 +372,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--reference-repeats", type=int, default=2)
     parser.add_argument("--no-paper", action="store_true")
+    parser.add_argument("--check", action="store_true", help="fail when half of the published lead is lost; seconds")
     parser.add_argument("--out", type=Path, default=report.RESULTS / "suggest.md")
     words = parser.parse_args()
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")
+    if words.check:
+        raise SystemExit(check(report.RESULTS / "suggest.md"))
     records = []
     for name in words.problems:
         for count in words.sizes:

@@ -286,7 +286,10 @@ def test_ctrl_c_ends_the_program_keeps_what_was_told_and_exits_with_130(lab: Pat
     )
     command = f"{shlex.quote(sys.executable)} slow.py"
     words = ["run", "lab.toml", "--budget", "3", "--command", command]
-    code = "from pied.cli import main; main(prog_name='pied')"
+    heed = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # ignored by what runs behind a shell
+    )
+    code = f"{heed}; from pied.cli import main; main(prog_name='pied')"
     process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
     for _ in range(600):
         if (lab / "pid").exists() and (lab / "pid").read_text():

@@ -37,7 +37,8 @@ class Believer:
         untold = ~torch.isfinite(data.Y)
         partial = untold.any(1)
         points = torch.cat([data.U[partial], data.imagined])
-        missing = torch.cat([untold[partial], torch.ones(len(data.imagined), problem.m, dtype=torch.bool)])
+        everything = torch.ones(len(data.imagined), problem.m, dtype=torch.bool, device=untold.device)
+        missing = torch.cat([untold[partial], everything])
         return gp.imagine(points, missing)
 
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:

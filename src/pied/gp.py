@@ -101,12 +101,12 @@ class GP:
             active = torch.ones(m, d, dtype=torch.bool, device=U.device)
         if ratios is None:
             ratios = U.new_ones(d)
-        data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model)
+        data = Observations.of(U, Y, active.to(U.device), ratios.to(U.device), noise or (0.0,) * m, model)
         return _assemble(data, choose(data, list(previous) if previous is not None else [None] * m))
 
     def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""
-        parts = [block.posterior.moments(_array(U)) for block in self.blocks]
+        parts = [block.posterior.moments(_array(U.to(self.spread.device))) for block in self.blocks]
         mean, deviation = (self._ordered([_by_point(each) for each in word], 1) for word in zip(*parts, strict=True))
         return self.location + self.spread * mean, self.spread * deviation
 
@@ -114,7 +114,7 @@ class GP:
         self, U: Float64[Tensor, "b d"]
     ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"], Float64[Tensor, "b m d"], Float64[Tensor, "b m d"]]:
         """Return mean, standard deviation and their derivatives with respect to the point."""
-        parts = [block.posterior.moments_and_slopes(_array(U)) for block in self.blocks]
+        parts = [block.posterior.moments_and_slopes(_array(U.to(self.spread.device))) for block in self.blocks]
         mean, deviation, by_mean, by_deviation = (
             self._ordered([_by_point(each) for each in word], 1) for word in zip(*parts, strict=True)
         )

@@ -89,6 +89,8 @@ class Processes(Executor):
                 is_fine, value = False, str(error)
             self._busy.pop(future, None)
             self._since.pop(future, None)
+            if not future.set_running_or_notify_cancel():  # nobody waits for it any more
+                return
             if is_fine:
                 future.set_result(value)
             else:

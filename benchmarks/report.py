@@ -8,7 +8,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +128,14 @@ def spread(values: Iterable[float | None], write: Any = small) -> str:
     values = list(values)
     low, middle, high = (write(quantile(values, q)) for q in (0.25, 0.5, 0.75))
     return middle if low == middle == high else f"{middle} ({low} .. {high})"
+
+
+def published(records: Sequence[Record], page: Callable[[Sequence[Record]], str], target: Path) -> str:
+    """Write the page of some records to a file and to the terminal; return it."""
+    if not records:
+        raise SystemExit("There are no records to report on.")
+    text = page(records)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text)
+    print(text)
+    return text

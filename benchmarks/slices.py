@@ -117,15 +117,7 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def write(given: argparse.Namespace, page: Callable[[list[dict[str, Any]]], str], name: str) -> str:
     """Write and return the page of the records."""
-    records = read(given.out)
-    if not records:
-        raise SystemExit(f"There are no records in '{given.out.name}' to report on.")
-    text = page(records)
-    target = given.page or report.RESULTS / name
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text)
-    print(text)
-    return text
+    return report.published(read(given.out), page, given.page or report.RESULTS / name)
 
 
 def heading(title: str, records: Sequence[dict[str, Any]]) -> str:

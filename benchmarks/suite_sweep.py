@@ -332,14 +332,7 @@ def main(words: Sequence[str] | None = None) -> str:
             budget = given.budget or BUDGETS[part]
             tasks += PARTS[part](problems, given.solvers, given.seeds, budget, given.structure)
         records = run_all(tasks, given.workers, given.out, any_code=given.any_code)
-    if not records:
-        raise SystemExit("There are no records to report on.")
-    text = page(records)
-    target = given.table or given.out.with_suffix(".md")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text)
-    print(text)
-    return text
+    return report.published(records, page, given.table or given.out.with_suffix(".md"))
 
 
 if __name__ == "__main__":

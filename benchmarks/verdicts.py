@@ -465,14 +465,7 @@ def main(words: Sequence[str] | None = None) -> str:
         records = report.read(given.out)
     else:
         records = run(todo, given.workers, given.limit, given.out, given.any_code)
-    if not records:
-        raise SystemExit("There are no records to report on.")
-    text = page(records)
-    target = given.table or given.out.with_suffix(".md")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text)
-    print(text)
-    return text
+    return report.published(records, page, given.table or given.out.with_suffix(".md"))
 
 
 if __name__ == "__main__":

@@ -191,27 +191,9 @@ def test_correlation_changes_the_bound_of_a_difference_as_brute_force_says():
     tied = bridge.belief(model)
     mean, factor = tied.moments(POINTS)
 
-    class Apart:
-        """The same moments, the correlation left out."""
-
-        is_warped = False
-
-        def moments(self, U):
-            mean, factor = tied.moments(U)
-            return mean, factor.norm(dim=-1)
-
-        def moments_and_slopes(self, U):
-            raise NotImplementedError
-
-        def unwarp(self, W):
-            return W
-
-        def unwarp_slopes(self, Y):
-            raise NotImplementedError
-
     P = problem(difference, subject_to={"product": lambda x, y: y.a * y.b})
     together = Composite(P, tied, Stream(1)).bounds(POINTS, 0.95)
-    alone = Composite(P, Apart(), Stream(1)).bounds(POINTS, 0.95)
+    alone = Composite(P, bridge.ModelBelief(model, is_correlated=False), Stream(1)).bounds(POINTS, 0.95)
     width, free_width = (each[2] - each[0] for each in (together, alone))
     assert (width[:, 0] < 0.75 * free_width[:, 0]).all()
     Z = torch.from_numpy(np.random.default_rng(0).standard_normal((10**6, 2)))

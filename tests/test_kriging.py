@@ -11,9 +11,10 @@ from scipy.stats import norm
 
 from gpytorch_oracle import Exact
 from oracles import Kriging, numeric_slope
-from pied import kriging
-from pied.kriging import KERNELS, TRENDS, Tasks
+from pied import kriging, shapes
+from pied.kriging import Tasks
 from pied.rng import Stream
+from pied.shapes import KERNELS, TRENDS
 
 SCALES = (0.4, 0.9, 0.6)
 MODES = {"exact": (0.0, False), "learned": (0.0, True), "known": (0.02, True)}
@@ -33,7 +34,7 @@ def task(U, y, kernel="matern 5/2", trend="constant", *, noise=0.0, nugget=(1e-8
     rows = masks.get("rows", torch.ones(len(U), dtype=torch.bool)).to(torch.float64)
     return Tasks(
         U=U,
-        basis=kriging.polynomial(U, degree),
+        basis=shapes.polynomial(U, degree),
         y=(y * rows)[None, :, None],
         rows=rows[None],
         active=active.to(torch.float64)[None],
@@ -67,7 +68,7 @@ def test_kernels_are_the_textbook_ones(name):
         "matern 5/2": (1 + math.sqrt(5) * r + 5 * r**2 / 3) * torch.exp(-math.sqrt(5) * r),
         "matern 3/2": (1 + math.sqrt(3) * r) * torch.exp(-math.sqrt(3) * r),
     }[name]
-    ours, _ = kriging.radial((r**2)[None, None], torch.tensor([KERNELS[name]], dtype=torch.float64))
+    ours, _ = shapes.radial((r**2)[None, None], torch.tensor([KERNELS[name]], dtype=torch.float64))
     torch.testing.assert_close(ours[0, 0], theirs, rtol=0, atol=1e-14)
 
 
@@ -75,7 +76,7 @@ def test_kernels_are_the_textbook_ones(name):
 def test_slope_of_a_kernel_is_its_derivative_by_half_the_squared_distance(name):
     half = torch.linspace(0.01, 8, 100, dtype=torch.float64, requires_grad=True)
     coefficients = torch.tensor([KERNELS[name]], dtype=torch.float64)
-    k, w = kriging.radial((2 * half)[None, None], coefficients)
+    k, w = shapes.radial((2 * half)[None, None], coefficients)
     (slope,) = torch.autograd.grad(k.sum(), half)
     torch.testing.assert_close(w[0, 0], -slope, rtol=1e-12, atol=1e-14)
 
@@ -83,9 +84,9 @@ def test_slope_of_a_kernel_is_its_derivative_by_half_the_squared_distance(name):
 def test_kernels_do_not_change_in_mixed_company():
     squares = Stream(0).uniform(1, 5, 5) * 4
     every = torch.tensor(list(KERNELS.values()), dtype=torch.float64)
-    together = kriging.radial(squares.expand(3, 5, 5), every)
+    together = shapes.radial(squares.expand(3, 5, 5), every)
     for i in range(3):
-        alone = kriging.radial(squares, every[i : i + 1])
+        alone = shapes.radial(squares, every[i : i + 1])
         for ours, theirs in zip(together, alone, strict=True):
             torch.testing.assert_close(ours[i], theirs[0], rtol=0, atol=1e-15)
 

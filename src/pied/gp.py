@@ -16,9 +16,10 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied import kriging
-from pied.kriging import TRENDS, Tasks
-from pied.models import SPARE_ROWS, Choice, Model, Observations, Warp, choose, stretched
+from pied.kriging import Tasks
+from pied.models import SPARE_ROWS, Choice, Model, Observations, Warp, choose
 from pied.posterior import Posterior
+from pied.shapes import TRENDS, polynomial, stretched
 
 logger = logging.getLogger(__name__)
 
@@ -208,7 +209,7 @@ class Block:
         """Add points as if measured at their mean, where the rows say so."""
         T = self.tasks
         V = stretched(U, self.stretch)
-        basis = kriging.polynomial(V, self.degree)
+        basis = polynomial(V, self.degree)
         y = mean[list(self.outputs)].unflatten(0, (len(self.groups), -1)).mT - basis @ self.baseline
         own = rows[[group[0] for group in self.groups]]
         tasks = replace(

@@ -3,7 +3,7 @@
 A *task* is one regression: one output under one kernel, one trend, one warp. All tasks live on the same N points of the
 unit cube and are solved together, as one batch. What differs between them is expressed by numbers, never by branches:
 
-- the kernel by six coefficients of one radial formula (`KERNELS`),
+- the kernel by six coefficients of one radial formula (`shapes.KERNELS`),
 - the inputs an output sees by zeros among its inverse length scales,
 - the rows an output has by a mask: an absent row becomes a unit row of the covariance matrix and a zero of the data,
 - the trend by a mask on the columns of one polynomial basis.
@@ -21,15 +21,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-# With r the scaled distance and E = exp(-(s r + q r^2)):
-# k(r) = (1 + s r (c1 + c2 s r)) E and w(r) = -dk/d(r^2/2) = w0 (1 + w1 s r) E.
-#                         s               q    c1   c2       w0       w1
-KERNELS = {
-    "squared exponential": (0.0, 0.5, 0.0, 0.0, 1.0, 0.0),
-    "matern 5/2": (math.sqrt(5.0), 0.0, 1.0, 1.0 / 3.0, 5.0 / 3.0, 1.0),
-    "matern 3/2": (math.sqrt(3.0), 0.0, 1.0, 0.0, 3.0, 0.0),
-}
-TRENDS = {"none": 0, "constant": 0, "linear": 1, "quadratic": 2}  # and their degrees
+from pied.shapes import pairs, radial
 
 EXACT_NUGGET = 1e-8  # of the process variance: the smallest that keeps K invertible in float64 (research: 1e-8 .. 1e-6)
 SMALLEST_VARIANCE = 1e-24  # of the standardized variance: an output that its trend explains to the last digit
@@ -45,7 +37,7 @@ class Tasks:
     U: Float64[Tensor, "*B N d"]
     """Points in the unit cube: shared, or per task where tasks see them on different scales."""
     basis: Float64[Tensor, "*B N p"]
-    """Trend columns at the points (see `polynomial`)."""
+    """Trend columns at the points (`shapes.polynomial`)."""
     y: Float64[Tensor, "B N c"]
     """Standardized observations, zero where absent: c outputs that share their hyperparameters, usually one."""
     rows: Float64[Tensor, "B N"]
@@ -55,7 +47,7 @@ class Tasks:
     columns: Float64[Tensor, "B p"]
     """1 for the trend columns in use."""
     kernel: Float64[Tensor, "B 6"]
-    """Coefficients of the kernel (`KERNELS`)."""
+    """Coefficients of the kernel (`shapes.KERNELS`)."""
     noise: Float64[Tensor, "B c"]
     """Standardized noise variance when known, which ties the process variance to the nugget; else 0."""
     nugget: Float64[Tensor, "B 2"]
@@ -98,41 +90,16 @@ class Fit:
     """Sum of leave-one-out log densities of the standardized observations, over all outputs of the task."""
 
 
-def polynomial(U: Float64[Tensor, "*B b d"], degree: int) -> Float64[Tensor, "*B b p"]:
-    """Return the columns 1, v_i, v_i v_j (i <= j) with v = 2u - 1, up to the degree (0, 1, 2)."""
-    V = 2.0 * U - 1.0
-    columns = [torch.ones_like(U[..., :1])]
-    if degree >= 1:
-        columns.append(V)
-    if degree >= 2:
-        first, second = torch.triu_indices(U.shape[-1], U.shape[-1], device=U.device)
-        columns.append(V[..., first] * V[..., second])
-    return torch.cat(columns, -1)
-
-
 def columns_of(trend: str, active: Bool[Tensor, "d"], degree: int) -> Bool[Tensor, "p"]:
-    """Tell which columns of `polynomial(., degree)` a trend over these inputs uses."""
+    """Tell which columns of `shapes.polynomial(., degree)` a trend over these inputs uses."""
     d = active.numel()
     used = [torch.full((1,), trend != "none", device=active.device)]
     if degree >= 1:
         used.append(active & (trend in ("linear", "quadratic")))
     if degree >= 2:
-        first, second = torch.triu_indices(d, d, device=active.device)
+        first, second = pairs(d)
         used.append(active[first] & active[second] & (trend == "quadratic"))
     return torch.cat(used)
-
-
-def radial(
-    squares: Float64[Tensor, "B b N"], kernel: Float64[Tensor, "B 6"]
-) -> tuple[Float64[Tensor, "B b N"], Float64[Tensor, "B b N"]]:
-    """Return k(r) and w(r) = -dk/d(r^2/2) for squared scaled distances."""
-    s, q, c1, c2, w0, w1 = (kernel[:, i, None, None] for i in range(6))
-    if not kernel[:, 0].any():  # squared exponential throughout: no root needed
-        E = torch.exp(-0.5 * squares)
-        return E, E
-    a = s * squares.clamp_min(1e-30).sqrt()
-    E = torch.exp(-(a + q * squares))
-    return (1.0 + a * (c1 + c2 * a)) * E, w0 * (1.0 + w1 * a) * E
 
 
 def squared_distances(

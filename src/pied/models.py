@@ -17,7 +17,8 @@ from torch import Tensor
 
 from pied import kriging
 from pied.errors import SettingError, did_you_mean
-from pied.kriging import KERNELS, TRENDS, Tasks
+from pied.kriging import Tasks
+from pied.shapes import KERNELS, TRENDS, polynomial, stretched
 
 WARPS = ("none", "log", "shifted log")
 SCALES = ("plain", "log")
@@ -177,14 +178,6 @@ class Spec(NamedTuple):
     scale: str
 
 
-def stretched(U: Float64[Tensor, "b d"], ratios: Float64[Tensor, "B d"]) -> Float64[Tensor, "*B b d"]:
-    """Return points on the scales of each task: log(1 + (r - 1) u) / log r; one copy when none is stretched."""
-    if not bool((ratios > 1.0).any()):
-        return U
-    r = ratios[:, None, :]
-    return torch.where(r > 1.0, torch.log1p((r - 1.0) * U) / r.clamp_min(1.0 + 1e-9).log(), U)
-
-
 @dataclass(frozen=True, eq=False)
 class Observations:
     """What a fit works on: points, masks, and per output the observations on every scale it could be modelled on."""
@@ -322,7 +315,7 @@ class Observations:
         columns = torch.stack([kriging.columns_of(spec.trend, self.active[spec.outputs[0]], degree) for spec in specs])
         columns &= rows.any(1, keepdim=True)  # nothing told, no trend to estimate
         V = stretched(self.U, self.stretch(specs))
-        basis = kriging.polynomial(V, degree)
+        basis = polynomial(V, degree)
         y, baseline = _detrended(y, basis, rows.to(self.U.dtype), columns.to(self.U.dtype))
         return Tasks(
             U=V,

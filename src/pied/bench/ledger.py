@@ -3,7 +3,7 @@
 import io
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -104,10 +104,6 @@ class Ledger:
             about = Task.from_data(json.loads(task))
             found[name] = Entry(about, ended, raised, evaluations, initial, spent, json.loads(made))
         return dict(sorted(found.items(), key=lambda each: (each[1].task.seed, each[0])))
-
-    def forget(self, names: Iterable[str]) -> None:
-        """Forget how runs ended, so that they go on."""
-        self._db.executemany("DELETE FROM bench_runs WHERE name = ?", [(name,) for name in names])
 
     def keep_curves(self, name: str, what: str, evaluations: int, arrays: Mapping[str, ndarray]) -> None:
         """Keep what was computed from a record."""

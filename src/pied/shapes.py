@@ -1,0 +1,111 @@
+"""What a regression is made of: kernels, trend columns, scales of the inputs; for NumPy and torch alike.
+
+Learning (`kriging`) works on torch tensors, predicting (`posterior`) on NumPy arrays where it can. Both need the same
+formulas, so these are written once, in the operators and methods that the two libraries share.
+"""
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from numpy import ndarray
+from torch import Tensor
+
+if TYPE_CHECKING:
+    Array = Any
+else:
+    Array = Tensor | ndarray
+
+# With r the scaled distance and E = exp(-(s r + q r^2)):
+# k(r) = (1 + s r (c1 + c2 s r)) E and w(r) = -dk/d(r^2/2) = w0 (1 + w1 s r) E.
+#                         s               q    c1   c2       w0       w1
+KERNELS = {
+    "squared exponential": (0.0, 0.5, 0.0, 0.0, 1.0, 0.0),
+    "matern 5/2": (math.sqrt(5.0), 0.0, 1.0, 1.0 / 3.0, 5.0 / 3.0, 1.0),
+    "matern 3/2": (math.sqrt(3.0), 0.0, 1.0, 0.0, 3.0, 0.0),
+}
+TRENDS = {"none": 0, "constant": 0, "linear": 1, "quadratic": 2}  # and their degrees
+
+
+def library(array: Array) -> Any:
+    """Return the module whose functions take this array."""
+    return np if isinstance(array, ndarray) else torch
+
+
+def radial(
+    squares: Float64[Array, "B b N"], kernel: Float64[Array, "B 6"]
+) -> tuple[Float64[Array, "B b N"], Float64[Array, "B b N"]]:
+    """Return k(r) and w(r) = -dk/d(r^2/2) for squared scaled distances."""
+    xp = library(squares)
+    if not kernel[:, 0].any():  # squared exponential throughout: no root needed
+        E = xp.exp(-0.5 * squares)
+        return E, E
+    s, q, c1, c2, w0, w1 = (kernel[:, i, None, None] for i in range(6))
+    a = s * xp.sqrt(squares.clip(1e-30, None))
+    E = xp.exp(-(a + q * squares))
+    return (1.0 + a * (c1 + c2 * a)) * E, w0 * (1.0 + w1 * a) * E
+
+
+@cache
+def pairs(d: int) -> tuple[list[int], list[int]]:
+    """Return the places (i, j) with i <= j, as the products of a quadratic trend are ordered."""
+    first, second = np.triu_indices(d)
+    return first.tolist(), second.tolist()
+
+
+def polynomial(U: Float64[Array, "*B b d"], degree: int) -> Float64[Array, "*B b p"]:
+    """Return the columns 1, v_i, v_i v_j (i <= j) with v = 2u - 1, up to the degree (0, 1, 2)."""
+    xp = library(U)
+    columns = [xp.ones_like(U[..., :1])]
+    if degree >= 1:
+        V = 2.0 * U - 1.0
+        columns.append(V)
+        if degree >= 2:
+            first, second = pairs(U.shape[-1])
+            columns.append(V[..., first] * V[..., second])
+    return xp.concatenate(columns, -1)
+
+
+def polynomial_slope(
+    coefficients: Float64[Array, "*#b p"], U: Float64[Array, "*#b d"], degree: int
+) -> Float64[Array, "*#b d"]:
+    """Return the slope of a combination of the columns of `polynomial`."""
+    d = U.shape[-1]
+    slope = coefficients[..., 1 : 1 + d]
+    if degree >= 2:
+        first, second = pairs(d)
+        quadratic, V = coefficients[..., 1 + d :], 2.0 * U - 1.0
+        slope = slope + (quadratic * V[..., second]) @ _places(d, 0, library(U), U)
+        slope = slope + (quadratic * V[..., first]) @ _places(d, 1, library(U), U)
+    return 2.0 * slope
+
+
+def _places(d: int, which: int, xp: Any, like: Array) -> Array:
+    """Return a matrix that adds up products by their first (0) or second (1) factor."""
+    matrix = _one_hot(d, which)
+    return matrix if xp is np else torch.from_numpy(matrix).to(like.device)
+
+
+@cache
+def _one_hot(d: int, which: int) -> Float64[ndarray, "p d"]:
+    return np.eye(d)[pairs(d)[which]]
+
+
+def stretched(U: Float64[Array, "b d"], ratios: Float64[Array, "B d"]) -> Float64[Array, "*B b d"]:
+    """Return points on the scales of each task: log(1 + (r - 1) u) / log r; one copy when none is stretched."""
+    if not bool((ratios > 1.0).any()):
+        return U
+    xp, r = library(U), ratios[:, None, :]
+    safe = r.clip(1.0 + 1e-9, None)
+    return xp.where(r > 1.0, xp.log1p((safe - 1.0) * U) / xp.log(safe), U)
+
+
+def stretched_slopes(U: Float64[Array, "b d"], ratios: Float64[Array, "B d"]) -> Float64[Array, "B b d"]:
+    """Return the derivatives of `stretched`."""
+    xp, r = library(U), ratios[:, None, :]
+    safe = r.clip(1.0 + 1e-9, None)
+    slope = (safe - 1.0) / ((1.0 + (safe - 1.0) * U) * xp.log(safe))
+    return xp.where(r > 1.0, slope, xp.ones_like(slope))

@@ -327,6 +327,8 @@ class Composite:
             samples = quantile.worst_where_not_finite(torch.where(fine, samples, torch.nan), self._worst(i))[0]
         if self.estimator.kind == "harrell-davis":
             value, weight = quantile.harrell_davis_and_weights(samples, level)
+        elif self.estimator.kind == "soft":
+            value, weight = quantile.soft_order_statistic_and_weights(samples, level, self.estimator.softness)
         else:
             samples = samples.clone().requires_grad_()
             with torch.enable_grad():

@@ -16,6 +16,7 @@ from torch import Tensor
 from pied.errors import SettingError
 
 TINIEST = 1e-200  # below this a sum of squares is zero; keeps the slope of its root finite
+MEANS_AT_ONCE = 4_000_000  # numbers in one array of the soft sort
 
 
 def normal(level: float) -> float:
@@ -110,44 +111,56 @@ def _ordered(samples: Float64[Tensor, "L *b"], low: int, high: int) -> Float64[T
 
 def soft_order_statistic(samples: Float64[Tensor, "L *b"], level: float, softness: float) -> Float64[Tensor, "*b"]:
     """Return entry ceil(p L) of the soft sort: the paper's estimate."""
-    return soft_sort(samples, softness)[rank(len(samples), level) - 1]
+    return soft_order_statistic_and_weights(samples, level, softness)[0]
+
+
+def soft_order_statistic_and_weights(
+    samples: Float64[Tensor, "L *b"], level: float, softness: float
+) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "L *b"]]:
+    """Return entry ceil(p L) of the soft sort, and the weight of every sample in it, which is its slope."""
+    return _soft_entry(samples, rank(len(samples), level) - 1, softness)
 
 
 def soft_sort(samples: Float64[Tensor, "L *b"], softness: float) -> Float64[Tensor, "L *b"]:
-    """Sort softly, ascending (Blondel et al. 2020, l2): project (L, ..., 1) / e onto the permutahedron of the sample.
+    """Sort softly, ascending (Blondel et al. 2020, l2): project (1, ..., L) / e onto the permutahedron of the sample.
 
-    With z = (L, ..., 1)/e and w the sample in descending order the projection is z - v, v the non-increasing regression
-    of z - w. Blocks of v pool neighbours: outside of pools the soft sort is the sort, value and slope, as it is while
-    neighbours differ by at most 1/e. Far beyond, everything pools and the sort tends to the mean: rescaling g changes
-    the result, so this lives in `CUQB.paper()` only.
+    With z = (L, ..., 1)/e and y the sorted sample the result is v - z, v the non-increasing regression of z + y. Blocks
+    of v pool neighbours: outside of pools the soft sort is the sort, value and slope, as it is while neighbours differ
+    by at most 1/e. Far beyond, everything pools and the sort tends to the mean: rescaling g changes the result, so
+    this lives in `CUQB.paper()` only.
+    """
+    return torch.stack([_soft_entry(samples, place, softness)[0] for place in range(len(samples))])
+
+
+def _soft_entry(
+    samples: Float64[Tensor, "L *b"], place: int, softness: float
+) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "L *b"]]:
+    """Return one entry of the soft sort, and the weight of every sample: 1 over the size of its block, or 0.
+
+    The block of a non-increasing regression that holds a place is the one that attains min over its first, max over its
+    last element of the mean between them.
     """
     L = len(samples)
-    flat = (-samples).reshape(L, -1).T  # the ascending sort of y is minus the descending sort of -y
-    w = flat.sort(1, descending=True).values
-    z = torch.arange(L, 0, -1, dtype=w.dtype, device=w.device) / softness
-    labels = _pools((z - w).detach())
-    counts = torch.zeros_like(w).scatter_add_(1, labels, torch.ones_like(w))
-    mean = torch.zeros_like(w).scatter_add(1, labels, z - w) / counts.clamp_min(1.0)
-    pooled = z - mean.gather(1, labels)
-    return -pooled.T.reshape(samples.shape)
-
-
-def _pools(v: Float64[Tensor, "b L"]) -> Tensor:
-    """Label the blocks of the non-increasing regression of each row: pool adjacent violators, all rows at once.
-
-    Two neighbouring blocks of which the left has the smaller mean share one value in the solution, so every such pair
-    can be joined in the same round.
-    """
-    starts = torch.ones_like(v, dtype=torch.bool)
-    ones = torch.ones_like(v)
-    while True:
-        labels = starts.cumsum(1) - 1
-        counts = torch.zeros_like(v).scatter_add_(1, labels, ones)
-        mean = (torch.zeros_like(v).scatter_add_(1, labels, v) / counts.clamp_min(1.0)).gather(1, labels)
-        violates = starts[:, 1:] & (mean[:, :-1] < mean[:, 1:])
-        if not bool(violates.any()):
-            return labels
-        starts[:, 1:] &= ~violates
+    y = samples.detach().cpu().numpy().reshape(L, -1)
+    order = np.argsort(y, axis=0)
+    z = np.arange(L, 0, -1)[:, None] / softness
+    sums = np.zeros((L + 1, y.shape[1]))
+    np.cumsum(z + np.take_along_axis(y, order, 0), axis=0, out=sums[1:])
+    firsts, lasts = np.arange(place + 1), np.arange(place, L)
+    sizes = (lasts + 1 - firsts[:, None])[:, :, None]
+    first, last = np.empty(y.shape[1], dtype=int), np.empty(y.shape[1], dtype=int)
+    step = max(1, MEANS_AT_ONCE // sizes.size)
+    for begin in range(0, y.shape[1], step):
+        piece = sums[:, begin : begin + step]
+        means = (piece[place + 1 :] - piece[: place + 1, None]) / sizes
+        first[begin : begin + step] = at = means.max(1).argmin(0)
+        last[begin : begin + step] = place + means[at, :, np.arange(len(at))].argmax(1)
+    among = (np.arange(L)[:, None] >= first) & (np.arange(L)[:, None] <= last)
+    shares = np.empty_like(y)
+    np.put_along_axis(shares, order, among / (last + 1 - first), 0)
+    weights = torch.from_numpy(shares).reshape(samples.shape).to(samples.device)
+    lift = torch.from_numpy((z * among).sum(0) / (last + 1 - first) - z[place]).reshape(samples.shape[1:])
+    return (weights * samples).sum(0) + lift.to(samples.device), weights
 
 
 def worst_where_not_finite(

@@ -50,13 +50,14 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "design": (5, "errors listing problem rng", ""),
     "theory": (5, "errors problem quantile rng", ""),
     "trial": (5, "errors named problem record", ""),
+    "joint": (6, "composite rng subproblem", ""),
     "believe": (6, "composite errors gp models problem rng trial", ""),
     "bridge": (6, "composite errors problem rng", "botorch gpytorch"),
     "solvers.base": (6, "errors problem rng trial", ""),
     "recommend": (7, "believe composite enumeration errors gp models problem rng subproblem trial", ""),
     "solvers.bayes": (
         7,
-        "believe composite enumeration errors gp models problem rng solvers.base subproblem trial",
+        "believe composite enumeration errors gp joint models problem quantile rng solvers.base subproblem trial",
         "",
     ),
     "solvers.folding": (7, "believe models problem solvers.base trial", ""),
@@ -70,8 +71,8 @@ TABLE: dict[str, tuple[int, str, str]] = {
     ),
     "solvers.optimism": (
         9,
-        "believe composite errors problem quantile rng solvers.acquisition solvers.base solvers.bayes solvers.folding "
-        "subproblem trial",
+        "believe composite errors joint problem quantile rng solvers.acquisition solvers.base solvers.bayes "
+        "solvers.folding subproblem trial",
         "",
     ),
     "solvers.linearized": (

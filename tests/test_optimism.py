@@ -10,12 +10,13 @@ import torch
 
 from pied import CUQB, Problem, SettingError, Status, Study, quantile, solve
 from pied.believe import optimistic
+from pied.joint import Joint
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.acquisition import draws
 from pied.solvers.bayes import Scene
 from pied.solvers.linearized import COBALT, COBALTRun, DeltaBounds, Trusting, linearized
-from pied.solvers.optimism import BoxRun, InBox, Merit
+from pied.solvers.optimism import BoxRun, Merit
 from pied.subproblem import Search
 from pied.trial import State, feasible
 from rivals import BELIEVER, FAST, SEARCH, affine, believed, quick, slopes_by_difference
@@ -171,12 +172,12 @@ def test_the_scripts_form_takes_number_47_of_50() -> None:
     lambda composite: DeltaBounds(composite, Z95, 1.0),
     lambda composite: Trusting(composite, 0.4, torch.ones(3, dtype=torch.float64), 32, 32, 0.3, 1.0),
     lambda composite: Merit(composite, torch.ones(3, dtype=torch.float64), 0.9, 2.0, True),
-    lambda composite: InBox(composite, Z95),
+    lambda composite: Joint(composite, Z95, in_ball=False),
 ], ids=["bois", "cobalt", "merit", "box"])  # fmt: skip
 def test_slopes_equal_differences(make_functions: Any) -> None:
     _, _, composite = believed(waves())
     functions = make_functions(composite)
-    size = 5 if isinstance(functions, InBox) else 2
+    size = 5 if isinstance(functions, Joint) else 2
     Z = Stream(3).sobol(4, size) * 0.9 + 0.05
     _, slopes = functions.values_and_slopes(Z)
     around = slopes_by_difference(lambda V: functions.values_and_slopes(V)[0], Z)

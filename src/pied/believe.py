@@ -104,7 +104,7 @@ class Bounds:
     """The functions of a subproblem: every function of the problem at its level."""
 
     composite: Composite
-    levels: tuple[float, ...]
+    levels: tuple[float | None, ...]
     screening: bool = False
     """Whether slopes, too, are found with the samples of screening."""
 
@@ -135,6 +135,11 @@ class Bounds:
 def optimistic(composite: Composite, level: float) -> Bounds:
     """Explore: upper bounds throughout."""
     return Bounds(composite, (level,) * composite.problem.k)
+
+
+def possible(composite: Composite, level: float) -> Bounds:
+    """Judge feasibility: upper bounds of the constraints, no objective."""
+    return Bounds(composite, (None,) + (level,) * composite.problem.n)
 
 
 def pessimistic(composite: Composite, level: float) -> Bounds:

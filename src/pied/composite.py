@@ -25,6 +25,9 @@ from pied.rng import Stream
 
 logger = logging.getLogger(__name__)
 
+Levels = Sequence[float | None]
+"""One level per function; None: not wanted, and zero."""
+
 TAIL = 4  # samples that must lie beyond a sampled quantile
 MOST_SAMPLES = 2**14  # more extreme levels are left to closed forms
 PROBABILITY_SAMPLES = 2**12
@@ -149,26 +152,24 @@ class Composite:
     def _has_ranges(self) -> bool:
         return self.estimator.ranges and bool(torch.isfinite(self.problem.ranges).any())
 
-    def values(
-        self, U: Float64[Tensor, "b d"], levels: Sequence[float], *, screening: bool = False
-    ) -> Float64[Tensor, "b k"]:
+    def values(self, U: Float64[Tensor, "b d"], levels: Levels, *, screening: bool = False) -> Float64[Tensor, "b k"]:
         """Return Q_i(level_i) of every function at every point, in pieces of bounded memory."""
         samples = self._samples_for(levels, screening)
-        rows = max(1 + 2 * len(self._movers), samples if self._sampled else 1)
+        rows = max(1 + 2 * len(self._movers), samples if self._drawn_for(levels) else 1)
         parts = []
         with torch.no_grad():
             for piece in U.split(max(1, NUMBERS_AT_ONCE // (rows * self.problem.m))):
                 X = self.problem.from_unit(piece)
-                f = piece.new_empty(self.problem.k, len(piece))
+                f = piece.new_zeros(self.problem.k, len(piece))
                 for stack in self._stacks(*self.belief.moments(piece), levels, samples):
                     Y = self.physical(stack.W)
                     for i, g in zip(stack.which, self.problem.g(X, Y, which=stack.which), strict=True):
-                        f[i] = self._quantile(i, stack, X, Y, g, levels[i])
+                        f[i] = self._quantile(i, stack, X, Y, g, levels[i] or 0.5)
                 parts.append(self._finite(f.T))
         return torch.cat(parts)
 
     def values_and_slopes(
-        self, U: Float64[Tensor, "b d"], levels: Sequence[float], *, screening: bool = False
+        self, U: Float64[Tensor, "b d"], levels: Levels, *, screening: bool = False
     ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
         """Return Q_i(level_i) and its derivative with respect to the point.
 
@@ -190,13 +191,51 @@ class Composite:
             + by_mean.transpose(0, 1) @ mean_slope
             + by_scale.transpose(0, 1).flatten(2) @ scale_slope.flatten(1, -2)
         )
-        if which != sorted(which):
-            order = sorted(range(len(which)), key=which.__getitem__)
-            f, slopes = f[order], slopes[:, order]
+        if which != list(range(self.problem.k)):
+            values, by_u = f, slopes
+            f = values.new_zeros(self.problem.k, len(U))
+            slopes = by_u.new_zeros(len(U), self.problem.k, self.problem.d)
+            f[which], slopes[:, which] = values, by_u
         values = self._finite(f.T)
         if self._worsts:  # where nothing is finite, nothing has a slope
             slopes = torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
         return values, slopes
+
+    def outcomes(self, U: Float64[Tensor, "b d"], xi: Float64[Tensor, "b m"]) -> Float64[Tensor, "b k"]:
+        """Return every function at the outputs mean + scale xi."""
+        parts = []
+        with torch.no_grad():
+            for points, steps in zip(*(each.split(NUMBERS_AT_ONCE // self.problem.m) for each in (U, xi)), strict=True):
+                Y = self.physical(_stepped(*self.belief.moments(points), steps)[None])
+                G = self._g(points, Y, range(self.problem.k))
+                parts.append(self._finite(torch.stack([g.reshape(-1) for g in G], 1)))
+        return torch.cat(parts)
+
+    def outcomes_and_slopes(
+        self, U: Float64[Tensor, "b d"], xi: Float64[Tensor, "b m"]
+    ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"], Float64[Tensor, "b k m"]]:
+        """Return every function at the outputs mean + scale xi, and its slopes by the point and by xi."""
+        mean, scale, mean_slope, scale_slope = self.belief.moments_and_slopes(U)
+        X, every = self.problem.from_unit(U), tuple(range(self.problem.k))
+        stack = _Stack("outcome", every, _stepped(mean, scale, xi)[None])
+        Y = self.physical(stack.W, stack)
+        traces = [self.problem.traced(X, Y, i) for i in every]
+        slopes = [back(torch.ones_like(g)) for g, back in traces]
+        by_x = torch.stack([each for each, _ in slopes], 1)
+        by_W = torch.stack([each[0] for _, each in slopes], 1)
+        if stack.bend is not None:
+            by_W = by_W * stack.bend[0, :, None]
+        if self.is_correlated:
+            by_xi = by_W @ scale
+            by_scale = (by_W[..., None] * xi[:, None, None]).flatten(2) @ scale_slope.flatten(1, -2)
+        else:
+            by_xi = by_W * scale[:, None]
+            by_scale = (by_W * xi[:, None]) @ scale_slope
+        by_u = by_x * self.problem.unit_slopes(X)[:, None] + by_W @ mean_slope + by_scale
+        f = torch.stack([g.reshape(-1) for g, _ in traces], 1)
+        if not bool(torch.isfinite(f).all()):
+            by_u, by_xi = (torch.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in (by_u, by_xi))
+        return self._finite(f), by_u, by_xi
 
     def bounds(
         self, U: Float64[Tensor, "b d"], level: float
@@ -257,15 +296,22 @@ class Composite:
         """Whether every function can be bounded at this level with no more samples than usual."""
         return not self._sampled or min(level, 1.0 - level) * self.estimator.samples >= TAIL
 
-    def _samples_for(self, levels: Sequence[float], screening: bool) -> int:
+    def _samples_for(self, levels: Levels, screening: bool) -> int:
         """How many base samples these levels need."""
         samples = self.estimator.screening if screening else self.estimator.samples
-        return max([samples] + [self.estimator.needed(levels[i], samples) for i in self._sampled])
+        wanted = [level for i in self._sampled if (level := levels[i]) is not None]
+        return max([samples] + [self.estimator.needed(level, samples) for level in wanted])
 
-    def _stacks(self, mean: Tensor, scale: Tensor, levels: Sequence[float], samples: int) -> list["_Stack"]:
+    def _drawn_for(self, levels: Levels) -> tuple[int, ...]:
+        """Functions that are sampled at these levels."""
+        return tuple(i for i in self._sampled if levels[i] is not None)
+
+    def _stacks(self, mean: Tensor, scale: Tensor, levels: Levels, samples: int) -> list["_Stack"]:
         """Where g is needed: one stack for all functions that are found in the same way."""
         stacks = [_Stack("white", self._white, mean[None])] if self._white else []
         for level in dict.fromkeys(levels[i] for i in self._shifted):
+            if level is None:
+                continue
             own = tuple(i for i in self._shifted if levels[i] == level)
             if level == 0.5:
                 stacks.append(_Stack("shift", own, mean[None]))
@@ -273,9 +319,9 @@ class Composite:
                 steps = abs(quantile.normal(level)) * self._steps(scale)
                 W = mean + torch.cat([torch.zeros_like(steps[:1]), steps, -steps])
                 stacks.append(_Stack("shift", own, W, level))
-        if self._sampled:
+        if sampled := self._drawn_for(levels):
             Z = self.base_samples(samples).to(mean.device)
-            stacks.append(_Stack("sample", self._sampled, _drawn(mean, scale, Z), Z=Z))
+            stacks.append(_Stack("sample", sampled, _drawn(mean, scale, Z), Z=Z))
         return stacks
 
     def _steps(self, scale: Tensor) -> Float64[Tensor, "J b m"]:
@@ -295,11 +341,11 @@ class Composite:
             return g
         return g[0] if level == 0.5 else quantile.shift(g, level)[0]
 
-    def _traced(self, stack: "_Stack", X: Tensor, levels: Sequence[float]) -> tuple[Tensor, Tensor, Tensor]:
+    def _traced(self, stack: "_Stack", X: Tensor, levels: Levels) -> tuple[Tensor, Tensor, Tensor]:
         """The quantiles of a stack of functions, and their slopes by the point and by the outputs of the stack."""
         Y = self.physical(stack.W, stack)
         if stack.kind == "sample":
-            parts = [self._traced_samples(i, X, Y, levels[i]) for i in stack.which]
+            parts = [self._traced_samples(i, X, Y, levels[i] or 0.5) for i in stack.which]
             quantiles, for_x, for_Y = zip(*parts, strict=True)
             return torch.stack(quantiles), torch.stack(for_x), torch.stack(for_Y)
         traces = [self.problem.traced(X, Y, i) for i in stack.which]
@@ -464,6 +510,11 @@ class _Stack:
 def _drawn(mean: Tensor, scale: Tensor, Z: Float64[Tensor, "L m"]) -> Float64[Tensor, "L b m"]:
     """mu + C Z, equation (6), on the scale that is modelled."""
     return mean + (scale * Z[:, None, :] if scale.ndim == 2 else torch.einsum("bij,lj->lbi", scale, Z))
+
+
+def _stepped(mean: Tensor, scale: Tensor, xi: Float64[Tensor, "b m"]) -> Float64[Tensor, "b m"]:
+    """mu + C xi, another xi at every point, on the scale that is modelled."""
+    return mean + (scale * xi if scale.ndim == 2 else (scale @ xi[:, :, None])[:, :, 0])
 
 
 def _replaced(Y: Float64[Tensor, "L b m"], fine: Bool[Tensor, "L b"]) -> Float64[Tensor, "L b m"]:

@@ -23,10 +23,10 @@ from torch import Tensor
 
 from pied.shapes import pairs, radial
 
-EXACT_NUGGET = 1e-8  # of the process variance: the smallest that keeps K invertible in float64 (research: 1e-8 .. 1e-6)
+EXACT_NUGGET = 1e-12  # of the process variance: larger ones are a noise that bounds how precisely an optimum is found
 SMALLEST_VARIANCE = 1e-24  # of the standardized variance: an output that its trend explains to the last digit
 SHORTEST, LONGEST = math.log(5e-3), math.log(1e2)  # length scales in the unit cube, in logarithms
-QUIETEST, NOISIEST = 1e-8, 1e3  # ratio of noise variance to process variance when it is learned
+QUIETEST, NOISIEST = 1e-10, 1e3  # ratio of noise variance to process variance when it is learned
 CHUNK = 4_000_000  # covariance entries held at once
 
 

@@ -29,7 +29,7 @@ PRICE = (
 )
 GRAIN = 2.0**40  # standardized data are rounded to 1/GRAIN, so that a change of units changes no bit of what follows
 SPARE_ROWS = 3  # a trend needs this many rows more than it has columns
-NEARLY_EXACT = 1e-7  # standardized variance of a known noise below which the nugget of an exact output covers it
+NEARLY_EXACT = 1e-10  # standardized variance of a known noise below which the nugget of an exact output covers it
 MOST_COLUMNS = 100  # a larger trend basis is a regression of its own, not a trend
 STARTS = (0.1, 0.3, 1.0, 3.0)  # isotropic length scales tried at a first selection, in units of sqrt(inputs)
 RESTARTS = (0.5, 1.0, 2.0)  # multiples of the current length scales tried at later ones, beside one long scale

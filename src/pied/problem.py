@@ -320,7 +320,7 @@ class Problem:
             x, y, sign = X.numpy(), Y.numpy(), -1.0 if place == 0 and self.minimizes else 1.0
             values = call.tape.forward(x, y)
 
-            def back(weight: Float64[Tensor, "*L b"]) -> tuple[Tensor, Tensor]:
+            def back(weight: Tensor) -> tuple[Tensor, Tensor]:  # a shape would be made anew with every call
                 by_x, by_Y = call.tape.back(values, sign * weight.numpy(), x, y)
                 return torch.from_numpy(by_x), torch.from_numpy(by_Y)
 
@@ -329,7 +329,7 @@ class Problem:
         with torch.enable_grad():
             (g,) = self.g(X, Y, which=(place,))
 
-        def back_by_torch(weight: Float64[Tensor, "*L b"]) -> tuple[Tensor, Tensor]:
+        def back_by_torch(weight: Tensor) -> tuple[Tensor, Tensor]:
             if not g.requires_grad:
                 return torch.zeros_like(X), torch.zeros_like(Y)
             by_x, by_Y = torch.autograd.grad(g, (X, Y), weight, allow_unused=True, materialize_grads=True)

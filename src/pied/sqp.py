@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 Evaluated = tuple[ndarray, ndarray, ndarray, ndarray]
 """At b points: phi b, its slopes b z, c b n, its slopes b n z."""
 
-ENOUGH = 1e-11  # predicted decrease of the merit below which a start has converged; functions are scaled to about 1
+ENOUGH = 1e-10  # predicted decrease of the merit below which a start has converged; functions are scaled to about 1
 FEASIBLE = 1e-10  # violation, scaled, below which it may
 CAUTION = 1.5  # penalty weights exceed the multipliers by this factor: at equality the merit does not see a violation
 SHORTEST = 1e-7  # step of the line search at which it gives up
@@ -26,6 +26,7 @@ ROUNDING = 1e-11  # predicted decrease that, when the full step is refused, is r
 NEWS = 1e-9  # improvement of the best point for which stragglers are waited on
 SAME = 1e-3  # a start this near (every coordinate) to one that has converged, and not better, would end there
 PATIENCE = 6  # rounds that stragglers are waited for
+NOTHING = (float("inf"), float("inf"))  # violation and value before anything is known
 FARTHEST = 1e6  # relaxation weight of inconsistent linearized constraints
 
 
@@ -301,9 +302,14 @@ def _is_fine(evaluated: Evaluated) -> Bool[ndarray, "s"]:
     return np.isfinite(phi) & np.isfinite(g).all(1) & np.isfinite(c).all(1) & np.isfinite(J).all((1, 2))
 
 
+def lead_of(phi: Float64[ndarray, "s"], violation: Float64[ndarray, "s"]) -> tuple[float, float]:
+    """Return violation, beyond what counts as feasible, and value of the best of some points."""
+    return min(zip(np.maximum(violation - FEASIBLE, 0.0).tolist(), phi.tolist(), strict=True))
+
+
 def _lead(runs: _Runs) -> tuple[float, float]:
     """Return violation and value of the best point any start has seen."""
-    return min(zip(np.maximum(runs.best_violation - FEASIBLE, 0.0).tolist(), runs.best_phi.tolist(), strict=True))
+    return lead_of(runs.best_phi, runs.best_violation)
 
 
 def minimize(
@@ -313,6 +319,7 @@ def minimize(
     high: Float64[ndarray, "z"],
     rounds: int,
     patience: int | None = PATIENCE,
+    lead: tuple[float, float] | None = None,
 ) -> Solution:
     """Minimize phi subject to c >= 0 from every start; return the best point each of them saw.
 
@@ -324,22 +331,24 @@ def minimize(
         rounds: Batched evaluations at most.
         patience: Rounds without a better point, one start having converged, after which the stragglers are left alone;
             None: every start goes on to its own end.
+        lead: Violation and value of a point that is known already; the starts are given patience rounds to beat it.
     """
     Z = np.clip(starts, low, high)
     runs = _Runs(Z, low, high, evaluate(Z))
-    used, improved, lead = 1, 1, _lead(runs)
+    can_give_up = lead is not None
+    used, improved, best = 1, 1, min(_lead(runs), lead or NOTHING)
     while used < rounds:
         active = (~runs.done).nonzero()[0]
         if not len(active):
             break
-        if patience is not None and used - improved > patience and runs.converged.any():
+        if patience is not None and used - improved > patience and (can_give_up or runs.converged.any()):
             break
         trials = runs.trials(active)
         runs.receive(active, trials, evaluate(trials))
         if patience is not None:
             runs.drop_followers()
         used += 1
-        now = _lead(runs)
-        if now[0] < lead[0] - FEASIBLE or now[1] < lead[1] - NEWS * (1.0 + abs(now[1])):
-            improved, lead = used, now
+        now = min(_lead(runs), best)
+        if now[0] < best[0] - FEASIBLE or now[1] < best[1] - NEWS * (1.0 + abs(now[1])):
+            improved, best = used, now
     return Solution(runs.best_z, runs.best_phi, runs.best_c, runs.multipliers, runs.converged, used)

@@ -141,7 +141,7 @@ class Search:
         for relay in range(self.relays):
             fresh = self._relay(coarse, scales, ends, stream.at("relay", relay))
             if len(fresh):
-                ends.append(_local(coarse, scales, fresh, self.rounds))
+                ends.append(_local(coarse, scales, fresh, self.rounds, ends))
         if coarse is not functions:
             u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
             ends = [_local(functions, scales, distinct(u, _rank(f / scales)[0], REFINED), self.rounds)]
@@ -278,8 +278,10 @@ def distinct(pool: Float64[Tensor, "b d"], merit: Float64[Tensor, "b"], count: i
     return torch.stack(chosen)
 
 
-def _local(functions: Functions, scales: Tensor, starts: Float64[Tensor, "s d"], rounds: int) -> _Ends:
-    """Solve from every start."""
+def _local(
+    functions: Functions, scales: Tensor, starts: Float64[Tensor, "s d"], rounds: int, before: Sequence[_Ends] = ()
+) -> _Ends:
+    """Solve from every start; what ended before is to be beaten soon."""
     s = scales.cpu().numpy()
 
     def evaluate(Z: ndarray) -> sqp.Evaluated:
@@ -288,7 +290,10 @@ def _local(functions: Functions, scales: Tensor, starts: Float64[Tensor, "s d"],
         return -f[:, 0], -J[:, 0], f[:, 1:], J[:, 1:]
 
     d = starts.shape[1]
-    found = sqp.minimize(evaluate, starts.cpu().numpy(), np.zeros(d), np.ones(d), rounds)
+    known = [end.f.cpu().numpy() / s for end in before]
+    leads = [sqp.lead_of(-f[:, 0], np.maximum(-f[:, 1:], 0.0).sum(1)) for f in known]
+    lead = min(leads, default=None)
+    found = sqp.minimize(evaluate, starts.cpu().numpy(), np.zeros(d), np.ones(d), rounds, lead=lead)
     f = np.concatenate([-found.phi[:, None], found.c], 1) * s
     return _Ends(torch.from_numpy(found.z).to(scales.device), torch.from_numpy(f).to(scales.device), found.multipliers)
 

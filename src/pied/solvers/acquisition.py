@@ -20,7 +20,7 @@ from pied.solvers.bayes import Scene
 from pied.subproblem import Functions, Optimum, PenaltySearch, Search
 
 Columns = Callable[[Sequence[Tensor]], list[Tensor]]
-"""From the leaves (points, mean, scale, then whatever else) to one tensor `b` per function."""
+"""From the leaves (points, mean, scale) to one tensor `b` per function."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,23 +47,20 @@ class Believing(Solver):
 
 
 def sloped(
-    belief: Belief, U: Float64[Tensor, "b d"], columns: Columns, extra: Float64[Tensor, "b e"] | None = None
-) -> tuple[Float64[Tensor, "b c"], Float64[Tensor, "b c z"]]:
+    belief: Belief, U: Float64[Tensor, "b d"], columns: Columns
+) -> tuple[Float64[Tensor, "b c"], Float64[Tensor, "b c d"]]:
     """Return functions of a point and of the moments there, and their slopes with respect to the point.
 
     Args:
         belief: Independent outputs: its scale is standard deviations `b m`.
         U: Points.
         columns: The functions.
-        extra: Further coordinates of each point that the belief does not see; their slopes come last.
     """
     mean, scale, mean_slope, scale_slope = belief.moments_and_slopes(U)
-    given = [U, mean, scale] if extra is None else [U, mean, scale, extra]
-    leaves = [each.detach().requires_grad_() for each in given]
+    leaves = [each.detach().requires_grad_() for each in (U, mean, scale)]
     with torch.enable_grad():
         values = columns(leaves)
-    d = U.shape[1]
-    slopes = U.new_zeros(len(U), len(values), d + (0 if extra is None else extra.shape[1]))
+    slopes = U.new_zeros(len(U), len(values), U.shape[1])
     for i, f in enumerate(values):  # column by column, so that no slope runs through the other functions
         if not f.requires_grad:
             continue
@@ -71,9 +68,7 @@ def sloped(
             f, leaves, torch.ones_like(f), retain_graph=True, allow_unused=True, materialize_grads=True
         )
         by_moments = (parts[1][:, None, :] @ mean_slope + parts[2][:, None, :] @ scale_slope)[:, 0]
-        slopes[:, i, :d] = parts[0] + by_moments
-        if extra is not None:
-            slopes[:, i, d:] = parts[3]
+        slopes[:, i] = parts[0] + by_moments
     # where a sample is not finite it counts as worst and has no slope
     return torch.stack(values, -1).detach(), torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
 

@@ -15,11 +15,13 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied.believe import Believer, Bounds, Doubtful, White, from_memory, optimistic, pessimistic, to_memory
+from pied import quantile
+from pied.believe import Believer, Bounds, Doubtful, White, from_memory, optimistic, pessimistic, possible, to_memory
 from pied.composite import Composite, Estimator
 from pied.enumeration import Enumeration
 from pied.errors import PiedError, SettingError, SolverDone
 from pied.gp import GP
+from pied.joint import Joint, is_shared
 from pied.models import Choice, Model
 from pied.problem import Problem
 from pied.rng import Stream
@@ -66,6 +68,9 @@ class CUQB(Solver):
     """Whether an exact black box is searched with wider bounds once the level promises no improvement."""
     penalty: float | None = None
     """rho of the recommendation (14), natural units; None: from the multipliers of the subproblems."""
+    joint: bool = True
+    """Whether functions of the same outputs must hope for one and the same outcome of them (`pied.joint`); False: each
+    for its own upper bound (the paper's)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
@@ -86,6 +91,7 @@ class CUQB(Solver):
             level=0.95,
             verify_every=None,
             widen=False,
+            joint=False,
             penalty=1e5,
             believer=Believer(
                 Model(
@@ -316,12 +322,11 @@ class CUQBRun(BayesRun):
         values = scene.f[scene.is_feasible, 0]
         levels = [settings.level]
         if len(values) and settings.widen and all(noise == 0 for noise in self.problem.noise):
-            levels += [level for level in WIDER if level > levels[0] and composite.offers(level)]
+            has_more = self._is_joint(scene)
+            levels += [level for level in WIDER if level > levels[0] and (has_more or composite.offers(level))]
         why = Why("explore")
         for level in levels:
-            best = scene.search.solve(
-                optimistic(composite, level), scales, scene.pool, scene.known, scene.stream.at("explore")
-            )
+            best = self._optimistic(scene, level)
             if level == levels[0]:
                 why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
             else:
@@ -330,6 +335,19 @@ class CUQBRun(BayesRun):
             if not best.satisfied or (promise > WORTH * float(scales[0]) and not self._repeats(best.u, scene.data)):
                 break
         return best, why
+
+    def _optimistic(self, scene: Scene, level: float) -> Optimum:
+        """Maximize the objective that can be hoped for: one outcome for all functions, or else each for itself."""
+        search, stream, composite = scene.search, scene.stream.at("explore"), scene.composite
+        if self._is_joint(scene) and isinstance(search, Search):
+            joint = Joint(composite, quantile.normal(level))
+            best = joint.maximum(search, scene.scales, scene.pool, scene.known, stream)
+            if best.satisfied or not composite.offers(level):
+                return best
+        return search.solve(optimistic(composite, level), scene.scales, scene.pool, scene.known, stream)
+
+    def _is_joint(self, scene: Scene) -> bool:
+        return self._own.joint and isinstance(scene.search, Search) and is_shared(scene.composite)
 
     def _reachable(self, scene: Scene, best: Optimum) -> float | None:
         """The largest value that can be hoped for; of a list, whose measured points are not searched, with theirs."""
@@ -352,7 +370,7 @@ class CUQBRun(BayesRun):
         if best.satisfied:
             return best, why
         search = scene.search if isinstance(scene.search, Search | Enumeration) else Search()
-        found = largest_margin(search, optimistic(composite, VERDICT_LEVEL), scales, scene.pool, best.u)
+        found = largest_margin(search, possible(composite, VERDICT_LEVEL), scales, scene.pool, best.u)
         for bounds in self._doubts(scene) if not found.satisfied else ():
             other = largest_margin(search, bounds, scales, self._dense(scene), found.u, THOROUGH)
             if other.satisfied:
@@ -392,11 +410,11 @@ class CUQBRun(BayesRun):
         """
         believer, stream = self._own.believer, self.stream.at("verdict")
         doubtful = Doubtful(scene.belief, DOUBT)
-        yield optimistic(believer.bound(self.problem, scene.data, doubtful, stream), VERDICT_LEVEL)
+        yield possible(believer.bound(self.problem, scene.data, doubtful, stream), VERDICT_LEVEL)
         if scene.belief.is_warped:
             plain = replace(believer, model=replace(believer.model, warps=("none",)))
             belief = plain.fit(self.problem, scene.data)
-            yield optimistic(plain.bound(self.problem, scene.data, belief, stream), VERDICT_LEVEL)
+            yield possible(plain.bound(self.problem, scene.data, belief, stream), VERDICT_LEVEL)
 
 
 def _incumbents(data: Dataset, f: Tensor, is_feasible: Tensor) -> Float64[Tensor, "s d"]:

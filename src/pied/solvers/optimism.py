@@ -11,13 +11,14 @@ from pied import quantile
 from pied.believe import Believer
 from pied.composite import Composite
 from pied.errors import SettingError
+from pied.joint import Joint
 from pied.problem import Problem
 from pied.rng import Stream
-from pied.solvers.acquisition import Acquisition, Believing, at, draws, exactly, sloped, sought, white_constraints
+from pied.solvers.acquisition import Acquisition, Believing, draws, exactly, sought, white_constraints
 from pied.solvers.base import Proposal, Run
 from pied.solvers.bayes import CUQB, BayesRun, Scene
 from pied.solvers.folding import FoldedRun, folded_believer
-from pied.subproblem import KAPPA, Optimum, Search
+from pied.subproblem import Optimum, Search
 from pied.trial import Dataset, Why
 
 
@@ -90,51 +91,6 @@ def epbo_paper() -> EPBO:
 # ------------------------------------------------------------------------------------------------- the confidence box
 
 
-@dataclass(frozen=True, eq=False)
-class InBox:
-    """g over points and outputs together: z = (u, v), outputs at mean + radius std (2 v - 1), v in the unit cube."""
-
-    composite: Composite
-    radius: float
-
-    @property
-    def k(self) -> int:
-        """Number of functions."""
-        return self.composite.problem.k
-
-    @property
-    def white(self) -> tuple[int, ...]:
-        """Constraints that are known exactly."""
-        return white_constraints(self.composite)
-
-    def values(self, Z: Float64[Tensor, "b z"]) -> Float64[Tensor, "b k"]:
-        """Return all functions."""
-        U, V = self._split(Z)
-        with torch.no_grad():
-            return torch.stack(self._columns(U, *self.composite.belief.moments(U), V), -1)
-
-    def values_and_slopes(self, Z: Float64[Tensor, "b z"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k z"]]:
-        """Return all functions and their slopes with respect to points and outputs."""
-        U, V = self._split(Z)
-        return sloped(self.composite.belief, U, lambda leaves: self._columns(*leaves), V)
-
-    def _split(self, Z: Tensor) -> tuple[Tensor, Tensor]:
-        d = self.composite.problem.d
-        return Z[:, :d].contiguous(), Z[:, d:].contiguous()
-
-    def _columns(self, U: Tensor, mean: Tensor, scale: Tensor, V: Tensor) -> list[Tensor]:
-        return [g[0] for g in at(self.composite, U, (mean + self.radius * scale * (2.0 * V - 1.0))[None])]
-
-    def lifted(self, U: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]) -> Float64[Tensor, "b z"]:
-        """Pair points with the corner of their box that their slopes at its middle point to."""
-        Z = torch.cat([U, U.new_full((len(U), self.composite.problem.m), 0.5)], 1)
-        f, slopes = self.values_and_slopes(Z)
-        broken = (f[:, 1:] < 0).to(f.dtype) / scales[1:]
-        by_v = slopes[:, :, U.shape[1] :]
-        merit = by_v[:, 0] / scales[0] + KAPPA * (broken[:, :, None] * by_v[:, 1:]).sum(1)
-        return torch.cat([U, 0.5 + 0.5 * merit.sign()], 1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Box(Believing):
     """Optimism over a confidence box: the best of g over points and outputs together (Xu et al. 2023).
@@ -156,14 +112,14 @@ class Box(Believing):
 class BoxRun(BayesRun):
     """One run of the confidence box."""
 
+    def __init__(self, settings: Box, problem: Problem, stream: Stream) -> None:
+        super().__init__(settings, problem, stream)
+        self._own = settings
+
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
-        functions = InBox(scene.composite, quantile.normal(self.settings.level))
-        anywhere = scene.stream.at("box").uniform(len(scene.pool), self.problem.m).to(scene.pool.device)
-        pool = torch.cat([functions.lifted(scene.pool, scene.scales), torch.cat([scene.pool, anywhere], 1)])
-        known = functions.lifted(scene.known, scene.scales) if len(scene.known) else pool[:0]
-        best = self.settings.search.solve(functions, scene.scales, pool, known, scene.stream.at("explore"))
-        why = Why("explore", optimistic=float(best.f[0]) if best.satisfied else None)
-        return replace(best, u=best.u[: self.problem.d]), why
+        functions = Joint(scene.composite, quantile.normal(self.settings.level), in_ball=False)
+        best = functions.maximum(self._own.search, scene.scales, scene.pool, scene.known, scene.stream.at("explore"))
+        return best, Why("explore", optimistic=float(best.f[0]) if best.satisfied else None)
 
 
 # ------------------------------------------------------------------------------------------------- the merit quantile

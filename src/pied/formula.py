@@ -12,7 +12,7 @@ mixing them needs no care at run time.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -276,16 +276,18 @@ class _Part:
 
 
 def _taped(part: _Part) -> Tape:
-    """Write a compiled piece down as instructions, parts before what uses them."""
+    """Write a compiled piece down as instructions, parts before what uses them; what occurs twice is written once."""
     steps: list[Step] = []
-    places: dict[int, int] = {}
+    places: dict[Any, int] = {}
 
     def write(each: _Part) -> int:
-        if id(each) not in places:
-            inner = tuple(write(inside) for inside in each.parts)
+        inner = tuple(write(inside) for inside in each.parts)
+        value = each.value if isinstance(each.value, Hashable) else id(each.value)
+        key = (each.kind, inner, type(value), value)
+        if key not in places:
             steps.append(Step(each.kind, inner, each.value))
-            places[id(each)] = len(steps) - 1
-        return places[id(each)]
+            places[key] = len(steps) - 1
+        return places[key]
 
     write(part)
     return Tape(tuple(steps))

@@ -8,6 +8,7 @@ of torch goes into building a graph that is known beforehand. Values have the sh
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,15 @@ class Tape:
                 values.append(_run(step, [values[i] for i in step.parts], X, Y))
         return values
 
+    @cached_property
+    def _backwards(self) -> tuple[tuple[int, Step, tuple[bool, ...]], ...]:
+        """The steps that depend on x or y, last one first, and which of their parts do."""
+        lives: list[bool] = []
+        for step in self.steps:
+            lives.append(step.kind in ("x", "y") or any(lives[i] for i in step.parts))
+        found = [(i, step, tuple(lives[part] for part in step.parts)) for i, step in enumerate(self.steps) if lives[i]]
+        return tuple(reversed(found))
+
     def back(
         self,
         values: list[Value],
@@ -71,20 +81,19 @@ class Tape:
         slopes: list[Value] = [None] * len(self.steps)
         slopes[-1] = weight
         with np.errstate(all="ignore"):
-            for place in range(len(self.steps) - 1, -1, -1):
-                step, slope = self.steps[place], slopes[place]
-                if slope is None or step.kind == "number":
-                    continue
+            for place, step, lives in self._backwards:
+                slope = slopes[place]
                 if step.kind == "x":
-                    by_x[:, step.value] += _summed(slope, X.shape[:1])
+                    by_x[:, step.value] += slope if slope.ndim == 1 else _summed(slope, X.shape[:1])
                 elif step.kind == "y":
                     by_Y[..., step.value] += slope
                 else:
                     parts = [values[i] for i in step.parts]
-                    for i, each in zip(step.parts, _back(step, parts, values[place], slope), strict=True):
-                        if isinstance(values[i], ndarray) and self.steps[i].kind != "number":
-                            each = _summed(each, values[i].shape)
-                            slopes[i] = each if slopes[i] is None else slopes[i] + each
+                    each = _back(step, parts, values[place], slope)
+                    for i, is_live, own in zip(step.parts, lives, each, strict=True):
+                        if is_live:
+                            own = own if own.shape == values[i].shape else _summed(own, values[i].shape)
+                            slopes[i] = own if slopes[i] is None else slopes[i] + own
         return by_x, by_Y
 
 
@@ -101,6 +110,8 @@ def _run(step: Step, parts: Sequence[Value], X: ndarray, Y: ndarray) -> Value:
         return parts[0][..., None]
     if kind == "minus":
         return -parts[0]
+    if kind == "product" and len(parts) == 2 and not step.value[1]:
+        return parts[0] * parts[1]
     if kind == "sum" or kind == "product":
         total = parts[0]
         for part, is_inverse in zip(parts[1:], step.value[1:], strict=True):
@@ -155,6 +166,8 @@ def _back(step: Step, parts: Sequence[Value], value: Value, slope: Value) -> lis
 
 def _back_product(parts: Sequence[Value], is_inverse: Sequence[bool], slope: Value) -> list[Value]:
     """Return the slopes by the factors and divisors: no factor is divided out, it may be zero."""
+    if len(parts) == 2 and not is_inverse[1]:
+        return [slope * parts[1], slope * parts[0]]
     before: list[Value] = [1.0]
     for part, inverse in zip(parts[:-1], is_inverse[:-1], strict=True):
         before.append(before[-1] / part if inverse else before[-1] * part)

@@ -373,17 +373,20 @@ COVERAGE = (
     f"Share of proposals whose truth lies between lower and upper bound, functions that use an output; p = {LEVEL}, "
     f"so {2 * LEVEL - 1:.2f} is wanted. 'Wide' bounds are wider than {NARROW:g} of the function's scale. 'Calibrated' "
     "widens the bounds by the 0.9 order statistic of where the truth lay at earlier proposals of the same run, where "
-    "that is more than 1: what a user can do with the record alone. The other columns are for where in the run."
+    "that is more than 1: what a user can do with the record alone. 'Or nearly': inside, or outside by less than "
+    f"{NARROW:g} of the function's scale, which decides nothing. The other columns are for where in the run."
 )
 REACH = (
     "Share of evaluations after which the optimum was not above the bound on it (recommended value plus gap), and the "
-    "same where the gap was small. A proposal maximizes its bounds, so it is where they are likeliest to be wrong."
+    "same where the gap was small; 'or nearly': not above it by more than "
+    f"{NARROW:g} of the objective's spread. A proposal maximizes its bounds, so it is where they are likeliest to be "
+    "wrong."
 )
 
 
 def coverage_table(records: Sequence[Record]) -> str:
     """Return the coverage of bounds at proposals."""
-    columns = ["settings", "problems", "bounds", "all", "wide", "wide, first 10", "wide, later", "wide, calibrated"]
+    columns = ["settings", "problems", "bounds", "all", "or nearly", "wide", "wide, first 10", "wide, later"]
     rows = []
     by = grouped(records, lambda r: (r["task"]["solver"], "free" if r["task"]["problem"] in FREE else family(r)))
     for (solver, name), group in by.items():
@@ -393,8 +396,9 @@ def coverage_table(records: Sequence[Record]) -> str:
         late = [each for r in group for row in r["places"][10:] for each in row if each[1] > NARROW]
         cells = [share(abs(each[0]) <= 1 for each in some) for some in (every, wide, early, late)]
         calibrated = [hit for r in group for hit in recalibrated(r["places"])]
-        rows.append([f"`{solver}`", name, len(every), *cells, share(calibrated)])
-    return table(columns, rows)
+        nearly = share((abs(place) - 1) * width <= NARROW for place, width in every)
+        rows.append([f"`{solver}`", name, len(every), cells[0], nearly, *cells[1:], share(calibrated)])
+    return table([*columns, "wide, calibrated"], rows)
 
 
 def recalibrated(places: Sequence[Sequence[Sequence[float]]]) -> list[bool]:
@@ -423,6 +427,7 @@ def reach_table(records: Sequence[Record]) -> str:
         "problems",
         "statements",
         "held",
+        "or nearly",
         "gap <= 1e-2",
         "held",
         "gap <= 1e-4",
@@ -438,6 +443,7 @@ def reach_table(records: Sequence[Record]) -> str:
         for limit in (math.inf, 1e-2, 1e-4):
             some = [over >= -COVERED for over, width in said if width <= limit]
             cells += [len(some), share(some)]
+        cells.insert(2, share(over >= -NARROW for over, _ in said))
         rows.append([f"`{solver}`", name, *cells, len(every) - len(said)])
     return table(columns, rows)
 

@@ -68,6 +68,23 @@ def test_weights_of_the_shift_bound_are_its_slopes(level, outputs):
         torch.testing.assert_close(weights[row], slope, atol=1e-7, rtol=1e-6)
 
 
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_quantiles_of_arrays_equal_those_of_tensors(outputs):
+    values = Stream(5).normal(1 + 2 * outputs, 2, 4)
+    samples = sample(64, 3)
+    for level in (0.1, 0.9):
+        pairs = [(quantile.shift(each, level), quantile.shift(each.numpy(), level)) for each in (values, -values)]
+        pairs += [
+            (
+                quantile.harrell_davis_and_weights(samples, level),
+                quantile.harrell_davis_and_weights(samples.numpy(), level),
+            )
+        ]
+        for theirs, ours in pairs:
+            for a, b in zip(theirs, ours, strict=True):
+                torch.testing.assert_close(torch.from_numpy(b), a, rtol=1e-13, atol=1e-15)
+
+
 @pytest.mark.parametrize("level", [0.05, 0.5, 0.95])
 def test_weights_of_the_averaged_order_statistic_are_its_slopes(level):
     samples = sample(64, 3).requires_grad_()

@@ -23,6 +23,9 @@ FORMULAS = [
     "sum(c*seen*a) + sum(outputs)",
     "(a - b)*(a - b)*(y - a)*0",
     "sum(exp(-c/a)/(1 + c))",
+    "y + a + b + a^2 - b*y + (a - b)",
+    "c[1]*sum(c) + c[1] - sum(a*c)/2",
+    "2*3^2*a + (1 - 4)/k*y",
 ]
 
 

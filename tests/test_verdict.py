@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pied import CUQB, Infeasible, Problem, Result, Status, Study, solve, suite
-from pied.trial import State
+from pied import CUQB, Infeasible, Problem, Result, Status, Study, quantile, solve, suite
+from pied.solvers.bayes import surprise
+from pied.trial import State, Why
 from tiny import fast, hill, unchecked
 
 
@@ -237,3 +238,22 @@ def test_a_warp_does_not_exclude_what_was_never_measured() -> None:
     result = study.run(8)
     assert result.status is not Status.INFEASIBLE
     assert result.is_feasible
+
+
+def surprised(*proposals: tuple[float, float, float], scale: float = 1.0) -> float:
+    """How surprising one constraint was, from (lower, upper, truth) of the proposals after an initial point."""
+    whys = [Why("initial"), *(Why("explore", lower=(0.0, low), upper=(0.0, high)) for low, high, _ in proposals)]
+    f = torch.tensor([[0.0, 9.0], *([0.0, truth] for _, _, truth in proposals)], dtype=torch.float64)
+    return surprise(whys, f, torch.tensor([1.0, scale], dtype=torch.float64), 0.95)
+
+
+def test_surprise_is_how_many_deviations_the_truth_was_away_at_the_last_proposals() -> None:
+    z = quantile.normal(0.95)
+    assert surprised((-1.0, 1.0, 0.5), (1.0, 3.0, 8.0)) == pytest.approx(6.0 * z)
+    assert surprised((1.0, 3.0, 8.0), *[(-1.0, 1.0, 0.5)] * 5) == pytest.approx(0.5 * z)
+    assert surprised((-1.0, 1.0, math.nan)) == 0.0
+
+
+def test_bounds_that_are_off_by_nothing_are_no_surprise() -> None:
+    assert surprised((1.0, 1.0, 1.0 + 1e-9)) < 0.01
+    assert surprised((1.0, 1.0, 1.0 + 1e-9), scale=1e-6) > 100.0

@@ -11,16 +11,19 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64
+from numpy import ndarray
 from torch import Tensor
 
 from pied import quantile
 from pied.errors import SettingError
 from pied.problem import Problem
+from pied.quantile import Array, library
 from pied.rng import Stream
 
 logger = logging.getLogger(__name__)
@@ -168,6 +171,7 @@ class Composite:
                 parts.append(self._finite(f.T))
         return torch.cat(parts)
 
+    @np.errstate(all="ignore")
     def values_and_slopes(
         self, U: Float64[Tensor, "b d"], levels: Levels, *, screening: bool = False
     ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
@@ -176,29 +180,38 @@ class Composite:
         A quantile is a weighted sum of values of g, and its weights run back through g (`Problem.traced`). What lies
         between the point and the outputs (moments, warps, units) has slopes in closed form.
         """
-        mean, scale, mean_slope, scale_slope = self.belief.moments_and_slopes(U)
-        X = self.problem.from_unit(U)
+        mean, scale, mean_slope, scale_slope = (_array(each) for each in self.belief.moments_and_slopes(U))
+        X, unit_slopes = self._natural(U)
         parts = []
         for stack in self._stacks(mean, scale, levels, self._samples_for(levels, screening)):
             f, by_x, by_Y = self._traced(stack, X, levels)
-            parts.append((stack.which, f, by_x, *self._carried(stack, by_Y, mean, scale)))
-        which = [i for part in parts for i in part[0]]
-        f, by_x, by_mean, by_scale = (
-            each[0] if len(parts) == 1 else torch.cat(each) for each in list(zip(*parts, strict=True))[1:]
-        )
-        slopes = (
-            by_x.transpose(0, 1) * self.problem.unit_slopes(X)[:, None, :]
-            + by_mean.transpose(0, 1) @ mean_slope
-            + by_scale.transpose(0, 1).flatten(2) @ scale_slope.flatten(1, -2)
-        )
-        if which != list(range(self.problem.k)):
-            values, by_u = f, slopes
-            f = values.new_zeros(self.problem.k, len(U))
-            slopes = by_u.new_zeros(len(U), self.problem.k, self.problem.d)
-            f[which], slopes[:, which] = values, by_u
-        values = self._finite(f.T)
+            slopes = by_x.swapaxes(0, 1) * unit_slopes
+            if stack.kind != "white":
+                by_mean, by_scale = self._carried(stack, by_Y)
+                slopes = slopes + by_mean @ mean_slope
+                slopes = slopes if by_scale is None else slopes + by_scale @ _rows(scale_slope)
+            parts.append((stack.which, f.T, slopes))
+        values, slopes = self._in_order(parts, U)
+        values = self._finite(values)
         if self._worsts:  # where nothing is finite, nothing has a slope
-            slopes = torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+            slopes = library(slopes).nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+        return _tensor(values), _tensor(slopes)
+
+    def _natural(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Array, "b d"], Float64[Array, "b 1 d"]]:
+        """Points in natural units, and the slopes of being so."""
+        X = self.problem.from_unit(U)
+        return _array(X), _array(self.problem.unit_slopes(X))[:, None]
+
+    def _in_order(
+        self, parts: Sequence[tuple[tuple[int, ...], Any, Any]], U: Float64[Tensor, "b d"]
+    ) -> tuple[Float64[Array, "b k"], Float64[Array, "b k d"]]:
+        """Put what stacks gave, each for some functions, into the order of the functions; zero for those not wanted."""
+        k, d = self.problem.k, self.problem.d
+        if len(parts) == 1 and parts[0][0] == tuple(range(k)):
+            return parts[0][1], parts[0][2]
+        values, slopes = _array(U.new_zeros(len(U), k)), _array(U.new_zeros(len(U), k, d))
+        for which, f, by_u in parts:
+            values[:, which], slopes[:, which] = f, by_u
         return values, slopes
 
     def outcomes(self, U: Float64[Tensor, "b d"], xi: Float64[Tensor, "b m"]) -> Float64[Tensor, "b k"]:
@@ -211,31 +224,30 @@ class Composite:
                 parts.append(self._finite(torch.stack([g.reshape(-1) for g in G], 1)))
         return torch.cat(parts)
 
+    @np.errstate(all="ignore")
     def outcomes_and_slopes(
         self, U: Float64[Tensor, "b d"], xi: Float64[Tensor, "b m"]
     ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"], Float64[Tensor, "b k m"]]:
         """Return every function at the outputs mean + scale xi, and its slopes by the point and by xi."""
-        mean, scale, mean_slope, scale_slope = self.belief.moments_and_slopes(U)
-        X, every = self.problem.from_unit(U), tuple(range(self.problem.k))
-        stack = _Stack("outcome", every, _stepped(mean, scale, xi)[None])
-        Y = self.physical(stack.W, stack)
-        traces = [self.problem.traced(X, Y, i) for i in every]
-        slopes = [back(torch.ones_like(g)) for g, back in traces]
-        by_x = torch.stack([each for each, _ in slopes], 1)
-        by_W = torch.stack([each[0] for _, each in slopes], 1)
-        if stack.bend is not None:
-            by_W = by_W * stack.bend[0, :, None]
+        mean, scale, mean_slope, scale_slope = (_array(each) for each in self.belief.moments_and_slopes(U))
+        X, unit_slopes = self._natural(U)
+        step = _array(xi)
+        stack = _Stack("outcome", tuple(range(self.problem.k)), _stepped(mean, scale, step)[None])
+        G, back = self.problem.traced(X, self.physical(stack.W, stack), stack.which)
+        xp = library(G)
+        by_x, by_Y = back(xp.ones_like(G))
+        by_W = (by_Y if stack.bend is None else by_Y * stack.bend)[:, 0].swapaxes(0, 1)
         if self.is_correlated:
             by_xi = by_W @ scale
-            by_scale = (by_W[..., None] * xi[:, None, None]).flatten(2) @ scale_slope.flatten(1, -2)
+            by_scale = _flat(by_W[..., None] * step[:, None, None])
         else:
             by_xi = by_W * scale[:, None]
-            by_scale = (by_W * xi[:, None]) @ scale_slope
-        by_u = by_x * self.problem.unit_slopes(X)[:, None] + by_W @ mean_slope + by_scale
-        f = torch.stack([g.reshape(-1) for g, _ in traces], 1)
-        if not bool(torch.isfinite(f).all()):
-            by_u, by_xi = (torch.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in (by_u, by_xi))
-        return self._finite(f), by_u, by_xi
+            by_scale = by_W * step[:, None]
+        by_u = by_x.swapaxes(0, 1) * unit_slopes + by_W @ mean_slope + by_scale @ _rows(scale_slope)
+        f = G[:, 0].T
+        if not bool(xp.isfinite(f).all()):
+            by_u, by_xi = (xp.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in (by_u, by_xi))
+        return _tensor(self._finite(f)), _tensor(by_u), _tensor(by_xi)
 
     def bounds(
         self, U: Float64[Tensor, "b d"], level: float
@@ -306,7 +318,7 @@ class Composite:
         """Functions that are sampled at these levels."""
         return tuple(i for i in self._sampled if levels[i] is not None)
 
-    def _stacks(self, mean: Tensor, scale: Tensor, levels: Levels, samples: int) -> list["_Stack"]:
+    def _stacks(self, mean: Array, scale: Array, levels: Levels, samples: int) -> list["_Stack"]:
         """Where g is needed: one stack for all functions that are found in the same way."""
         stacks = [_Stack("white", self._white, mean[None])] if self._white else []
         for level in dict.fromkeys(levels[i] for i in self._shifted):
@@ -316,22 +328,19 @@ class Composite:
             if level == 0.5:
                 stacks.append(_Stack("shift", own, mean[None]))
             else:
-                steps = abs(quantile.normal(level)) * self._steps(scale)
-                W = mean + torch.cat([torch.zeros_like(steps[:1]), steps, -steps])
-                stacks.append(_Stack("shift", own, W, level))
+                Z = _like(abs(quantile.normal(level)) * self._moves, mean)
+                stacks.append(_Stack("shift", own, _drawn(mean, scale, Z), level, Z))
         if sampled := self._drawn_for(levels):
-            Z = self.base_samples(samples).to(mean.device)
+            Z = _like(self.base_samples(samples), mean)
             stacks.append(_Stack("sample", sampled, _drawn(mean, scale, Z), Z=Z))
         return stacks
 
-    def _steps(self, scale: Tensor) -> Float64[Tensor, "J b m"]:
-        """One standard deviation of each output that matters, alone; or the columns of the Cholesky factor."""
-        if self.is_correlated:
-            return scale.permute(2, 0, 1)
-        steps = scale.new_zeros(len(self._movers), *scale.shape)
-        for row, j in enumerate(self._movers):
-            steps[row, :, j] = scale[:, j]
-        return steps
+    @cached_property
+    def _moves(self) -> Float64[Tensor, "R m"]:
+        """The steps of a shift: none, then each output that matters up alone, then down; factors, if correlated."""
+        m = self.problem.m
+        up = torch.eye(m, dtype=torch.float64)[range(m) if self.is_correlated else list(self._movers)]
+        return torch.cat([torch.zeros_like(up[:1]), up, -up])
 
     def _quantile(self, i: int, stack: "_Stack", X: Tensor, Y: Tensor, g: Tensor, level: float) -> Float64[Tensor, "b"]:
         """The quantile of one function from its values on a stack."""
@@ -341,79 +350,77 @@ class Composite:
             return g
         return g[0] if level == 0.5 else quantile.shift(g, level)[0]
 
-    def _traced(self, stack: "_Stack", X: Tensor, levels: Levels) -> tuple[Tensor, Tensor, Tensor]:
+    def _traced(self, stack: "_Stack", X: Array, levels: Levels) -> tuple[Any, Any, Any]:
         """The quantiles of a stack of functions, and their slopes by the point and by the outputs of the stack."""
         Y = self.physical(stack.W, stack)
         if stack.kind == "sample":
             parts = [self._traced_samples(i, X, Y, levels[i] or 0.5) for i in stack.which]
-            quantiles, for_x, for_Y = zip(*parts, strict=True)
-            return torch.stack(quantiles), torch.stack(for_x), torch.stack(for_Y)
-        traces = [self.problem.traced(X, Y, i) for i in stack.which]
-        G = torch.stack([g for g, _ in traces])
-        if stack.kind == "white" or stack.level == 0.5:
-            f, weights = G.reshape(len(G), -1), torch.ones_like(G)
-        else:
-            f, weights = quantile.shift(G.transpose(0, 1), stack.level)
-            weights = weights.transpose(0, 1)
-        slopes = [back(weight) for (_, back), weight in zip(traces, weights.unbind(), strict=True)]
-        return f, torch.stack([by_x for by_x, _ in slopes]), torch.stack([by_Y for _, by_Y in slopes])
+            if len(parts) == 1:
+                return parts[0]
+            f, by_x, by_Y = (library(Y).concatenate(each) for each in zip(*parts, strict=True))
+            return f, by_x, by_Y
+        G, back = self.problem.traced(X, Y, stack.which)
+        if stack.Z is None:
+            return G[:, 0], *back(library(G).ones_like(G))
+        f, weights = quantile.shift(G.swapaxes(0, 1), stack.level)
+        return f, *back(weights.swapaxes(0, 1))
 
-    def _traced_samples(self, i: int, X: Tensor, Y: Tensor, level: float) -> tuple[Tensor, Tensor, Tensor]:
+    def _traced_samples(
+        self, i: int, X: Array, Y: Float64[Array, "L b m"], level: float
+    ) -> tuple[Float64[Array, "1 b"], Float64[Array, "1 b d"], Float64[Array, "1 L b m"]]:
         """A sampled quantile and its slopes.
 
         Samples that are not finite count as worst and have no weight; their outputs give way to those of a fine sample
         at the same point: a zero weight does not keep a slope that is NaN out of a sum.
         """
-        g, back = self.problem.traced(X, Y, i)
-        samples = g.expand(Y.shape[:2])
-        fine = torch.isfinite(samples)
+        (samples,), back = self.problem.traced(X, Y, (i,))
+        xp = library(samples)
+        fine = xp.isfinite(samples)
         all_fine = bool(fine.all())
         if not all_fine:
-            g, back = self.problem.traced(X, _replaced(Y, fine), i)
-            samples = quantile.worst_where_not_finite(torch.where(fine, samples, torch.nan), self._worst(i))[0]
+            _, back = self.problem.traced(X, _like(_replaced(_tensor(Y), _tensor(fine)), Y), (i,))
+            known = torch.where(_tensor(fine), _tensor(samples), torch.nan)
+            samples = _like(quantile.worst_where_not_finite(known, self._worst(i))[0], samples)
+        value, weight = self._weighted(samples, level)
+        weight = weight if all_fine else xp.where(fine, weight, 0.0)
+        return value[None], *back(weight[None])
+
+    def _weighted(
+        self, samples: Float64[Array, "L b"], level: float
+    ) -> tuple[Float64[Array, "b"], Float64[Array, "L b"]]:
+        """A quantile of samples, by the estimator, and its slopes by them."""
         if self.estimator.kind == "harrell-davis":
-            value, weight = quantile.harrell_davis_and_weights(samples, level)
-        elif self.estimator.kind == "soft":
-            value, weight = quantile.soft_order_statistic_and_weights(samples, level, self.estimator.softness)
+            return quantile.harrell_davis_and_weights(samples, level)
+        values = _tensor(samples).clone()
+        if self.estimator.kind == "soft":
+            value, weight = quantile.soft_order_statistic_and_weights(values, level, self.estimator.softness)
         else:
-            samples = samples.clone().requires_grad_()
             with torch.enable_grad():
-                value = self.sample_quantile(samples, level)
-            weight = torch.autograd.grad(value, samples, torch.ones_like(value))[0]
-        weight = weight if all_fine else torch.where(fine, weight, 0.0)
-        return value.detach(), *back(weight if g.shape == weight.shape else weight.sum(0))
+                value = self.sample_quantile(values.requires_grad_(), level)
+            weight = torch.autograd.grad(value, values, torch.ones_like(value))[0]
+        return _like(value.detach(), samples), _like(weight, samples)
 
     def _carried(
-        self, stack: "_Stack", by_Y: Float64[Tensor, "f R b m"], mean: Tensor, scale: Tensor
-    ) -> tuple[Float64[Tensor, "f b m"], Float64[Tensor, "f b *m"]]:
-        """Slopes by the moments, from slopes by the outputs of a stack."""
-        if stack.kind == "white":
-            return mean.new_zeros(len(by_Y), *mean.shape), mean.new_zeros(len(by_Y), *scale.shape)
+        self, stack: "_Stack", by_Y: Float64[Array, "f R b m"]
+    ) -> tuple[Float64[Array, "b f m"], Float64[Array, "b f entries"] | None]:
+        """Slopes by the moments, from slopes by the outputs of a stack; None where the scale is not used."""
         by_W = by_Y if stack.bend is None else by_Y * stack.bend
-        by_mean = by_W.sum(1)
-        if stack.Z is not None:
-            form = "frbm,rm->fbm" if not self.is_correlated else "frbi,rj->fbij"
-            return by_mean, torch.einsum(form, by_W, stack.Z)
-        if stack.level == 0.5:
-            return by_mean, mean.new_zeros(len(by_Y), *scale.shape)
-        J = by_W.shape[1] // 2
-        moved = abs(quantile.normal(stack.level)) * (by_W[:, 1 : 1 + J] - by_W[:, 1 + J :])
+        by_mean = by_W.sum(1).swapaxes(0, 1)
+        if stack.Z is None:
+            return by_mean, None
         if self.is_correlated:
-            return by_mean, moved.permute(0, 2, 3, 1)
-        if moved.shape[3] == J:
-            return by_mean, moved.diagonal(dim1=1, dim2=3)
-        by_scale = mean.new_zeros(len(by_Y), *scale.shape)
-        by_scale[..., list(self._movers)] = moved[..., list(self._movers)].diagonal(dim1=1, dim2=3)
-        return by_mean, by_scale
+            return by_mean, _flat(library(by_W).einsum("frbi,rj->bfij", by_W, stack.Z))
+        return by_mean, library(by_W).einsum("frbm,rm->bfm", by_W, stack.Z)
 
-    def _finite(self, f: Float64[Tensor, "b k"]) -> Float64[Tensor, "b k"]:
+    def _finite(self, f: Float64[Array, "b k"]) -> Float64[Array, "b k"]:
         """Replace what is not finite by the worst."""
-        fine = torch.isfinite(f)
+        xp = library(f)
+        fine = xp.isfinite(f)
         if bool(fine.all()):
             return f
-        columns = enumerate(zip(f.unbind(-1), fine.unbind(-1), strict=True))
-        return torch.stack(
-            [each if bool(ok.all()) else torch.where(ok, each, self._worst(i)) for i, (each, ok) in columns], -1
+        columns = enumerate(zip(f.T, fine.T, strict=True))
+        return xp.stack(
+            [each if bool(ok.all()) else xp.where(ok, each, self._worst(i)) for i, (each, ok) in columns], -1
         )
 
     def _samples(self, mean: Tensor, scale: Tensor, samples: int) -> Float64[Tensor, "L b m"]:
@@ -427,20 +434,24 @@ class Composite:
             self._base[samples] = draw(samples, self.problem.m)
         return self._base[samples]
 
-    def physical(self, W: Float64[Tensor, "*b m"], stack: "_Stack | None" = None) -> Float64[Tensor, "*b m"]:
+    def physical(self, W: Float64[Array, "*b m"], stack: "_Stack | None" = None) -> Float64[Array, "*b m"]:
         """Return outputs in natural units, strictly inside their ranges, from values on the modelled scale.
 
         A stack keeps the slopes of doing so.
         """
-        Y = self.belief.unwarp(W)
-        if stack is not None and self.belief.is_warped:
-            stack.bend = self.belief.unwarp_slopes(Y)
+        Y = W
+        if self.belief.is_warped:
+            natural = self.belief.unwarp(_tensor(W))
+            Y = _like(natural, W)
+            if stack is not None:
+                stack.bend = _like(self.belief.unwarp_slopes(natural), W)
         if not self._has_ranges:
             return Y
-        ranges = self._ranges.to(Y.device)
-        inside = torch.maximum(torch.minimum(Y, ranges[:, 1]), ranges[:, 0])
+        xp = library(Y)
+        low, high = _like(self._ranges, Y).T
+        inside = xp.maximum(xp.minimum(Y, high), low)
         if stack is not None:
-            stack.bend = torch.where(inside == Y, 1.0 if stack.bend is None else stack.bend, 0.0)
+            stack.bend = xp.where(inside == Y, 1.0 if stack.bend is None else stack.bend, 0.0)
         return inside
 
     def _g(self, U: Tensor, Y: Float64[Tensor, "L b m"], which: Sequence[int]) -> list[Tensor]:
@@ -497,22 +508,46 @@ class _Stack:
     """"white", "shift" (the median, each mover up, each mover down) or "sample"."""
     which: tuple[int, ...]
     """Places of the functions."""
-    W: Float64[Tensor, "R b m"]
+    W: Float64[Array, "R b m"]
     """On the scale that is modelled."""
     level: float = 0.5
     """Of a shift."""
-    Z: Float64[Tensor, "R m"] | None = None
-    """Base samples."""
-    bend: Float64[Tensor, "R b m"] | None = None
+    Z: Float64[Array, "R m"] | None = None
+    """Base samples, or the steps of a shift; None: the mean alone."""
+    bend: Float64[Array, "R b m"] | None = None
     """Slopes of the outputs by W; None: all are 1."""
 
 
-def _drawn(mean: Tensor, scale: Tensor, Z: Float64[Tensor, "L m"]) -> Float64[Tensor, "L b m"]:
+def _array(values: Tensor) -> Any:
+    """Numbers as they are computed with: NumPy on the CPU, where a call costs a third of one into torch."""
+    return values.detach().numpy() if values.is_cpu else values.detach()
+
+
+def _tensor(values: Array) -> Any:
+    return torch.from_numpy(values) if isinstance(values, ndarray) else values
+
+
+def _like(values: Tensor, other: Array) -> Any:
+    """The same numbers as an array, or on the device of the other."""
+    return values.numpy() if isinstance(other, ndarray) else values.to(other.device)
+
+
+def _flat(by_scale: Float64[Array, "b f m m"]) -> Float64[Array, "b f mm"]:
+    return by_scale.reshape(*by_scale.shape[:2], by_scale.shape[2] * by_scale.shape[3])
+
+
+def _rows(scale_slope: Float64[Array, "b *m d"]) -> Float64[Array, "b rows d"]:
+    """Slopes of the scale, one row for each of its entries."""
+    b, *entries, d = scale_slope.shape
+    return scale_slope if len(entries) == 1 else scale_slope.reshape(b, entries[0] * entries[1], d)
+
+
+def _drawn(mean: Array, scale: Array, Z: Float64[Array, "L m"]) -> Float64[Array, "L b m"]:
     """mu + C Z, equation (6), on the scale that is modelled."""
-    return mean + (scale * Z[:, None, :] if scale.ndim == 2 else torch.einsum("bij,lj->lbi", scale, Z))
+    return mean + (scale * Z[:, None, :] if scale.ndim == 2 else library(mean).einsum("bij,lj->lbi", scale, Z))
 
 
-def _stepped(mean: Tensor, scale: Tensor, xi: Float64[Tensor, "b m"]) -> Float64[Tensor, "b m"]:
+def _stepped(mean: Array, scale: Array, xi: Float64[Array, "b m"]) -> Float64[Array, "b m"]:
     """mu + C xi, another xi at every point, on the scale that is modelled."""
     return mean + (scale * xi if scale.ndim == 2 else (scale @ xi[:, :, None])[:, :, 0])
 

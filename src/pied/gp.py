@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
@@ -19,7 +20,7 @@ from pied import kriging
 from pied.kriging import Tasks
 from pied.models import SPARE_ROWS, Choice, Model, Observations, Warp, choose
 from pied.posterior import Posterior
-from pied.shapes import TRENDS, polynomial, stretched
+from pied.shapes import TRENDS, library, polynomial, stretched
 
 logger = logging.getLogger(__name__)
 
@@ -55,17 +56,17 @@ class GP:
         worst = max(block.jitter for block in self.blocks)
         return "plain" if worst == 0 else f"jitter {worst:g}"
 
-    def _ordered(self, parts: list[Tensor], dim: int = 0) -> Tensor:
+    def _ordered(self, parts: Sequence[Any], dim: int = 0) -> Any:
         """Put what the blocks gave into the order of the outputs."""
-        if len(parts) == 1 and self._is_in_order:
-            return parts[0]
-        places = [j for block in self.blocks for j in block.outputs]
-        order = torch.tensor(places, device=parts[0].device).argsort()
-        return torch.cat(parts, dim).index_select(dim, order)
+        whole = parts[0] if len(parts) == 1 else library(parts[0]).concatenate(parts, dim)
+        return whole if self._order is None else whole.swapaxes(0, dim)[self._order].swapaxes(0, dim)
 
     @cached_property
-    def _is_in_order(self) -> bool:
-        return list(self.blocks[0].outputs) == list(range(self.m))
+    def _order(self) -> list[int] | None:
+        """Where the blocks have each output; None: in its place."""
+        places = [j for block in self.blocks for j in block.outputs]
+        order = sorted(range(self.m), key=places.__getitem__)
+        return None if order == list(range(self.m)) else order
 
     @property
     def m(self) -> int:
@@ -108,19 +109,26 @@ class GP:
     def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""
         parts = [block.posterior.moments(_array(U.to(self.spread.device))) for block in self.blocks]
-        mean, deviation = (self._ordered([_by_point(each) for each in word], 1) for word in zip(*parts, strict=True))
+        mean, deviation = (_tensor(self._ordered(_by_point(word), 1)) for word in zip(*parts, strict=True))
         return self.location + self.spread * mean, self.spread * deviation
 
+    @np.errstate(all="ignore")
     def moments_and_slopes(
         self, U: Float64[Tensor, "b d"]
     ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"], Float64[Tensor, "b m d"], Float64[Tensor, "b m d"]]:
         """Return mean, standard deviation and their derivatives with respect to the point."""
         parts = [block.posterior.moments_and_slopes(_array(U.to(self.spread.device))) for block in self.blocks]
         mean, deviation, by_mean, by_deviation = (
-            self._ordered([_by_point(each) for each in word], 1) for word in zip(*parts, strict=True)
+            self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True)
         )
-        scale = self.spread[:, None]
-        return self.location + self.spread * mean, self.spread * deviation, scale * by_mean, scale * by_deviation
+        location, spread = _array(self.location), _array(self.spread)
+        scale = spread[:, None]
+        return (
+            _tensor(location + spread * mean),
+            _tensor(spread * deviation),
+            _tensor(scale * by_mean),
+            _tensor(scale * by_deviation),
+        )
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
         """Return outputs in natural units from values on the warped scale."""
@@ -294,10 +302,15 @@ def _array(U: Tensor) -> Any:
     return U.detach().numpy() if U.device.type == "cpu" else U.detach()
 
 
-def _by_point(values: Any) -> Tensor:
-    """What a posterior gave, per task, point and output, as a tensor per point and output."""
-    tensor = values if isinstance(values, Tensor) else torch.from_numpy(values)
-    return tensor.transpose(0, 1).flatten(1, 2)
+def _tensor(values: Any) -> Tensor:
+    """What a posterior gave, as a tensor."""
+    return values if isinstance(values, Tensor) else torch.from_numpy(values)
+
+
+def _by_point(parts: Sequence[Any]) -> list[Any]:
+    """What posteriors gave per task, point and output, per point and output."""
+    shapes = [(each.shape[1], each.shape[0] * each.shape[2], *each.shape[3:]) for each in parts]
+    return [each.swapaxes(0, 1).reshape(shape) for each, shape in zip(parts, shapes, strict=True)]
 
 
 def _factorize(block: Block) -> tuple[Posterior, float]:

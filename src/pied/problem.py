@@ -5,8 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64
+from numpy import ndarray
 from torch import Tensor
 
 from pied import words
@@ -22,8 +24,8 @@ from pied.words import Variable as Variable
 SLACK = 1e-9
 """How far outside the box, relative to its width, a given point may lie: the rounding of printed numbers."""
 
-Back = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From weights of a function's values to slopes of their weighted sum by x and y."""
+Back = Callable[[Any], tuple[Any, Any]]
+"""From weights of functions' values to slopes of their weighted sums by x and y: f L b -> f b d, f L b m."""
 
 
 class Problem:
@@ -312,30 +314,43 @@ class Problem:
         return values
 
     def traced(
-        self, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], place: int
-    ) -> tuple[Float64[Tensor, "*L b"], Back]:
-        """Evaluate one function, and return its way back: from weights of its values to slopes by X and Y."""
-        call = self._calls[place]
-        if isinstance(call, Formula) and X.device.type == "cpu":
-            x, y, sign = X.numpy(), Y.numpy(), -1.0 if place == 0 and self.minimizes else 1.0
-            values = call.tape.forward(x, y)
+        self, X: Float64[Tensor | ndarray, "b d"], Y: Float64[Tensor | ndarray, "L b m"], which: Sequence[int]
+    ) -> tuple[Float64[Tensor | ndarray, "f L b"], Back]:
+        """Evaluate functions, and return their way back: from weights of their values to slopes by X and Y.
 
-            def back(weight: Tensor) -> tuple[Tensor, Tensor]:  # a shape would be made anew with every call
-                by_x, by_Y = call.tape.back(values, sign * weight.numpy(), x, y)
-                return torch.from_numpy(by_x), torch.from_numpy(by_Y)
+        Arrays in, arrays out, and formulas never leave NumPy; tensors in, tensors out.
+        """
+        traces = [self._traced(X, Y, place) for place in which]
 
-            return torch.from_numpy(sign * values[-1]), back
-        X, Y = X.detach().requires_grad_(), Y.detach().requires_grad_()
+        def back(weights: Any) -> tuple[Any, Any]:
+            ways = zip(traces, weights, strict=True)
+            slopes = [way(weight if g.ndim == 2 else weight.sum(0)) for (g, way), weight in ways]
+            by_x, by_Y = zip(*slopes, strict=True)
+            return _stacked(by_x, X.shape), _stacked(by_Y, Y.shape)
+
+        return _stacked([g for g, _ in traces], Y.shape[:2]), back
+
+    def _traced(self, X: Any, Y: Any, place: int) -> tuple[Any, Back]:
+        """Evaluate one function, and return its way back."""
+        call, is_array = self._calls[place], isinstance(X, ndarray)
+        if is_array and isinstance(call, Formula):
+            tape, values = call.tape, call.tape.forward(X, Y)
+            if place == 0 and self.minimizes:
+                return -values[-1], lambda weight: tape.back(values, -weight, X, Y)
+            return values[-1], lambda weight: tape.back(values, weight, X, Y)
+        X, Y = (torch.from_numpy(each) if is_array else each.detach() for each in (X, Y))
+        X, Y = X.requires_grad_(), Y.requires_grad_()
         with torch.enable_grad():
             (g,) = self.g(X, Y, which=(place,))
 
-        def back_by_torch(weight: Tensor) -> tuple[Tensor, Tensor]:
-            if not g.requires_grad:
-                return torch.zeros_like(X), torch.zeros_like(Y)
-            by_x, by_Y = torch.autograd.grad(g, (X, Y), weight, allow_unused=True, materialize_grads=True)
-            return by_x, by_Y
+        def back(weight: Any) -> tuple[Any, Any]:
+            by_x, by_Y = torch.zeros_like(X), torch.zeros_like(Y)
+            if g.requires_grad:
+                weight = torch.from_numpy(weight) if is_array else weight
+                by_x, by_Y = torch.autograd.grad(g, (X, Y), weight, allow_unused=True, materialize_grads=True)
+            return (by_x.numpy(), by_Y.numpy()) if is_array else (by_x, by_Y)
 
-        return g.detach(), back_by_torch
+        return g.detach().numpy() if is_array else g.detach(), back
 
     def user_value(self, f0: float) -> float:
         """Turn a value of g_0 back to the user's sense."""
@@ -465,6 +480,17 @@ class _Folded:
     def __call__(self, x: Named) -> list[float]:
         point, y = self.problem.point(x), self.problem.evaluate(x)
         return [value.reshape(-1)[0].item() for value in self.problem.g(point[None], y[None, None], self.kept)]
+
+
+def _stacked(parts: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Put arrays, repeated to a shape, on one another; one that has it already is not copied."""
+    if len(parts) == 1 and parts[0].shape == shape:
+        return parts[0][None]
+    size = (len(parts), *shape)
+    stack = np.empty(size) if isinstance(parts[0], ndarray) else parts[0].new_empty(size)
+    for row, part in enumerate(parts):
+        stack[row] = part
+    return stack
 
 
 def _own_name(function: Any, otherwise: str) -> str:

@@ -1,4 +1,4 @@
-"""Quantiles of a sample or of a known law; pure tensors, samples on the first axis.
+"""Quantiles of a sample or of a known law; pure arrays, samples on the first axis.
 
 A *level* p is the probability below the quantile: the upper bound of a function is Q(p), the lower one Q(1 - p).
 """
@@ -6,19 +6,32 @@ A *level* p is the probability below the quantile: the upper bound of a function
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import Float64
+from numpy import ndarray
 from scipy.special import betainc, ndtri
 from torch import Tensor
 
 from pied.errors import SettingError
 
+if TYPE_CHECKING:
+    Array = Any
+else:
+    Array = Tensor | ndarray
+
 TINIEST = 1e-200  # below this a sum of squares is zero; keeps the slope of its root finite
 MEANS_AT_ONCE = 4_000_000  # numbers in one array of the soft sort
 
 
+def library(array: Array) -> Any:
+    """Return the module whose functions take this array."""
+    return np if isinstance(array, ndarray) else torch
+
+
+@lru_cache(maxsize=256)
 def normal(level: float) -> float:
     """Return the standard normal quantile; a level that rounds to 0 or 1 would be infinitely far out."""
     if not 0.0 < level < 1.0:
@@ -26,7 +39,7 @@ def normal(level: float) -> float:
     return float(ndtri(level))
 
 
-def shift(values: Float64[Tensor, "R *b"], level: float) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "R *b"]]:
+def shift(values: Float64[Array, "R *b"], level: float) -> tuple[Float64[Array, "*b"], Float64[Array, "R *b"]]:
     """Return the bound center +- sqrt(sum_j delta_j^2) from one shift per output, and the slope by each value.
 
     delta_j is the change of g when output j alone moves from its median to the better (or worse) of its two quantiles.
@@ -36,14 +49,14 @@ def shift(values: Float64[Tensor, "R *b"], level: float) -> tuple[Float64[Tensor
         values: g at the medians of all outputs; then with each output in turn at its upper quantile; then at its lower.
         level: Above 1/2 the upper bound, below it the lower.
     """
-    sign = 1.0 if level > 0.5 else -1.0
+    xp, J, sign = library(values), len(values) // 2, 1.0 if level > 0.5 else -1.0
     center = values[0]
-    moved, which = (sign * values[1:]).unflatten(0, (2, -1)).max(0)
-    delta = (moved - sign * center).clamp_min(0.0)
-    size = delta[0] if len(delta) == 1 else delta.square().sum(0).clamp_min(TINIEST).sqrt()
-    share = delta / size.clamp_min(TINIEST)
-    lower = torch.where(which > 0, share, 0.0)
-    return center + sign * size, torch.cat([(1.0 - share.sum(0))[None], share - lower, lower])
+    gain = sign * (values[1:] - center)
+    delta = xp.maximum(gain[:J], gain[J:]).clip(0.0, None)
+    size = delta[0] if J == 1 else xp.sqrt((delta * delta).sum(0).clip(TINIEST, None))
+    share = delta / size.clip(TINIEST, None)
+    lower = xp.where(gain[J:] > gain[:J], share, 0.0)
+    return center + sign * size, xp.concatenate([(1.0 - share.sum(0))[None], share - lower, lower])
 
 
 def harrell_davis(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Tensor, "*b"]:
@@ -58,24 +71,23 @@ def harrell_davis(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Ten
 
 
 def harrell_davis_and_weights(
-    samples: Float64[Tensor, "L *b"], level: float
-) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "L *b"]]:
+    samples: Float64[Array, "L *b"], level: float
+) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
     """Return the averaged order statistic, and the weight of every sample in it, which is its slope."""
     low, weights = _harrell_davis_weights(len(samples), level)
     high = low + len(weights)
-    if samples.device.type != "cpu":
+    if isinstance(samples, Tensor):
         ordered, order = samples.sort(0)
         each = weights.to(samples.device).reshape(-1, *[1] * (samples.ndim - 1)).expand_as(ordered[low:high])
         return (each * ordered[low:high]).sum(0), torch.zeros_like(samples).scatter(0, order[low:high], each)
-    values = samples.detach().numpy()
-    places = np.argpartition(values, (low, high - 1), axis=0)[low:high]
-    chosen = np.take_along_axis(values, places, 0)
+    places = np.argpartition(samples, (low, high - 1), axis=0)[low:high]
+    chosen = np.take_along_axis(samples, places, 0)
     inner = np.argsort(chosen, axis=0)
     places, chosen = np.take_along_axis(places, inner, 0), np.take_along_axis(chosen, inner, 0)
-    shaped = weights.numpy().reshape(-1, *[1] * (values.ndim - 1))
-    result = np.zeros_like(values)
+    shaped = weights.numpy().reshape(-1, *[1] * (samples.ndim - 1))
+    result = np.zeros(samples.shape)
     np.put_along_axis(result, places, np.broadcast_to(shaped, chosen.shape), 0)
-    return torch.from_numpy((shaped * chosen).sum(0)), torch.from_numpy(result)
+    return (shaped * chosen).sum(0), result
 
 
 @lru_cache(maxsize=256)

@@ -59,32 +59,28 @@ def solve_qp(
     """
     target = root.T @ g
     G = np.concatenate([A @ root, root, -root])
-    answer = _least_distance(G, G @ target - np.concatenate([b, -low, high]))
-    if answer is None:
-        return None
-    v, weights = answer
-    return np.clip(root @ (v - target), low, high), weights[: len(A)]
+    (v,), (weights,), (is_met,) = _least_distances(G[None], (G @ target - np.concatenate([b, -low, high]))[None])
+    return (np.clip(root @ (v - target), low, high), weights[: len(A)]) if is_met else None
 
 
-def _least_distance(
-    G: Float64[ndarray, "c z"], h: Float64[ndarray, "c"]
-) -> tuple[Float64[ndarray, "z"], Float64[ndarray, "c"]] | None:
-    """Minimize |v| subject to G v >= h; return v and the multipliers, or None if nothing satisfies it."""
-    if (h <= 0).all():
-        return np.zeros(G.shape[1]), np.zeros(len(h))
-    E = np.concatenate([G.T, h[None]])
-    f = np.zeros(len(E))
+def _least_distances(
+    G: Float64[ndarray, "s c z"], h: Float64[ndarray, "s c"]
+) -> tuple[Float64[ndarray, "s z"], Float64[ndarray, "s c"], Bool[ndarray, "s"]]:
+    """Minimize |v| subject to G v >= h, many times; return v, the multipliers, and whether anything satisfies it."""
+    E = np.concatenate([G.swapaxes(1, 2), h[:, None]], 1)
+    f = np.zeros(E.shape[1])
     f[-1] = 1.0
-    try:
-        weights, size = nnls(E, f)
-    except RuntimeError:  # too many iterations: treated like an inconsistent subproblem
-        return None
-    if size < 1e-10:
-        return None
-    r = E @ weights - f
-    if not -r[-1] > 1e-14:
-        return None
-    return r[:-1] / -r[-1], weights / -r[-1]
+    weights, sizes = np.zeros(h.shape), np.zeros(len(h))
+    for i, each in enumerate(E):
+        try:
+            weights[i], sizes[i] = nnls(each, f)
+        except RuntimeError:  # too many iterations: treated like an inconsistent subproblem
+            continue
+    r = (E @ weights[:, :, None])[:, :, 0] - f
+    scale = -r[:, -1:]
+    is_met = (sizes >= 1e-10) & (scale[:, 0] > 1e-14)
+    scale = np.where(is_met[:, None], scale, 1.0)
+    return r[:, :-1] / scale, weights / scale, is_met
 
 
 def solve_relaxed_qp(
@@ -155,7 +151,8 @@ class _Runs:
         self.decrease[rows], self.length[rows] = decrease, 1.0
         self.converged[rows] = converged
         self.done[rows] = converged | is_still | ~np.isfinite(decrease)
-        self.multipliers[rows[converged]] = planned[converged]
+        if converged.any():
+            self.multipliers[rows[converged]] = planned[converged]
 
     def _roots(self, rows: ndarray) -> Float64[ndarray, "s z z"]:
         """Return root with B^-1 = root root'; a model that is not positive is forgotten."""
@@ -170,29 +167,29 @@ class _Runs:
 
     def trials(self, rows: ndarray) -> Float64[ndarray, "s z"]:
         """The next points that these starts want evaluated."""
-        return np.clip(self.z[rows] + self.length[rows, None] * self.step[rows], self.low, self.high)
+        return _clipped(self.z[rows] + self.length[rows, None] * self.step[rows], self.low, self.high)
 
     def receive(self, rows: ndarray, z: Float64[ndarray, "s z"], evaluated: Evaluated) -> None:
         """Accept the trial points or shorten the steps."""
         phi, g, c, J = evaluated
         fine = _is_fine(evaluated)
-        self._remember(rows[fine], z[fine], phi[fine], c[fine])
-        weights = self.weights[rows]
-        enough = self._merit(self.phi[rows], self.c[rows], weights) - 1e-4 * self.length[rows] * np.maximum(
-            self.decrease[rows], 0.0
-        )
-        accepted = fine & (self._merit(phi, c, weights) <= enough + 1e-14 * (1.0 + np.abs(self.phi[rows])))
-        self._shorten(rows[~accepted], fine[~accepted])
-        taken = rows[accepted]
-        if not len(taken):
-            return
-        z, phi, g, c, J = z[accepted], phi[accepted], g[accepted], c[accepted], J[accepted]
-        pull = self.planned[taken][:, None, :]
-        y = (g - (pull @ J)[:, 0]) - (self.g[taken] - (pull @ self.J[taken])[:, 0])
-        self._update(taken, z - self.z[taken], y)
-        self.z[taken], self.phi[taken], self.g[taken], self.c[taken], self.J[taken] = z, phi, g, c, J
-        self.multipliers[taken] = self.planned[taken]
-        self.plan(taken)
+        self._remember(*_those(fine, rows, z, phi, c))
+        weights, before = self.weights[rows], self.phi[rows]
+        least = 1e-4 * self.length[rows] * np.maximum(self.decrease[rows], 0.0)
+        enough = self._merit(before, self.c[rows], weights) - least
+        accepted = fine & (self._merit(phi, c, weights) <= enough + 1e-14 * (1.0 + np.abs(before)))
+        if not accepted.all():
+            self._shorten(rows[~accepted], fine[~accepted])
+            if not accepted.any():
+                return
+        rows, z, phi, g, c, J = _those(accepted, rows, z, phi, g, c, J)
+        planned = self.planned[rows]
+        pull = planned[:, None, :]
+        y = (g - (pull @ J)[:, 0]) - (self.g[rows] - (pull @ self.J[rows])[:, 0])
+        self._update(rows, z - self.z[rows], y)
+        self.z[rows], self.phi[rows], self.g[rows], self.c[rows], self.J[rows] = z, phi, g, c, J
+        self.multipliers[rows] = planned
+        self.plan(rows)
 
     def _remember(self, rows: ndarray, z: ndarray, phi: ndarray, c: ndarray) -> None:
         """Keep the best point that every start has seen: feasible ones by value, the others by violation."""
@@ -201,9 +198,9 @@ class _Runs:
         better = np.where(
             violation > FEASIBLE, (violation < was) | ((violation == was) & lower), (was > FEASIBLE) | lower
         )
-        kept = rows[better]
-        self.best_violation[kept], self.best_phi[kept] = violation[better], phi[better]
-        self.best_z[kept], self.best_c[kept] = z[better], c[better]
+        if better.any():
+            rows, violation, phi, z, c = _those(better, rows, violation, phi, z, c)
+            self.best_violation[rows], self.best_phi[rows], self.best_z[rows], self.best_c[rows] = violation, phi, z, c
 
     def _shorten(self, rows: ndarray, fine: ndarray) -> None:
         """Shorten steps that were refused; where they become too short, forget the model once, then give up."""
@@ -238,24 +235,34 @@ class _Runs:
     def _update(self, rows: ndarray, s: Float64[ndarray, "s z"], y: Float64[ndarray, "s z"]) -> None:
         """Powell's damped BFGS update of the models."""
         length = (s * s).sum(1)
-        moved = length >= 1e-28
-        rows, s, y, length = rows[moved], s[moved], y[moved], length[moved]
-        fresh = self.is_fresh[rows]
-        curvature = (s * y).sum(1) / length
-        first = fresh & (curvature > 0)
+        rows, s, y, length = _those(length >= 1e-28, rows, s, y, length)
+        B, sy = self.B[rows], (s * y).sum(1)
+        first = self.is_fresh[rows] & (sy > 0)
         if first.any():
-            self.B[rows[first]] = np.eye(s.shape[1]) * np.clip(curvature[first], 1e-3, 1e6)[:, None, None]
+            B[first] = np.eye(s.shape[1]) * np.clip(sy[first] / length[first], 1e-3, 1e6)[:, None, None]
         self.is_fresh[rows] = False
-        Bs = (self.B[rows] @ s[:, :, None])[:, :, 0]
+        Bs = (B @ s[:, :, None])[:, :, 0]
         sBs = (s * Bs).sum(1)
-        sy = (s * y).sum(1)
         damped = sy < 0.2 * sBs
-        share = np.where(damped, 0.8 * sBs / np.where(damped, sBs - sy, 1.0), 1.0)[:, None]
-        y = share * y + (1 - share) * Bs
-        sy = (s * y).sum(1)
+        if damped.any():
+            share = np.where(damped, 0.8 * sBs / np.where(damped, sBs - sy, 1.0), 1.0)[:, None]
+            y = share * y + (1 - share) * Bs
+            sy = (s * y).sum(1)
         usable = (sBs > 0) & (sy > 0)
-        Bs, y, sBs, sy = Bs[usable], y[usable], sBs[usable, None, None], sy[usable, None, None]
-        self.B[rows[usable]] += y[:, :, None] * y[:, None, :] / sy - Bs[:, :, None] * Bs[:, None, :] / sBs
+        self.B[rows] = B
+        rows, B, Bs, y, sBs, sy = _those(usable, rows, B, Bs, y, sBs, sy)
+        sBs, sy = sBs[:, None, None], sy[:, None, None]
+        self.B[rows] = B + (y[:, :, None] * y[:, None, :] / sy - Bs[:, :, None] * Bs[:, None, :] / sBs)
+
+
+def _those(mask: Bool[ndarray, "s"], *arrays: ndarray) -> tuple[ndarray, ...]:
+    """Return the rows of arrays for which the mask holds; the arrays themselves where it holds throughout."""
+    return arrays if mask.all() else tuple(each[mask] for each in arrays)
+
+
+def _clipped(z: ndarray, low: ndarray, high: ndarray) -> ndarray:
+    """`np.clip`, at a third of its cost for a few numbers."""
+    return np.minimum(np.maximum(z, low), high)
 
 
 def _solve_qps(
@@ -270,15 +277,13 @@ def _solve_qps(
     target = (root.swapaxes(1, 2) @ g[:, :, None])[:, :, 0]
     G = np.concatenate([A @ root, root, -root], 1)
     h = (G @ target[:, :, None])[:, :, 0] - np.concatenate([b, -low, high], 1)
-    v, multipliers = np.zeros_like(g), np.zeros_like(b)
-    inconsistent = []
-    for i in (h > 0).any(1).nonzero()[0]:
-        answer = _least_distance(G[i], h[i])
-        if answer is None:
-            inconsistent.append(i)
-        else:
-            v[i], multipliers[i] = answer[0], answer[1][: b.shape[1]]
-    p = np.clip((root @ (v - target)[:, :, None])[:, :, 0], low, high)
+    v, multipliers, inconsistent = np.zeros(g.shape), np.zeros(b.shape), np.array([], dtype=int)
+    bound = (h > 0).any(1).nonzero()[0]
+    if len(bound):
+        found, weights, is_met = _least_distances(G[bound], h[bound])
+        v[bound], multipliers[bound] = found, weights[:, : b.shape[1]]
+        inconsistent = bound[~is_met]
+    p = _clipped((root @ (v - target)[:, :, None])[:, :, 0], low, high)
     for i in inconsistent:
         p[i], multipliers[i] = solve_relaxed_qp(root[i], g[i], A[i], b[i], low[i], high[i])
     return p, multipliers
@@ -298,8 +303,10 @@ def _violation(c: Float64[ndarray, "s n"]) -> Float64[ndarray, "s"]:
 
 def _is_fine(evaluated: Evaluated) -> Bool[ndarray, "s"]:
     """Whether everything is finite, per point."""
-    phi, g, c, J = evaluated
-    return np.isfinite(phi) & np.isfinite(g).all(1) & np.isfinite(c).all(1) & np.isfinite(J).all((1, 2))
+    phi, g, c, J = (np.isfinite(each) for each in evaluated)
+    if phi.all() and g.all() and c.all() and J.all():
+        return phi
+    return phi & g.all(1) & c.all(1) & J.all((1, 2))
 
 
 def lead_of(phi: Float64[ndarray, "s"], violation: Float64[ndarray, "s"]) -> tuple[float, float]:

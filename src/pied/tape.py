@@ -6,9 +6,10 @@ of torch goes into building a graph that is known beforehand. Values have the sh
 (and sample), or a vector on a further last axis.
 """
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -30,20 +31,67 @@ class Step:
     """The number, the column of x or y, or which parts are subtracted or divided by."""
 
 
-_FUNCTIONS: Mapping[str, tuple[Callable[[Value], Value], Callable[[Value, Value], Value]]] = {
-    "exp": (np.exp, lambda a, f: f),
-    "log": (np.log, lambda a, f: 1.0 / a),
-    "log10": (np.log10, lambda a, f: 1.0 / (a * np.log(10.0))),
-    "sqrt": (np.sqrt, lambda a, f: 0.5 / f),
-    "abs": (np.abs, lambda a, f: np.sign(a)),
-    "sin": (np.sin, lambda a, f: np.cos(a)),
-    "cos": (np.cos, lambda a, f: -np.sin(a)),
-    "tan": (np.tan, lambda a, f: 1.0 + f * f),
-    "tanh": (np.tanh, lambda a, f: 1.0 - f * f),
+By = Callable[[Sequence[Value], Value, Value], Value]
+"""From the parts of an operation, its value and the slope by its value: the slope by one part, not yet summed."""
+
+_FUNCTIONS: Mapping[str, tuple[Callable[[Value], Value], By]] = {
+    "exp": (np.exp, lambda parts, f, slope: slope * f),
+    "log": (np.log, lambda parts, f, slope: slope / parts[0]),
+    "log10": (np.log10, lambda parts, f, slope: slope / (parts[0] * np.log(10.0))),
+    "sqrt": (np.sqrt, lambda parts, f, slope: slope * 0.5 / f),
+    "abs": (np.abs, lambda parts, f, slope: slope * np.sign(parts[0])),
+    "sin": (np.sin, lambda parts, f, slope: slope * np.cos(parts[0])),
+    "cos": (np.cos, lambda parts, f, slope: slope * -np.sin(parts[0])),
+    "tan": (np.tan, lambda parts, f, slope: slope * (1.0 + f * f)),
+    "tanh": (np.tanh, lambda parts, f, slope: slope * (1.0 - f * f)),
 }
-"""By name: the function, and its derivative at a where it has the value f."""
+"""By name: the function, and its way back."""
 
 FUNCTIONS = tuple(_FUNCTIONS)
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """What a step does, as a function of the values of its parts, and the slopes by each of them."""
+
+    run: Callable[..., Value]
+    back: tuple[By, ...]
+
+
+_SUM = _Operation(operator.add, (lambda parts, f, slope: slope, lambda parts, f, slope: slope))
+_DIFFERENCE = _Operation(operator.sub, (lambda parts, f, slope: slope, lambda parts, f, slope: -slope))
+_PRODUCT = _Operation(
+    operator.mul, (lambda parts, f, slope: slope * parts[1], lambda parts, f, slope: slope * parts[0])
+)
+_RATIO = _Operation(
+    operator.truediv, (lambda parts, f, slope: slope / parts[1], lambda parts, f, slope: -slope * f / parts[1])
+)
+_SQUARE = _Operation(lambda a, _: a * a, (lambda parts, f, slope: slope * (2.0 * parts[0]),))
+_POWER = _Operation(
+    np.power,
+    (
+        lambda parts, f, slope: slope * parts[1] * np.power(parts[0], parts[1] - 1.0),
+        lambda parts, f, slope: slope * f * np.log(parts[0]),
+    ),
+)
+_MINUS = _Operation(operator.neg, (lambda parts, f, slope: -slope,))
+_LIFT = _Operation(lambda a: a[..., None], (lambda parts, f, slope: slope[..., 0],))
+_TOTAL = _Operation(lambda a: a.sum(-1), (lambda parts, f, slope: np.broadcast_to(slope[..., None], parts[0].shape),))
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A tape made ready: numbers in their places, then columns to load, then operations on at most a few values."""
+
+    values: tuple[Value, ...]
+    """Of every place; None where it is not a number."""
+    x: tuple[tuple[int, Any], ...]
+    """Places of columns of x: single ones, each once, then vectors of them."""
+    y: tuple[tuple[int, Any], ...]
+    operations: tuple[tuple[int, Callable[..., Value], tuple[int, ...]], ...]
+    """Place, function, places of the parts."""
+    backwards: tuple[tuple[int, tuple[int, ...], tuple[tuple[int, By], ...]], ...]
+    """Place, places of the parts, and the way back to those that are not numbers; the last operation first."""
 
 
 @dataclass(frozen=True)
@@ -52,22 +100,22 @@ class Tape:
 
     steps: tuple[Step, ...]
 
-    def forward(self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]) -> list[Value]:
-        """Return the value of every step."""
-        values: list[Value] = []
-        with np.errstate(all="ignore"):
-            for step in self.steps:
-                values.append(_run(step, [values[i] for i in step.parts], X, Y))
-        return values
-
     @cached_property
-    def _backwards(self) -> tuple[tuple[int, Step, tuple[bool, ...]], ...]:
-        """The steps that depend on x or y, last one first, and which of their parts do."""
-        lives: list[bool] = []
-        for step in self.steps:
-            lives.append(step.kind in ("x", "y") or any(lives[i] for i in step.parts))
-        found = [(i, step, tuple(lives[part] for part in step.parts)) for i, step in enumerate(self.steps) if lives[i]]
-        return tuple(reversed(found))
+    def _program(self) -> _Program:
+        return _written(self.steps)
+
+    def forward(self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]) -> list[Value]:
+        """Return the value of every place of the program; the last one is the formula's."""
+        program = self._program
+        values = list(program.values)
+        for place, column in program.x:
+            values[place] = X[:, column]
+        for place, column in program.y:
+            values[place] = Y[..., column]
+        with np.errstate(all="ignore"):
+            for place, run, parts in program.operations:
+                values[place] = run(*[values[i] for i in parts])
+        return values
 
     def back(
         self,
@@ -77,122 +125,111 @@ class Tape:
         Y: Float64[ndarray, "L b m"],
     ) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "L b m"]]:
         """Return the slopes of the weighted sum of the formula's values by x and y."""
-        by_x, by_Y = np.zeros_like(X), np.zeros_like(Y)
-        slopes: list[Value] = [None] * len(self.steps)
+        program = self._program
+        by_x, by_Y = np.zeros(X.shape), np.zeros(Y.shape)
+        slopes: list[Value] = [None] * len(values)
         slopes[-1] = weight
+        repeated = total = weight  # the parts of a sum have one slope, which is summed once
         with np.errstate(all="ignore"):
-            for place, step, lives in self._backwards:
-                slope = slopes[place]
-                if step.kind == "x":
-                    by_x[:, step.value] += slope if slope.ndim == 1 else _summed(slope, X.shape[:1])
-                elif step.kind == "y":
-                    by_Y[..., step.value] += slope
+            for place, parts, back in program.backwards:
+                given, value, slope = [values[i] for i in parts], values[place], slopes[place]
+                for i, by in back:
+                    own, shape = by(given, value, slope), values[i].shape
+                    if own.shape != shape:
+                        if own is not repeated or total.shape != shape:
+                            repeated, total = own, _summed(own, shape)
+                        own = total
+                    slopes[i] = own if slopes[i] is None else slopes[i] + own
+        for slope, loads in ((by_x, program.x), (by_Y, program.y)):
+            for place, column in loads:
+                if isinstance(column, int):
+                    slope[..., column] = slopes[place]
                 else:
-                    parts = [values[i] for i in step.parts]
-                    each = _back(step, parts, values[place], slope)
-                    for i, is_live, own in zip(step.parts, lives, each, strict=True):
-                        if is_live:
-                            own = own if own.shape == values[i].shape else _summed(own, values[i].shape)
-                            slopes[i] = own if slopes[i] is None else slopes[i] + own
+                    slope[..., column] += slopes[place]
         return by_x, by_Y
 
 
-def _run(step: Step, parts: Sequence[Value], X: ndarray, Y: ndarray) -> Value:
-    """Return the value of one step."""
-    kind = step.kind
-    if kind == "number":
-        return step.value
-    if kind == "x":
-        return X[:, step.value]
-    if kind == "y":
-        return Y[..., step.value]
-    if kind == "lift":
-        return parts[0][..., None]
-    if kind == "minus":
-        return -parts[0]
-    if kind == "product" and len(parts) == 2 and not step.value[1]:
-        return parts[0] * parts[1]
-    if kind == "sum" or kind == "product":
-        total = parts[0]
-        for part, is_inverse in zip(parts[1:], step.value[1:], strict=True):
-            if kind == "sum":
-                total = total - part if is_inverse else total + part
-            else:
-                total = total / part if is_inverse else total * part
-        return total
-    if kind == "power":
-        return parts[0] * parts[0] if _is_square(parts[1]) else np.power(parts[0], parts[1])
-    if kind == "total":
-        return np.sum(parts[0], -1)
-    if kind == "min" or kind == "max":
-        if len(parts) == 1:
-            return np.min(parts[0], -1) if kind == "min" else np.max(parts[0], -1)
-        pick = np.minimum if kind == "min" else np.maximum
-        best = parts[0]
-        for part in parts[1:]:
-            best = pick(best, part)
-        return best
-    return _FUNCTIONS[kind][0](parts[0])
+def _written(steps: Sequence[Step]) -> _Program:
+    """Write steps as a program: sums and products two by two, and what depends on numbers alone done beforehand."""
+    values: list[Value] = []
+    loads: dict[str, list[tuple[int, Any]]] = {"x": [], "y": []}
+    operations: list[tuple[int, Callable[..., Value], tuple[int, ...]]] = []
+    backwards = []
 
+    def put(operation: _Operation, *parts: int) -> int:
+        place, live = len(values), [values[i] is None for i in parts]
+        if not any(live):
+            with np.errstate(all="ignore"):
+                values.append(operation.run(*[values[i] for i in parts]))
+            return place
+        values.append(None)
+        operations.append((place, operation.run, parts))
+        back = zip(parts, operation.back, live, strict=False)
+        backwards.append((place, parts, tuple((i, by) for i, by, is_live in back if is_live)))
+        return place
 
-def _back(step: Step, parts: Sequence[Value], value: Value, slope: Value) -> list[Value]:
-    """Return the slopes by the parts of one step, not yet summed to their shapes."""
-    kind = step.kind
-    if kind == "lift":
-        return [_summed(slope, (*np.shape(slope)[:-1], 1))[..., 0]]
-    if kind == "minus":
-        return [-slope]
-    if kind == "sum":
-        return [-slope if is_inverse else slope for is_inverse in step.value]
-    if kind == "product":
-        return _back_product(parts, step.value, slope)
-    if kind == "power":
-        base, exponent = parts
-        if _is_square(exponent):
-            return [slope * (2.0 * base), None]
-        by_base = slope * exponent * np.power(base, exponent - 1.0)
-        return [by_base, slope * value * np.log(base) if isinstance(exponent, ndarray) else None]
-    if kind == "total":
-        return [np.broadcast_to(slope[..., None], parts[0].shape)]
-    if kind == "min" or kind == "max":
-        if len(parts) == 1:
-            chosen = parts[0] == value[..., None]
-            return [slope[..., None] * chosen / chosen.sum(-1, keepdims=True)]
-        chosen = [part == value for part in parts]
-        ties = sum(np.asarray(each, dtype=float) for each in chosen)
-        return [slope * each / ties for each in chosen]
-    return [slope * _FUNCTIONS[kind][1](parts[0], value)]
-
-
-def _back_product(parts: Sequence[Value], is_inverse: Sequence[bool], slope: Value) -> list[Value]:
-    """Return the slopes by the factors and divisors: no factor is divided out, it may be zero."""
-    if len(parts) == 2 and not is_inverse[1]:
-        return [slope * parts[1], slope * parts[0]]
-    before: list[Value] = [1.0]
-    for part, inverse in zip(parts[:-1], is_inverse[:-1], strict=True):
-        before.append(before[-1] / part if inverse else before[-1] * part)
-    slopes: list[Value] = [None] * len(parts)
-    after: Value = slope
-    for place in range(len(parts) - 1, -1, -1):
-        part = parts[place]
-        if is_inverse[place]:
-            after = after / part
-            slopes[place] = -before[place] * after / part
+    places: list[int] = []
+    for step in steps:
+        parts = [places[i] for i in step.parts]
+        if step.kind == "number":
+            values.append(step.value)
+            places.append(len(values) - 1)
+        elif step.kind in loads:
+            loads[step.kind].append((len(values), step.value))
+            values.append(None)
+            places.append(len(values) - 1)
+        elif step.kind == "sum" or step.kind == "product":
+            plain, inverse = (_SUM, _DIFFERENCE) if step.kind == "sum" else (_PRODUCT, _RATIO)
+            place = parts[0]
+            for part, is_inverse in zip(parts[1:], step.value[1:], strict=True):
+                place = put(inverse if is_inverse else plain, place, part)
+            places.append(place)
         else:
-            slopes[place] = before[place] * after
-            after = after * part
-    return slopes
+            places.append(put(_operation(step.kind, [values[i] for i in parts]), *parts))
+    x, y = (tuple(sorted(each, key=lambda load: not isinstance(load[1], int))) for each in loads.values())
+    return _Program(tuple(values), x, y, tuple(operations), tuple(backwards[::-1]))
 
 
-def _is_square(exponent: Value) -> bool:
-    return isinstance(exponent, float) and exponent == 2.0
+def _operation(kind: str, parts: Sequence[Value]) -> _Operation:
+    """Return what a step does; the values of its parts are given where they are numbers."""
+    if kind == "power":
+        return _SQUARE if isinstance(parts[1], float) and parts[1] == 2.0 else _POWER
+    if kind in ("min", "max"):
+        if len(parts) == 1:
+            return _Operation(partial(getattr(np, kind), axis=-1), (_by_elements,))
+        pick = np.minimum if kind == "min" else np.maximum
+        return _Operation(partial(_picked, pick), tuple(partial(_by_picked, i) for i in range(len(parts))))
+    if kind in _FUNCTIONS:
+        run, back = _FUNCTIONS[kind]
+        return _Operation(run, (back,))
+    return {"minus": _MINUS, "lift": _LIFT, "total": _TOTAL}[kind]
+
+
+def _picked(pick: Callable[[Value, Value], Value], *parts: Value) -> Value:
+    """Return the smallest or largest of some values."""
+    best = parts[0]
+    for part in parts[1:]:
+        best = pick(best, part)
+    return best
+
+
+def _by_picked(which: int, parts: Sequence[Value], f: Value, slope: Value) -> Value:
+    """Return the slope by one of the values of which the best was picked; those that tie share it."""
+    ties = sum(np.asarray(part == f, dtype=float) for part in parts)
+    return slope * (parts[which] == f) / ties
+
+
+def _by_elements(parts: Sequence[Value], f: Value, slope: Value) -> Value:
+    """Return the slope by the elements of a vector of which the best was picked."""
+    chosen = parts[0] == f[..., None]
+    return slope[..., None] * chosen / chosen.sum(-1, keepdims=True)
 
 
 def _summed(slope: Value, shape: tuple[int, ...]) -> Value:
     """Sum a slope over the axes along which a value was repeated."""
-    have = np.shape(slope)
-    if have == shape:
-        return slope
+    have = slope.shape
+    if have[1:] == shape:
+        return slope.sum(0)
     slope = np.sum(slope, tuple(range(len(have) - len(shape)))) if len(have) > len(shape) else slope
     repeated = tuple(i for i, (a, b) in enumerate(zip(np.shape(slope), shape, strict=True)) if a != b and b == 1)
     return np.sum(slope, repeated, keepdims=True) if repeated else slope

@@ -127,6 +127,8 @@ class Dataset:
     """Points that are pending or failed: nothing is known there, and nothing should be asked there again."""
     last: Why | None = None
     """Why the last trial was asked."""
+    whys: tuple[Why, ...] = ()
+    """Why the trials with a told output were asked; empty where nobody wants to know."""
 
     @property
     def complete(self) -> Bool[Tensor, "N"]:
@@ -140,12 +142,13 @@ class Dataset:
     @classmethod
     def of(cls, problem: Problem, trials: Iterable[Trial]) -> "Dataset":
         """Gather the tensors of a record."""
-        numbers, points, outputs, imagined = [], [], [], []
+        numbers, points, outputs, imagined, whys = [], [], [], [], []
         last = None
         for trial in trials:
             point = torch.tensor([float(value) for value in trial.x.values()], dtype=torch.float64)
             if trial.y is not None and trial.state in (State.TOLD, State.PARTIAL):
                 numbers.append(trial.number)
+                whys.append(trial.why)
                 points.append(point)
                 outputs.append(torch.tensor([float(value) for value in trial.y.values()], dtype=torch.float64))
             else:
@@ -156,7 +159,7 @@ class Dataset:
         U = problem.to_unit(torch.stack(points)).clamp(0.0, 1.0) if points else empty
         Y = torch.stack(outputs) if outputs else torch.zeros(0, problem.m, dtype=torch.float64)
         away = problem.to_unit(torch.stack(imagined)).clamp(0.0, 1.0) if imagined else empty
-        return cls(tuple(numbers), U, Y, away, last)
+        return cls(tuple(numbers), U, Y, away, last, tuple(whys))
 
     def functions(self, problem: Problem) -> Float64[Tensor, "N k"]:
         """Return objective and constraints at what was told; NaN where an output they need is missing."""

@@ -7,7 +7,7 @@ every solver with a belief; what a solver seeks when it does not verify is its `
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
@@ -35,6 +35,8 @@ VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test of feasibility look
 DENSE, THOROUGH = 4096, 32  # points and starts of the search that a verdict rests on
 BESIDE = 0.03  # a confirmation this near (every coordinate) to a told point would confirm nothing
 DOUBT = 3.0  # what deviations this much wider see as possible is not called infeasible
+RECENT = 5  # proposals whose outcomes tell how far the belief can be trusted
+NEGLIGIBLE = 1e-6  # of a function's scale: a bound that is off by less was right
 WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
 WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
@@ -405,16 +407,36 @@ class CUQBRun(BayesRun):
     def _doubts(self, scene: Scene) -> Iterator[Bounds]:
         """What a verdict must stand up to: that the belief is over-confident, and that it chose a wrong warp.
 
-        Bounds of a belief with wider deviations; and of one without warps, because a logarithm ends where nobody
-        measured.
+        Bounds of a belief with deviations as much wider as it was wrong of late; and of one without warps, because a
+        logarithm ends where nobody measured.
         """
         believer, stream = self._own.believer, self.stream.at("verdict")
-        doubtful = Doubtful(scene.belief, DOUBT)
+        wrong = surprise(scene.data.whys, scene.f, scene.scales, self._own.level)
+        doubtful = Doubtful(scene.belief, max(DOUBT, wrong))
         yield possible(believer.bound(self.problem, scene.data, doubtful, stream), VERDICT_LEVEL)
         if scene.belief.is_warped:
             plain = replace(believer, model=replace(believer.model, warps=("none",)))
             belief = plain.fit(self.problem, scene.data)
             yield possible(plain.bound(self.problem, scene.data, belief, stream), VERDICT_LEVEL)
+
+
+def surprise(whys: Sequence[Why], f: Float64[Tensor, "N k"], scales: Float64[Tensor, "k"], level: float) -> float:
+    """Return how many deviations a constraint was off the middle of its bounds at the last proposals, at most.
+
+    Args:
+        whys: Why the points were asked; those without bounds say nothing.
+        f: Functions as observed there.
+        scales: One scale per function.
+        level: Of the bounds.
+    """
+    worst = 0.0
+    proposed = [(why, row) for why, row in zip(whys, f, strict=False) if len(why.upper) == len(row)]
+    for why, row in proposed[-RECENT:]:
+        lower, upper = (torch.tensor(each, dtype=f.dtype, device=f.device) for each in (why.lower, why.upper))
+        miss = (row - 0.5 * (lower + upper)).abs()
+        deviation = torch.maximum(0.5 * (upper - lower) / quantile.normal(level), NEGLIGIBLE * scales)
+        worst = max(worst, float(torch.nan_to_num(miss / deviation, nan=0.0, posinf=0.0)[1:].amax()))
+    return worst
 
 
 def _incumbents(data: Dataset, f: Tensor, is_feasible: Tensor) -> Float64[Tensor, "s d"]:

@@ -56,4 +56,5 @@ class FoldedRun(Run):
             Y=Y[told],
             imagined=torch.cat([data.U[~told], data.imagined]),
             last=last,
+            whys=tuple(why for why, is_told in zip(data.whys, told.tolist(), strict=False) if is_told),
         )

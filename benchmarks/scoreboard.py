@@ -15,12 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import report
 from report import Record, count, quantile, solved, table
 from runner import Task, known_solver, run_all
 from suite_sweep import TOLERANCES, by_solver, is_false, names_of, problems_table, troubles
 
 from pied import suite
+from pied.bench.compare import compared
+from pied.bench.pages import comparison_table
 from pied.bench.plan import benchmark_of, solver_of
 from pied.errors import MissingExtra
 from pied.rng import Stream, fresh_seed
@@ -34,6 +37,8 @@ RIVALS = tuple(name for name in registry if not name.endswith("-paper"))
 DRAWS = 20
 SEEDS = 3
 BUDGET = 40
+SAME = 1e-7
+"""Regrets below this are the same: runs end there."""
 STRIDE = 1000
 """Draws N use the seeds from N x STRIDE on."""
 
@@ -101,6 +106,30 @@ def board(records: Sequence[Record]) -> str:
     return table(columns, rows)
 
 
+def paired(records: Sequence[Record], reference: str) -> str:
+    """Return the reference against each other solver, run by run, at half the budget and at the budget."""
+    solvers = list(by_solver(records))
+    if reference not in solvers or len(solvers) == 1:
+        return ""
+    problems = list(dict.fromkeys(r["task"]["problem"] for r in records))
+    seeds = sorted({r["task"]["seed"] for r in records})
+    budget = max(r["task"]["budget"] for r in records)
+    blocks = []
+    for end in (budget // 2, budget):
+        regrets = np.full((len(solvers), len(problems), len(seeds)), np.inf)
+        for r in records:
+            at = (
+                solvers.index(r["task"]["solver"]),
+                problems.index(r["task"]["problem"]),
+                seeds.index(r["task"]["seed"]),
+            )
+            seen = [regret for regret in (r.get("regret") or [])[:end] if regret is not None]
+            regrets[at] = max(min(seen, default=np.inf), SAME)
+        found = compared(regrets, solvers, [], solvers.index(reference))
+        blocks += [f"After {end} evaluations; regrets below {SAME:g} are the same:", comparison_table(found, reference)]
+    return "\n\n".join(blocks)
+
+
 def section(records: Sequence[Record], number: int, absent: Sequence[str] = ()) -> str:
     """Return what is appended to the scoreboard."""
     budget = max(record["task"]["budget"] for record in records)
@@ -111,8 +140,8 @@ def section(records: Sequence[Record], number: int, absent: Sequence[str] = ()) 
         f"fraction of runs. Draws {number}.",
         board(records),
     ]
-    trouble = troubles(records)
-    return "\n\n".join([*blocks, *absent, *([trouble] if trouble else [])]) + "\n"
+    trouble, pairs = troubles(records), paired(records, SOLVERS[0])
+    return "\n\n".join([*blocks, *([pairs] if pairs else []), *absent, *([trouble] if trouble else [])]) + "\n"
 
 
 def _solver(text: str) -> str:

@@ -6,7 +6,8 @@ import torch
 
 from pied import Problem
 from pied.believe import Believer
-from pied.composite import Composite, Estimator
+from pied.composite import Composite
+from pied.estimator import Estimator
 from pied.gp import GP
 from pied.models import Model
 from pied.rng import Stream

@@ -18,8 +18,9 @@ import pied
 from oracles import numeric_slope
 from pied import bridge
 from pied.bridge import UpperQuantileBound
-from pied.composite import Composite, Estimator
+from pied.composite import Composite
 from pied.errors import MissingExtra, SettingError
+from pied.estimator import Estimator
 from pied.gp import GP
 from pied.rng import Stream
 

@@ -11,8 +11,9 @@ from scipy.stats import norm
 import pied
 from oracles import Normals, numeric_slope
 from pied import quantile
-from pied.composite import NUMBERS_AT_ONCE, Composite, Estimator
+from pied.composite import NUMBERS_AT_ONCE, Composite
 from pied.errors import SettingError
+from pied.estimator import Estimator
 from pied.gp import GP
 from pied.models import Model
 from pied.rng import Stream

@@ -10,7 +10,7 @@ from jaxtyping import config
 
 from pied import CUQB, Problem, Trial
 from pied.believe import Believer
-from pied.composite import Estimator
+from pied.estimator import Estimator
 from pied.gp import Model
 from pied.subproblem import Search
 

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied.composite import Belief, Composite, Estimator
+from pied.composite import Belief, Composite
+from pied.estimator import Estimator
 from pied.gp import GP
 from pied.models import Choice, Model
 from pied.problem import Problem

@@ -17,13 +17,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64
-from numpy import ndarray
 from torch import Tensor
 
 from pied import quantile
-from pied.errors import SettingError
+from pied.arrays import Array, library, like, quick, tensor
+from pied.estimator import TAIL, Estimator
 from pied.problem import Problem
-from pied.quantile import Array, library
 from pied.rng import Stream
 
 logger = logging.getLogger(__name__)
@@ -31,8 +30,6 @@ logger = logging.getLogger(__name__)
 Levels = Sequence[float | None]
 """One level per function; None: not wanted, and zero."""
 
-TAIL = 4  # samples that must lie beyond a sampled quantile
-MOST_SAMPLES = 2**14  # more extreme levels are left to closed forms
 PROBABILITY_SAMPLES = 2**12
 WORST_POINTS = 64  # from which the value of samples that are not finite is taken
 NUMBERS_AT_ONCE = 4_000_000  # outputs held at once while evaluating many points
@@ -63,46 +60,6 @@ class Belief(Protocol):
 
     def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
         """Return the derivatives of `unwarp` where it gives these outputs."""
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """How quantiles are found where no closed form is known, or wanted."""
-
-    kind: str = "harrell-davis"
-    """"harrell-davis", "order" (plain order statistic) or "soft" (soft sort, the paper's)."""
-    samples: int = 512
-    """Base samples while solving."""
-    screening: int = 128
-    """Base samples while screening many points."""
-    softness: float = 0.1
-    """Strength of the soft sort (paper, table 3)."""
-    closed_forms: bool = True
-    """Whether closed forms are used where the structure allows; the paper samples everything."""
-    ranges: bool = True
-    """Whether outputs are kept inside their stated ranges; the paper knows none."""
-    sobol: bool = True
-    """Scrambled Sobol base samples; False: independent ones, as the paper draws them."""
-
-    def __post_init__(self) -> None:
-        if self.kind not in ("harrell-davis", "order", "soft"):
-            raise SettingError(f"unknown estimator '{self.kind}': choose 'harrell-davis', 'order' or 'soft'")
-        if self.samples < 2 or self.screening < 2 or self.softness <= 0:
-            raise SettingError("an estimator needs at least 2 samples and a positive softness")
-
-    def needed(self, level: float, samples: int) -> int:
-        """Return how many samples a level needs; refuse levels that cannot be sampled."""
-        if self.kind != "harrell-davis":
-            return samples
-        tail = min(level, 1.0 - level)
-        while samples * tail < TAIL and samples < MOST_SAMPLES:
-            samples *= 2
-        if samples * tail < TAIL:
-            raise SettingError(
-                f"a level of {level:.8g} is too extreme to be sampled (at most {1 - TAIL / MOST_SAMPLES:.6f}): "
-                "only functions with a closed form (white, affine, or monotone in one output) can be bounded there"
-            )
-        return samples
 
 
 class Composite:
@@ -180,7 +137,7 @@ class Composite:
         A quantile is a weighted sum of values of g, and its weights run back through g (`Problem.traced`). What lies
         between the point and the outputs (moments, warps, units) has slopes in closed form.
         """
-        mean, scale, mean_slope, scale_slope = (_array(each) for each in self.belief.moments_and_slopes(U))
+        mean, scale, mean_slope, scale_slope = (quick(each) for each in self.belief.moments_and_slopes(U))
         X, unit_slopes = self._natural(U)
         parts = []
         for stack in self._stacks(mean, scale, levels, self._samples_for(levels, screening)):
@@ -195,12 +152,12 @@ class Composite:
         values = self._finite(values)
         if self._worsts:  # where nothing is finite, nothing has a slope
             slopes = library(slopes).nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
-        return _tensor(values), _tensor(slopes)
+        return tensor(values), tensor(slopes)
 
     def _natural(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Array, "b d"], Float64[Array, "b 1 d"]]:
         """Points in natural units, and the slopes of being so."""
         X = self.problem.from_unit(U)
-        return _array(X), _array(self.problem.unit_slopes(X))[:, None]
+        return quick(X), quick(self.problem.unit_slopes(X))[:, None]
 
     def _in_order(
         self, parts: Sequence[tuple[tuple[int, ...], Any, Any]], U: Float64[Tensor, "b d"]
@@ -209,7 +166,7 @@ class Composite:
         k, d = self.problem.k, self.problem.d
         if len(parts) == 1 and parts[0][0] == tuple(range(k)):
             return parts[0][1], parts[0][2]
-        values, slopes = _array(U.new_zeros(len(U), k)), _array(U.new_zeros(len(U), k, d))
+        values, slopes = quick(U.new_zeros(len(U), k)), quick(U.new_zeros(len(U), k, d))
         for which, f, by_u in parts:
             values[:, which], slopes[:, which] = f, by_u
         return values, slopes
@@ -229,9 +186,9 @@ class Composite:
         self, U: Float64[Tensor, "b d"], xi: Float64[Tensor, "b m"]
     ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"], Float64[Tensor, "b k m"]]:
         """Return every function at the outputs mean + scale xi, and its slopes by the point and by xi."""
-        mean, scale, mean_slope, scale_slope = (_array(each) for each in self.belief.moments_and_slopes(U))
+        mean, scale, mean_slope, scale_slope = (quick(each) for each in self.belief.moments_and_slopes(U))
         X, unit_slopes = self._natural(U)
-        step = _array(xi)
+        step = quick(xi)
         stack = _Stack("outcome", tuple(range(self.problem.k)), _stepped(mean, scale, step)[None])
         G, back = self.problem.traced(X, self.physical(stack.W, stack), stack.which)
         xp = library(G)
@@ -247,7 +204,7 @@ class Composite:
         f = G[:, 0].T
         if not bool(xp.isfinite(f).all()):
             by_u, by_xi = (xp.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in (by_u, by_xi))
-        return _tensor(self._finite(f)), _tensor(by_u), _tensor(by_xi)
+        return tensor(self._finite(f)), tensor(by_u), tensor(by_xi)
 
     def bounds(
         self, U: Float64[Tensor, "b d"], level: float
@@ -328,10 +285,10 @@ class Composite:
             if level == 0.5:
                 stacks.append(_Stack("shift", own, mean[None]))
             else:
-                Z = _like(abs(quantile.normal(level)) * self._moves, mean)
+                Z = like(abs(quantile.normal(level)) * self._moves, mean)
                 stacks.append(_Stack("shift", own, _drawn(mean, scale, Z), level, Z))
         if sampled := self._drawn_for(levels):
-            Z = _like(self.base_samples(samples), mean)
+            Z = like(self.base_samples(samples), mean)
             stacks.append(_Stack("sample", sampled, _drawn(mean, scale, Z), Z=Z))
         return stacks
 
@@ -378,9 +335,9 @@ class Composite:
         fine = xp.isfinite(samples)
         all_fine = bool(fine.all())
         if not all_fine:
-            _, back = self.problem.traced(X, _like(_replaced(_tensor(Y), _tensor(fine)), Y), (i,))
-            known = torch.where(_tensor(fine), _tensor(samples), torch.nan)
-            samples = _like(quantile.worst_where_not_finite(known, self._worst(i))[0], samples)
+            _, back = self.problem.traced(X, like(_replaced(tensor(Y), tensor(fine)), Y), (i,))
+            known = torch.where(tensor(fine), tensor(samples), torch.nan)
+            samples = like(quantile.worst_where_not_finite(known, self._worst(i))[0], samples)
         value, weight = self._weighted(samples, level)
         weight = weight if all_fine else xp.where(fine, weight, 0.0)
         return value[None], *back(weight[None])
@@ -391,14 +348,14 @@ class Composite:
         """A quantile of samples, by the estimator, and its slopes by them."""
         if self.estimator.kind == "harrell-davis":
             return quantile.harrell_davis_and_weights(samples, level)
-        values = _tensor(samples).clone()
+        values = tensor(samples).clone()
         if self.estimator.kind == "soft":
             value, weight = quantile.soft_order_statistic_and_weights(values, level, self.estimator.softness)
         else:
             with torch.enable_grad():
                 value = self.sample_quantile(values.requires_grad_(), level)
             weight = torch.autograd.grad(value, values, torch.ones_like(value))[0]
-        return _like(value.detach(), samples), _like(weight, samples)
+        return like(value.detach(), samples), like(weight, samples)
 
     def _carried(
         self, stack: "_Stack", by_Y: Float64[Array, "f R b m"]
@@ -441,14 +398,14 @@ class Composite:
         """
         Y = W
         if self.belief.is_warped:
-            natural = self.belief.unwarp(_tensor(W))
-            Y = _like(natural, W)
+            natural = self.belief.unwarp(tensor(W))
+            Y = like(natural, W)
             if stack is not None:
-                stack.bend = _like(self.belief.unwarp_slopes(natural), W)
+                stack.bend = like(self.belief.unwarp_slopes(natural), W)
         if not self._has_ranges:
             return Y
         xp = library(Y)
-        low, high = _like(self._ranges, Y).T
+        low, high = like(self._ranges, Y).T
         inside = xp.maximum(xp.minimum(Y, high), low)
         if stack is not None:
             stack.bend = xp.where(inside == Y, 1.0 if stack.bend is None else stack.bend, 0.0)
@@ -516,20 +473,6 @@ class _Stack:
     """Base samples, or the steps of a shift; None: the mean alone."""
     bend: Float64[Array, "R b m"] | None = None
     """Slopes of the outputs by W; None: all are 1."""
-
-
-def _array(values: Tensor) -> Any:
-    """Numbers as they are computed with: NumPy on the CPU, where a call costs a third of one into torch."""
-    return values.detach().numpy() if values.is_cpu else values.detach()
-
-
-def _tensor(values: Array) -> Any:
-    return torch.from_numpy(values) if isinstance(values, ndarray) else values
-
-
-def _like(values: Tensor, other: Array) -> Any:
-    """The same numbers as an array, or on the device of the other."""
-    return values.numpy() if isinstance(other, ndarray) else values.to(other.device)
 
 
 def _flat(by_scale: Float64[Array, "b f m m"]) -> Float64[Array, "b f mm"]:

@@ -17,10 +17,11 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied import kriging
+from pied.arrays import library, quick, tensor
 from pied.kriging import Tasks
 from pied.models import SPARE_ROWS, Choice, Model, Observations, Warp, choose
 from pied.posterior import Posterior
-from pied.shapes import TRENDS, library, polynomial, stretched
+from pied.shapes import TRENDS, polynomial, stretched
 
 logger = logging.getLogger(__name__)
 
@@ -108,8 +109,8 @@ class GP:
 
     def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""
-        parts = [block.posterior.moments(_array(U.to(self.spread.device))) for block in self.blocks]
-        mean, deviation = (_tensor(self._ordered(_by_point(word), 1)) for word in zip(*parts, strict=True))
+        parts = [block.posterior.moments(quick(U.to(self.spread.device))) for block in self.blocks]
+        mean, deviation = (tensor(self._ordered(_by_point(word), 1)) for word in zip(*parts, strict=True))
         return self.location + self.spread * mean, self.spread * deviation
 
     @np.errstate(all="ignore")
@@ -117,17 +118,17 @@ class GP:
         self, U: Float64[Tensor, "b d"]
     ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"], Float64[Tensor, "b m d"], Float64[Tensor, "b m d"]]:
         """Return mean, standard deviation and their derivatives with respect to the point."""
-        parts = [block.posterior.moments_and_slopes(_array(U.to(self.spread.device))) for block in self.blocks]
+        parts = [block.posterior.moments_and_slopes(quick(U.to(self.spread.device))) for block in self.blocks]
         mean, deviation, by_mean, by_deviation = (
             self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True)
         )
-        location, spread = _array(self.location), _array(self.spread)
+        location, spread = quick(self.location), quick(self.spread)
         scale = spread[:, None]
         return (
-            _tensor(location + spread * mean),
-            _tensor(spread * deviation),
-            _tensor(scale * by_mean),
-            _tensor(scale * by_deviation),
+            tensor(location + spread * mean),
+            tensor(spread * deviation),
+            tensor(scale * by_mean),
+            tensor(scale * by_deviation),
         )
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
@@ -297,16 +298,6 @@ def _declustered_variance(tasks: Tasks, theta: Float64[Tensor, "B q"], distance:
     return result
 
 
-def _array(U: Tensor) -> Any:
-    """Points as the posterior takes them: NumPy on the CPU."""
-    return U.detach().numpy() if U.device.type == "cpu" else U.detach()
-
-
-def _tensor(values: Any) -> Tensor:
-    """What a posterior gave, as a tensor."""
-    return values if isinstance(values, Tensor) else torch.from_numpy(values)
-
-
 def _by_point(parts: Sequence[Any]) -> list[Any]:
     """What posteriors gave per task, point and output, per point and output."""
     shapes = [(each.shape[1], each.shape[0] * each.shape[2], *each.shape[3:]) for each in parts]
@@ -334,19 +325,19 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
             "the covariance matrix needed a jitter of %g: are points duplicates, or outputs inconsistent?", worst
         )
     posterior = Posterior(
-        points=_array(tasks.U),
-        rows=_array(tasks.rows),
-        kernel=_array(tasks.kernel),
-        inverse=_array(kriging.inverse_scales(theta, tasks.active)),
-        stretch=_array(block.stretch),
+        points=quick(tasks.U),
+        rows=quick(tasks.rows),
+        kernel=quick(tasks.kernel),
+        inverse=quick(kriging.inverse_scales(theta, tasks.active)),
+        stretch=quick(block.stretch),
         degree=block.degree,
-        root=_array(root),
-        weights=_array(weights),
-        beta=_array(beta * tasks.columns[:, :, None] + block.baseline),
-        H=_array(root.mT @ half),
-        inverse_A=_array(torch.cholesky_inverse(LA)),
-        columns=_array(tasks.columns),
-        variance=_array(block.variance),
+        root=quick(root),
+        weights=quick(weights),
+        beta=quick(beta * tasks.columns[:, :, None] + block.baseline),
+        H=quick(root.mT @ half),
+        inverse_A=quick(torch.cholesky_inverse(LA)),
+        columns=quick(tasks.columns),
+        variance=quick(block.variance),
     )
     return posterior, worst
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from jaxtyping import Float64
 
-from pied.shapes import Array, library, polynomial, polynomial_slope, radial, stretched, stretched_slopes
+from pied.arrays import Array, library
+from pied.shapes import polynomial, polynomial_slope, radial, stretched, stretched_slopes
 
 SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: below, it is rounding
 

@@ -6,29 +6,18 @@ A *level* p is the probability below the quantile: the upper bound of a function
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from jaxtyping import Float64
-from numpy import ndarray
 from scipy.special import betainc, ndtri
 from torch import Tensor
 
+from pied.arrays import Array, library
 from pied.errors import SettingError
-
-if TYPE_CHECKING:
-    Array = Any
-else:
-    Array = Tensor | ndarray
 
 TINIEST = 1e-200  # below this a sum of squares is zero; keeps the slope of its root finite
 MEANS_AT_ONCE = 4_000_000  # numbers in one array of the soft sort
-
-
-def library(array: Array) -> Any:
-    """Return the module whose functions take this array."""
-    return np if isinstance(array, ndarray) else torch
 
 
 @lru_cache(maxsize=256)

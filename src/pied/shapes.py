@@ -6,18 +6,14 @@ formulas, so these are written once, in the operators and methods that the two l
 
 import math
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 from numpy import ndarray
-from torch import Tensor
 
-if TYPE_CHECKING:
-    Array = Any
-else:
-    Array = Tensor | ndarray
+from pied.arrays import Array, library
 
 # With r the scaled distance and E = exp(-(s r + q r^2)):
 # k(r) = (1 + s r (c1 + c2 s r)) E and w(r) = -dk/d(r^2/2) = w0 (1 + w1 s r) E.
@@ -28,11 +24,6 @@ KERNELS = {
     "matern 3/2": (math.sqrt(3.0), 0.0, 1.0, 0.0, 3.0, 0.0),
 }
 TRENDS = {"none": 0, "constant": 0, "linear": 1, "quadratic": 2}  # and their degrees
-
-
-def library(array: Array) -> Any:
-    """Return the module whose functions take this array."""
-    return np if isinstance(array, ndarray) else torch
 
 
 def radial(

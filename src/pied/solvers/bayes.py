@@ -17,9 +17,10 @@ from torch import Tensor
 
 from pied import quantile
 from pied.believe import Believer, Bounds, Doubtful, White, from_memory, optimistic, pessimistic, possible, to_memory
-from pied.composite import Composite, Estimator
+from pied.composite import Composite
 from pied.enumeration import Enumeration
 from pied.errors import PiedError, SettingError, SolverDone
+from pied.estimator import Estimator
 from pied.gp import GP
 from pied.joint import Joint, is_shared
 from pied.models import Choice, Model

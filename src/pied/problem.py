@@ -77,6 +77,7 @@ class Problem:
     _x: dict[str, int]
     _y: dict[str, int]
     _log: Bool[Tensor, "d"]
+    _has_log: bool
     _calls: list[Function]
     _white: list[bool]
 
@@ -133,6 +134,7 @@ class Problem:
         ends = [[each.lo, each.hi] for each in self.variables.values()]
         put["bounds"] = torch.tensor(ends, dtype=torch.float64)
         put["_log"] = torch.tensor([each.log for each in self.variables.values()])
+        put["_has_log"] = any(each.log for each in self.variables.values())
         put["candidates"] = None if table is None else Listing(table, self.to_unit(table))
         if table is not None:
             self._words["candidates"] = self.candidates
@@ -202,7 +204,7 @@ class Problem:
         """Map natural units to the unit cube."""
         lo, hi = self.bounds.to(X.device).unbind(-1)
         U = (X - lo) / (hi - lo)
-        if not self._log.any():
+        if not self._has_log:
             return U
         log = self._log.to(X.device)
         safe = [torch.where(log, each, each.new_ones(())) for each in (X, lo, hi)]
@@ -213,7 +215,7 @@ class Problem:
         """Map the unit cube to natural units: 0 gives exactly the lower, 1 exactly the upper end."""
         lo, hi = self.bounds.to(U.device).unbind(-1)
         X = lo * (1 - U) + hi * U
-        if not self._log.any():
+        if not self._has_log:
             return X
         log = self._log.to(U.device)
         one = lo.new_ones(())
@@ -231,7 +233,7 @@ class Problem:
         """Return the derivatives of `from_unit`, at points in natural units."""
         lo, hi = self.bounds.to(X.device).unbind(-1)
         width = (hi - lo).expand_as(X)
-        if not self._log.any():
+        if not self._has_log:
             return width
         log = self._log.to(X.device)
         return torch.where(log, X * torch.where(log, hi / lo, 1.0).log(), width)

@@ -267,15 +267,14 @@ def _rank(scaled: Float64[Tensor, "b k"]) -> tuple[Float64[Tensor, "b"], Float64
 
 def distinct(pool: Float64[Tensor, "b d"], merit: Float64[Tensor, "b"], count: int) -> Float64[Tensor, "s d"]:
     """Return the best points that lie apart."""
-    chosen: list[Tensor] = []
-    order = merit.argsort(descending=True)
-    for index in order[: 64 * count].tolist():
-        u = pool[index]
-        if all(bool((u - other).abs().max() > APART) for other in chosen):
-            chosen.append(u)
-            if len(chosen) == count:
-                break
-    return torch.stack(chosen)
+    order = merit.argsort(descending=True)[: 64 * count]
+    points = pool[order].cpu().numpy()
+    is_free = np.ones(len(points), dtype=bool)
+    chosen: list[int] = []
+    while len(chosen) < count and is_free.any():
+        chosen.append(int(is_free.argmax()))
+        is_free &= np.abs(points - points[chosen[-1]]).max(1) > APART
+    return pool[order[chosen]]
 
 
 def _local(

@@ -59,7 +59,8 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "recommend": (7, "believe composite enumeration errors gp models problem rng subproblem trial", ""),
     "solvers.bayes": (
         7,
-        "believe composite enumeration errors estimator gp joint models problem quantile rng solvers.base subproblem trial",
+        "believe composite enumeration errors estimator gp joint models problem quantile rng solvers.base subproblem "
+        "trial",
         "",
     ),
     "solvers.folding": (7, "believe models problem solvers.base trial", ""),

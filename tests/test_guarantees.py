@@ -191,20 +191,20 @@ def test_every_test_before_the_first_feasible_sample_is_counted() -> None:
 
 
 def test_the_report_counts_verdicts_and_coverage() -> None:
-    places = [[[0.5, 1.0], [-2.0, 1.0]], [[1.5, 1.0], [0.0, 1e-9]], [[1.9, 1.0], [3.0, 1.0]]]
+    places = [[[0.5, 1.0], [-2.0, 1.0]], [[1.5, 1.0], [3.0, 1e-9]], [[1.9, 1.0], [3.0, 1.0]]]
     records = [
         run_of("tests", "tight:0.01:g09"),
         run_of("tests", "tight:0.01:draw:3:gp", declared=9, first=None),
         run_of("infeasible", "jointly:g09", declared=22, initial=15),
         run_of("infeasible", "beyond:draw:1:gp"),
-        run_of("coverage", "booth", places=places, reach=[[0.1, 0.2], [-0.01, 0.001], None]),
+        run_of("coverage", "booth", places=places, reach=[[0.1, 0.2], [-1e-7, 0.001], None]),
     ]
     text = verdicts.page(records)
     assert "8 tests of feasibility before the first feasible sample, in 2 runs: 1 called" in text
     assert "| jointly:g09 | 1 of 1 | 22 (22 .. 22) | 7 |" in text
     assert "| all | 1 of 2 |" in text
-    assert "| `cuqb` | free | 6 | 0.333 | 0.200 |" in text
-    assert "| `cuqb` | free | 2 | 0.500 | 1 | 0.000 | 0 | - | 1 |" in text
+    assert "| `cuqb` | free | 6 | 0.167 | 0.333 | 0.200 |" in text
+    assert "| `cuqb` | free | 2 | 0.500 | 1.000 | 1 | 0.000 | 0 | - | 1 |" in text
 
 
 def test_calibration_widens_bounds_by_what_was_seen_before() -> None:

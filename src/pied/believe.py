@@ -121,8 +121,7 @@ class Bounds:
     @property
     def white(self) -> tuple[int, ...]:
         """Constraints that are known exactly."""
-        structure = self.composite.problem.structure
-        return tuple(i for i in range(1, self.k) if structure[i].kind == "white")
+        return self.composite.problem.white
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
         """Return all functions with the samples of screening."""

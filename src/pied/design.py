@@ -44,7 +44,7 @@ def initial_design(problem: Problem, stream: Stream) -> Float64[Tensor, "s d"]:
     else:
         order = stream.generator().permutation(len(problem.candidates))
         U = problem.candidates.U[torch.from_numpy(order[:DESIGN_POOL])]
-    white = tuple(i for i in range(1, problem.k) if problem.structure[i].kind == "white")
+    white = problem.white
     if not white:
         return U
     Y = torch.zeros(1, len(U), problem.m, dtype=torch.float64)

@@ -44,8 +44,7 @@ class Joint:
     @property
     def white(self) -> tuple[int, ...]:
         """Constraints that are known exactly."""
-        structure = self.composite.problem.structure
-        return tuple(i for i in range(1, len(structure)) if structure[i].kind == "white")
+        return self.composite.problem.white
 
     def values(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b k"]:
         """Return all functions."""

@@ -238,6 +238,11 @@ class Problem:
         log = self._log.to(X.device)
         return torch.where(log, X * torch.where(log, hi / lo, 1.0).log(), width)
 
+    @property
+    def white(self) -> tuple[int, ...]:
+        """Places of the constraints that are known exactly."""
+        return tuple(i for i in range(1, self.k) if self._white[i])
+
     def named_x(self, X: Float64[Tensor, "d"]) -> Named:
         """Return a point as named floats."""
         return Named(self._x, tuple(X.tolist()))

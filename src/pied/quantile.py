@@ -118,30 +118,16 @@ def soft_order_statistic(samples: Float64[Tensor, "L *b"], level: float, softnes
 def soft_order_statistic_and_weights(
     samples: Float64[Tensor, "L *b"], level: float, softness: float
 ) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "L *b"]]:
-    """Return entry ceil(p L) of the soft sort, and the weight of every sample in it, which is its slope."""
-    return _soft_entry(samples, rank(len(samples), level) - 1, softness)
+    """Return entry ceil(p L) of the soft sort, and the weight of every sample in it, which is its slope.
 
-
-def soft_sort(samples: Float64[Tensor, "L *b"], softness: float) -> Float64[Tensor, "L *b"]:
-    """Sort softly, ascending (Blondel et al. 2020, l2): project (1, ..., L) / e onto the permutahedron of the sample.
-
-    With z = (L, ..., 1)/e and y the sorted sample the result is v - z, v the non-increasing regression of z + y. Blocks
-    of v pool neighbours: outside of pools the soft sort is the sort, value and slope, as it is while neighbours differ
-    by at most 1/e. Far beyond, everything pools and the sort tends to the mean: rescaling g changes the result, so
-    this lives in `CUQB.paper()` only.
+    The soft sort (Blondel et al. 2020, l2) projects (1, ..., L) / e onto the permutahedron of the sample. With
+    z = (L, ..., 1)/e and y the sorted sample it is v - z, v the non-increasing regression of z + y. Blocks of v pool
+    neighbours: outside of pools the soft sort is the sort, value and slope, as it is while neighbours differ by at most
+    1/e. Far beyond, everything pools and the sort tends to the mean: rescaling g changes the result, so this lives in
+    `CUQB.paper()` only. The block that holds a place is the one that attains min over its first, max over its last
+    element of the mean between them; a sample weighs 1 over the size of its block, or 0.
     """
-    return torch.stack([_soft_entry(samples, place, softness)[0] for place in range(len(samples))])
-
-
-def _soft_entry(
-    samples: Float64[Tensor, "L *b"], place: int, softness: float
-) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "L *b"]]:
-    """Return one entry of the soft sort, and the weight of every sample: 1 over the size of its block, or 0.
-
-    The block of a non-increasing regression that holds a place is the one that attains min over its first, max over its
-    last element of the mean between them.
-    """
-    L = len(samples)
+    L, place = len(samples), rank(len(samples), level) - 1
     y = samples.detach().cpu().numpy().reshape(L, -1)
     order = np.argsort(y, axis=0)
     z = np.arange(L, 0, -1)[:, None] / softness

@@ -278,7 +278,7 @@ def relax(
 
 def white_conflict(problem: Problem) -> Relaxation | None:
     """Find white constraints that no point satisfies, before anything is evaluated; None if all is well."""
-    white = White(problem, tuple(i for i in range(1, problem.k) if problem.structure[i].kind == "white"))
+    white = White(problem, problem.white)
     if not white.which:
         return None
     search, stream = _searching(problem, Search(starts=20)), Stream(0).at("white")

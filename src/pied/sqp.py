@@ -309,14 +309,14 @@ def _is_fine(evaluated: Evaluated) -> Bool[ndarray, "s"]:
     return phi & g.all(1) & c.all(1) & J.all((1, 2))
 
 
-def lead_of(phi: Float64[ndarray, "s"], violation: Float64[ndarray, "s"]) -> tuple[float, float]:
+def lead_of(phi: Float64[ndarray, "s"], c: Float64[ndarray, "s n"]) -> tuple[float, float]:
     """Return violation, beyond what counts as feasible, and value of the best of some points."""
-    return min(zip(np.maximum(violation - FEASIBLE, 0.0).tolist(), phi.tolist(), strict=True))
+    return min(zip(np.maximum(_violation(c) - FEASIBLE, 0.0).tolist(), phi.tolist(), strict=True))
 
 
 def _lead(runs: _Runs) -> tuple[float, float]:
     """Return violation and value of the best point any start has seen."""
-    return lead_of(runs.best_phi, runs.best_violation)
+    return lead_of(runs.best_phi, runs.best_c)
 
 
 def minimize(

@@ -290,8 +290,7 @@ def _local(
 
     d = starts.shape[1]
     known = [end.f.cpu().numpy() / s for end in before]
-    leads = [sqp.lead_of(-f[:, 0], np.maximum(-f[:, 1:], 0.0).sum(1)) for f in known]
-    lead = min(leads, default=None)
+    lead = min((sqp.lead_of(-f[:, 0], f[:, 1:]) for f in known), default=None)
     found = sqp.minimize(evaluate, starts.cpu().numpy(), np.zeros(d), np.ones(d), rounds, lead=lead)
     f = np.concatenate([-found.phi[:, None], found.c], 1) * s
     return _Ends(torch.from_numpy(found.z).to(scales.device), torch.from_numpy(f).to(scales.device), found.multipliers)

@@ -36,7 +36,7 @@ class Why:
     upper: tuple[float, ...] = ()
     """Upper bounds there."""
     optimistic: float | None = None
-    """Largest upper bound of the objective among points that satisfy the optimistic constraints, when searched."""
+    """Largest objective that can be hoped for under the constraints, when searched."""
     margin: float | None = None
     """Joint test of feasibility: the largest smallest scaled constraint at z = 3, when it was needed."""
     active: tuple[str, ...] = ()

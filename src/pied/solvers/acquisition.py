@@ -119,8 +119,7 @@ class Acquisition(ABC):
     @property
     def white(self) -> tuple[int, ...]:
         """Positions of the constraints that are known exactly."""
-        structure = self.composite.problem.structure
-        return tuple(place for place, i in enumerate(self.which, 1) if structure[i].kind == "white")
+        return tuple(place for place, i in enumerate(self.which, 1) if i in self.composite.problem.white)
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
         """Return all functions with the samples of screening, in pieces of bounded memory."""
@@ -135,12 +134,6 @@ class Acquisition(ABC):
     def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
         """Return all functions and their slopes."""
         return sloped(self.composite.belief, U, lambda leaves: self.columns(leaves[0], leaves[1], leaves[2], False))
-
-
-def white_constraints(composite: Composite) -> tuple[int, ...]:
-    """Return the constraints that are known exactly."""
-    structure = composite.problem.structure
-    return tuple(i for i in range(1, composite.problem.k) if structure[i].kind == "white")
 
 
 def black_constraints(composite: Composite) -> tuple[int, ...]:

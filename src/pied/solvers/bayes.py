@@ -275,18 +275,15 @@ class BayesRun(Run):
                 return pool[torch.where(allowed, width, -torch.inf).argmax()]
         return pool[width.argmax()]
 
-    def _white(self) -> list[int]:
-        return [i for i in range(1, self.problem.k) if self.problem.structure[i].kind == "white"]
-
     def _is_white(self, U: Float64[Tensor, "b d"]) -> Bool[Tensor, "b"]:
         """Which points meet every white constraint."""
-        return (White(self.problem, tuple(self._white())).values(U)[:, 1:] >= 0).all(1)
+        return (White(self.problem, self.problem.white).values(U)[:, 1:] >= 0).all(1)
 
     def _honoured(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
         """Move a point that breaks white constraints to a near one that does not."""
         if self.problem.candidates is not None or bool(self._is_white(u[None]).all()):
             return u
-        white = White(self.problem, tuple(self._white()), near=u)
+        white = White(self.problem, self.problem.white, near=u)
         search, stream = Search(pool=256, generations=0, starts=2), Stream(0).at("honoured")
         pool = search.screen(stream, self.problem.d, u[None])
         return search.solve(white, spread(white.values(pool)), pool, u[None], stream).u
@@ -325,7 +322,7 @@ class CUQBRun(BayesRun):
         values = scene.f[scene.is_feasible, 0]
         levels = [settings.level]
         if len(values) and settings.widen and all(noise == 0 for noise in self.problem.noise):
-            has_more = self._is_joint(scene)
+            has_more = self._joint_search(scene) is not None
             levels += [level for level in WIDER if level > levels[0] and (has_more or composite.offers(level))]
         why = Why("explore")
         for level in levels:
@@ -341,16 +338,19 @@ class CUQBRun(BayesRun):
 
     def _optimistic(self, scene: Scene, level: float) -> Optimum:
         """Maximize the objective that can be hoped for: one outcome for all functions, or else each for itself."""
-        search, stream, composite = scene.search, scene.stream.at("explore"), scene.composite
-        if self._is_joint(scene) and isinstance(search, Search):
+        stream, composite = scene.stream.at("explore"), scene.composite
+        search = self._joint_search(scene)
+        if search is not None:
             joint = Joint(composite, quantile.normal(level))
             best = joint.maximum(search, scene.scales, scene.pool, scene.known, stream)
             if best.satisfied or not composite.offers(level):
                 return best
-        return search.solve(optimistic(composite, level), scene.scales, scene.pool, scene.known, stream)
+        return scene.search.solve(optimistic(composite, level), scene.scales, scene.pool, scene.known, stream)
 
-    def _is_joint(self, scene: Scene) -> bool:
-        return self._own.joint and isinstance(scene.search, Search) and is_shared(scene.composite)
+    def _joint_search(self, scene: Scene) -> Search | None:
+        """The search over points and outcomes together; None where each function hopes for itself."""
+        is_joint = self._own.joint and is_shared(scene.composite)
+        return scene.search if is_joint and isinstance(scene.search, Search) else None
 
     def _reachable(self, scene: Scene, best: Optimum) -> float | None:
         """The largest value that can be hoped for; of a list, whose measured points are not searched, with theirs."""

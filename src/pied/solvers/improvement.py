@@ -27,7 +27,6 @@ from pied.solvers.acquisition import (
     exactly,
     incumbent,
     sought,
-    white_constraints,
 )
 from pied.solvers.bayes import CUQB, BayesRun, Scene, Settings
 from pied.solvers.folding import FoldedRun, folded_believer
@@ -121,7 +120,7 @@ class ClosedForm(Acquisition):
     @property
     def which(self) -> tuple[int, ...]:
         """White constraints stay constraints."""
-        return white_constraints(self.composite)
+        return self.composite.problem.white
 
     def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
         """Return log EI + sum of log probabilities, or its exponential, and the white constraints."""
@@ -169,7 +168,7 @@ class Sampled(Acquisition):
     @property
     def which(self) -> tuple[int, ...]:
         """White constraints stay constraints."""
-        return white_constraints(self.composite)
+        return self.composite.problem.white
 
     @property
     def width(self) -> int:

@@ -14,7 +14,7 @@ from pied.errors import SettingError
 from pied.joint import Joint
 from pied.problem import Problem
 from pied.rng import Stream
-from pied.solvers.acquisition import Acquisition, Believing, draws, exactly, sought, white_constraints
+from pied.solvers.acquisition import Acquisition, Believing, draws, exactly, sought
 from pied.solvers.base import Proposal, Run
 from pied.solvers.bayes import CUQB, BayesRun, Scene
 from pied.solvers.folding import FoldedRun, folded_believer
@@ -139,7 +139,7 @@ class Merit(Acquisition):
     @property
     def which(self) -> tuple[int, ...]:
         """White constraints, where they are held."""
-        return white_constraints(self.composite) if self.holds_white else ()
+        return self.composite.problem.white if self.holds_white else ()
 
     @property
     def width(self) -> int:

@@ -173,7 +173,7 @@ class SCBORun(Run):
 
     def _is_white(self, U: Float64[Tensor, "c d"]) -> Bool[Tensor, "c"]:
         """Which points meet every white constraint."""
-        which = tuple(i for i in range(1, self.problem.k) if self.problem.structure[i].kind == "white")
+        which = self.problem.white
         return (White(self.problem, which).values(U)[:, 1:] >= 0).all(1)
 
 

@@ -42,6 +42,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "models": (3, "errors kriging shapes", ""),
     "subproblem": (1, "errors rng sqp", ""),
     "enumeration": (2, "errors listing rng subproblem", ""),
+    "penalty": (2, "rng subproblem", ""),
     "store": (2, "errors record", "sqlalchemy"),
     "gp": (4, "arrays errors kriging models posterior shapes", ""),
     "formula": (2, "errors named tape", ""),
@@ -59,17 +60,17 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "recommend": (7, "believe composite enumeration errors gp models problem rng subproblem trial", ""),
     "solvers.bayes": (
         7,
-        "believe composite enumeration errors estimator gp joint models problem quantile rng solvers.base subproblem "
-        "trial",
+        "believe composite enumeration errors estimator gp joint models penalty problem quantile rng solvers.base "
+        "subproblem trial",
         "",
     ),
     "solvers.folding": (7, "believe models problem solvers.base trial", ""),
-    "solvers.acquisition": (8, "believe composite errors solvers.base solvers.bayes subproblem", ""),
+    "solvers.acquisition": (8, "believe composite errors penalty solvers.base solvers.bayes subproblem", ""),
     "solvers.scbo": (8, "believe bridge errors problem rng solvers.base solvers.folding trial", ""),
     "solvers.improvement": (
         9,
-        "believe composite errors models problem rng solvers.acquisition solvers.base solvers.bayes solvers.folding "
-        "subproblem trial",
+        "believe composite errors models penalty problem rng solvers.acquisition solvers.base solvers.bayes "
+        "solvers.folding subproblem trial",
         "",
     ),
     "solvers.optimism": (

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from pied import CUQB, Status, Study, solve, suite
+from pied.penalty import PenaltySearch
 from pied.solvers import make
-from pied.subproblem import PenaltySearch
 from tiny import hill, parabola, unchecked
 
 

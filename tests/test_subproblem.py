@@ -8,8 +8,9 @@ from torch import Tensor
 
 from pied import suite
 from pied.errors import SettingError
+from pied.penalty import PenaltySearch
 from pied.rng import Stream
-from pied.subproblem import APART, Optimum, PenaltySearch, Picked, Search, white_feasible
+from pied.subproblem import APART, Optimum, Picked, Search, white_feasible
 from pied.trial import spread
 
 Function = Callable[[Tensor], Tensor]

@@ -3,7 +3,7 @@
     maximize f_0(u)  subject to  f_i(u) >= 0,  u in [0, 1]^d
 
 with true constraints, each function divided by its scale. Starts come from a pool of Sobol points, clouds around known
-good points and a few generations of crossover; the local solves run in step (`sqp`). `PenaltySearch` is the paper's.
+good points and a few generations of crossover; the local solves run in step (`sqp`). The paper's search is `penalty`.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 from numpy import ndarray
-from scipy.optimize import minimize as scipy_minimize
 from torch import Tensor
 
 from pied import sqp
@@ -347,7 +346,7 @@ def _pick(functions: Functions, scales: Tensor, ends: Sequence[_Ends]) -> Optimu
     for best in rank.argsort(descending=True, stable=True)[: int(fine.sum())].tolist():
         point, there = _restore_white(functions, scales, u[best], f[best])
         if not functions.white or bool(_white_fine(there[None], scales, functions.white).all()):
-            return _optimum(point, there, scales, True, multipliers[best])
+            return optimum_at(point, there, scales, True, multipliers[best])
     return None
 
 
@@ -381,10 +380,10 @@ def _least_violated(functions: Functions, scales: Tensor, ends: Sequence[_Ends])
         if bool(fine.any()):
             margin = torch.where(fine, margin, -torch.inf)
     best = int(margin.argmax())
-    return _optimum(u[best], f[best], scales, False, np.zeros(len(scales) - 1))
+    return optimum_at(u[best], f[best], scales, False, np.zeros(len(scales) - 1))
 
 
-def _optimum(u: Tensor, f: Tensor, scales: Tensor, satisfied: bool, multipliers: ndarray) -> Optimum:
+def optimum_at(u: Tensor, f: Tensor, scales: Tensor, satisfied: bool, multipliers: ndarray) -> Optimum:
     """Assemble an optimum in natural units."""
     scaled = (f / scales)[1:]
     natural = multipliers[: len(scaled)] * (scales[0] / scales[1:]).cpu().numpy()
@@ -396,58 +395,3 @@ def _optimum(u: Tensor, f: Tensor, scales: Tensor, satisfied: bool, multipliers:
         active=tuple(int(i) + 1 for i in (scaled.abs() < 1e-6).nonzero()[:, 0]),
         multipliers=tuple(float(each) for each in natural),
     )
-
-
-@dataclass(frozen=True)
-class PenaltySearch:
-    """The paper's search: one penalized function, Boltzmann choice of starts, L-BFGS-B (section 5.3.2)."""
-
-    pool: int = 8192
-    """Sobol points screened (paper, table 3)."""
-    starts: int = 3
-    """Local solves (paper, table 3)."""
-    temperature: float = 1.0
-    """eta of the Boltzmann weights exp(eta z), z the standardized penalized values."""
-    penalty: float = 1e5
-    """rho, natural units (paper, table 3)."""
-
-    def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
-        """Return the pool: Sobol points alone."""
-        return stream.at("pool").sobol(self.pool, d)
-
-    def solve(
-        self,
-        functions: Functions,
-        scales: Float64[Tensor, "k"],
-        pool: Float64[Tensor, "b d"],
-        known: Float64[Tensor, "s d"],
-        stream: Stream,
-        *,
-        rescue: bool = True,
-    ) -> Optimum:
-        """Maximize f_0 - rho sum max(-f_i, 0) from a few starts."""
-        f = functions.values(pool)
-        merit = f[:, 0] - self.penalty * (-f[:, 1:]).clamp_min(0.0).sum(1)
-        merit = torch.nan_to_num(merit, nan=float(torch.nan_to_num(merit, nan=0.0).min()))
-        z = (merit - merit.mean()) / merit.std().clamp_min(1e-300)
-        weights = torch.softmax(self.temperature * z, 0).cpu().numpy()
-        draw = stream.at("starts").generator()
-        chosen = draw.choice(len(pool), size=self.starts, replace=False, p=weights / weights.sum())
-
-        def negative(u: ndarray) -> tuple[float, ndarray]:
-            value, slope = functions.values_and_slopes(torch.from_numpy(u)[None].to(pool.device))
-            broken = (value[0, 1:] < 0).double()
-            merit = value[0, 0] + self.penalty * (broken * value[0, 1:]).sum()
-            by_u = slope[0, 0] + self.penalty * (broken[:, None] * slope[0, 1:]).sum(0)
-            return -float(merit), -by_u.cpu().numpy()
-
-        ends = []
-        for index in chosen:
-            found = scipy_minimize(
-                negative, pool[index].cpu().numpy(), jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * pool.shape[1]
-            )
-            ends.append((float(found.fun), np.clip(found.x, 0.0, 1.0)))
-        u = torch.from_numpy(min(ends, key=lambda end: end[0])[1]).to(pool.device)
-        f, _ = functions.values_and_slopes(u[None])
-        satisfied = bool((f[0, 1:] >= -SATISFIED * scales[1:]).all())
-        return _optimum(u, f[0], scales, satisfied, np.zeros(len(scales) - 1))

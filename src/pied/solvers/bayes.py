@@ -24,10 +24,11 @@ from pied.estimator import Estimator
 from pied.gp import GP
 from pied.joint import Joint, is_shared
 from pied.models import Choice, Model
+from pied.penalty import PenaltySearch
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
-from pied.subproblem import Optimum, PenaltySearch, Picked, Search, distinct
+from pied.subproblem import Optimum, Picked, Search, distinct
 from pied.trial import Dataset, Why, feasible, spread
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
 SETTLED = 1e-3  # of a function's scale: a measured candidate with bounds this near to each other is known
 MOVED = 8  # points moved onto the white constraints when a whole pool breaks them
+SPREAD_OVER = 2048  # points of the pool, at most, that the scale of a function is taken from
 INCUMBENTS = 3  # told points that clouds and local solves start from
 
 
@@ -209,7 +211,7 @@ class BayesRun(Run):
         known = _incumbents(data, f, is_feasible)
         search = settings.search if problem.candidates is None else Enumeration.of(problem.candidates)
         pool = search.screen(stream, problem.d, known)
-        scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
+        scales = spread(composite.values(pool[:SPREAD_OVER], [0.5] * problem.k, screening=True))
         if isinstance(search, Enumeration) and problem.candidates is not None:
             search = search.without(problem.candidates.same(self._settled(data, composite, scales)))
         scene = Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, stream)

@@ -17,6 +17,7 @@ from pied.believe import Believer
 from pied.composite import Composite
 from pied.errors import SettingError
 from pied.models import Warp
+from pied.penalty import PenaltySearch
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.acquisition import (
@@ -30,7 +31,7 @@ from pied.solvers.acquisition import (
 )
 from pied.solvers.bayes import CUQB, BayesRun, Scene, Settings
 from pied.solvers.folding import FoldedRun, folded_believer
-from pied.subproblem import Optimum, PenaltySearch
+from pied.subproblem import Optimum
 from pied.trial import Why
 
 FARTHEST = 1e8  # standard deviations: further out a constraint is as good as certain, and squares would overflow

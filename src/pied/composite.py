@@ -90,6 +90,7 @@ class Composite:
         self._ranges = _inside(problem.ranges, told)
         self._base: dict[int, Tensor] = {}
         self._worsts: dict[int, float] = {}
+        self._last: tuple[Tensor, Tensor, Tensor] | None = None
         closed = self.estimator.closed_forms
         kinds = [structure.kind for structure in problem.structure]
         self._white = tuple(i for i, kind in enumerate(kinds) if kind == "white")
@@ -118,15 +119,23 @@ class Composite:
         rows = max(1 + 2 * len(self._movers), samples if self._drawn_for(levels) else 1)
         parts = []
         with torch.no_grad():
-            for piece in U.split(max(1, NUMBERS_AT_ONCE // (rows * self.problem.m))):
+            size = max(1, NUMBERS_AT_ONCE // (rows * self.problem.m))
+            moments = (each.split(size) for each in self._moments(U))
+            for piece, mean, scale in zip(U.split(size), *moments, strict=True):
                 X = self.problem.from_unit(piece)
                 f = piece.new_zeros(self.problem.k, len(piece))
-                for stack in self._stacks(*self.belief.moments(piece), levels, samples):
+                for stack in self._stacks(mean, scale, levels, samples):
                     Y = self.physical(stack.W)
                     for i, g in zip(stack.which, self.problem.g(X, Y, which=stack.which), strict=True):
                         f[i] = self._quantile(i, stack, X, Y, g, levels[i] or 0.5)
                 parts.append(self._finite(f.T))
         return torch.cat(parts)
+
+    def _moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
+        """The moments of the belief; those of the points asked last are kept: a pool is looked at several times."""
+        if self._last is None or self._last[0] is not U:
+            self._last = U, *self.belief.moments(U)
+        return self._last[1], self._last[2]
 
     @np.errstate(all="ignore")
     def values_and_slopes(

@@ -13,6 +13,8 @@ from pied.arrays import Array, library
 from pied.shapes import polynomial, polynomial_slope, radial, stretched, stretched_slopes
 
 SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: below, it is rounding
+AT_ONCE = {"numpy": 100_000, "torch": 50_000_000}
+"""Numbers of kernel matrices worked on at once: what a processor's cache holds, and a part of a GPU's memory."""
 
 
 class Posterior:
@@ -65,7 +67,11 @@ class Posterior:
 
     def moments(self, U: Float64[Array, "b d"]) -> tuple[Float64[Array, "B b c"], Float64[Array, "B b c"]]:
         """Return mean and standard deviation of every output of every task."""
-        mean, deviation, _, _ = self._moments(U, slopes=False)
+        step = max(1, AT_ONCE[self._xp.__name__] // max(1, len(self._root) * self._root.shape[1]))
+        if len(U) <= step:
+            return self._moments(U, slopes=False)[:2]
+        parts = [self._moments(U[begin : begin + step], slopes=False)[:2] for begin in range(0, len(U), step)]
+        mean, deviation = (self._xp.concatenate(each, 1) for each in zip(*parts, strict=True))
         return mean, deviation
 
     def moments_and_slopes(
@@ -80,7 +86,7 @@ class Posterior:
         V = stretched(U, self._stretch)
         scaled = (V - 0.5) * self._inverse
         squares = (scaled * scaled).sum(-1)[:, :, None] + self._lengths - scaled @ self._scaled
-        k, w = radial(squares.clip(0.0, None), self._kernel)
+        k, w = radial(squares.clip(0.0, None), self._kernel, slopes=slopes)
         if not self._is_full:
             k, w = k * self._rows, w * self._rows
         f = self._basis(V)

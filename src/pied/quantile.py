@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from scipy.special import betainc, ndtri
 from torch import Tensor
 
@@ -112,13 +112,30 @@ def _ordered(samples: Float64[Tensor, "L *b"], low: int, high: int) -> Float64[T
 
 def soft_order_statistic(samples: Float64[Tensor, "L *b"], level: float, softness: float) -> Float64[Tensor, "*b"]:
     """Return entry ceil(p L) of the soft sort: the paper's estimate."""
-    return soft_order_statistic_and_weights(samples, level, softness)[0]
+    if samples.requires_grad:
+        value, weights = soft_order_statistic_and_weights(samples, level, softness)
+        return value + (weights * (samples - samples.detach())).sum(0)
+    values, _, _, _ = _pooled(samples.detach().cpu().numpy().reshape(len(samples), -1), level, softness)
+    return torch.from_numpy(values).reshape(samples.shape[1:]).to(samples.device)
 
 
 def soft_order_statistic_and_weights(
     samples: Float64[Tensor, "L *b"], level: float, softness: float
 ) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "L *b"]]:
-    """Return entry ceil(p L) of the soft sort, and the weight of every sample in it, which is its slope.
+    """Return entry ceil(p L) of the soft sort, and the weight of every sample in it, which is its slope."""
+    y = samples.detach().cpu().numpy().reshape(len(samples), -1)
+    values, order, first, last = _pooled(y, level, softness)
+    ranks = np.arange(len(y))[:, None]
+    weights = np.empty_like(y)
+    np.put_along_axis(weights, order, ((ranks >= first) & (ranks <= last)) / (last + 1 - first), 0)
+    value, weight = (torch.from_numpy(each).to(samples.device) for each in (values, weights))
+    return value.reshape(samples.shape[1:]), weight.reshape(samples.shape)
+
+
+def _pooled(
+    samples: Float64[np.ndarray, "L b"], level: float, softness: float
+) -> tuple[Float64[np.ndarray, "b"], Int[np.ndarray, "L b"], Int[np.ndarray, "b"], Int[np.ndarray, "b"]]:
+    """Return entry ceil(p L) of the soft sort, the order of the samples, and the ranks that are pooled in the entry.
 
     The soft sort (Blondel et al. 2020, l2) projects (1, ..., L) / e onto the permutahedron of the sample. With
     z = (L, ..., 1)/e and y the sorted sample it is v - z, v the non-increasing regression of z + y. Blocks of v pool
@@ -128,26 +145,25 @@ def soft_order_statistic_and_weights(
     element of the mean between them; a sample weighs 1 over the size of its block, or 0.
     """
     L, place = len(samples), rank(len(samples), level) - 1
-    y = samples.detach().cpu().numpy().reshape(L, -1)
-    order = np.argsort(y, axis=0)
+    order = np.argsort(samples, axis=0)
+    y = np.take_along_axis(samples, order, 0)
+    values, first, last = y[place].copy(), np.full(y.shape[1], place), np.full(y.shape[1], place)
+    apart = np.flatnonzero(np.diff(y, axis=0).max(0, initial=0.0) > 1.0 / softness)
     z = np.arange(L, 0, -1)[:, None] / softness
-    sums = np.zeros((L + 1, y.shape[1]))
-    np.cumsum(z + np.take_along_axis(y, order, 0), axis=0, out=sums[1:])
+    sums = np.zeros((L + 1, len(apart)))
+    np.cumsum(z + y[:, apart], axis=0, out=sums[1:])
     firsts, lasts = np.arange(place + 1), np.arange(place, L)
     sizes = (lasts + 1 - firsts[:, None])[:, :, None]
-    first, last = np.empty(y.shape[1], dtype=int), np.empty(y.shape[1], dtype=int)
     step = max(1, MEANS_AT_ONCE // sizes.size)
-    for begin in range(0, y.shape[1], step):
-        piece = sums[:, begin : begin + step]
+    for begin in range(0, len(apart), step):
+        columns, piece = apart[begin : begin + step], sums[:, begin : begin + step]
         means = (piece[place + 1 :] - piece[: place + 1, None]) / sizes
-        first[begin : begin + step] = at = means.max(1).argmin(0)
-        last[begin : begin + step] = place + means[at, :, np.arange(len(at))].argmax(1)
-    among = (np.arange(L)[:, None] >= first) & (np.arange(L)[:, None] <= last)
-    shares = np.empty_like(y)
-    np.put_along_axis(shares, order, among / (last + 1 - first), 0)
-    weights = torch.from_numpy(shares).reshape(samples.shape).to(samples.device)
-    lift = torch.from_numpy((z * among).sum(0) / (last + 1 - first) - z[place]).reshape(samples.shape[1:])
-    return (weights * samples).sum(0) + lift.to(samples.device), weights
+        each = np.arange(len(columns))
+        first[columns] = at = means.max(1).argmin(0)
+        among = means[at, :, each]
+        last[columns] = place + among.argmax(1)
+        values[columns] = among.max(1) - z[place]
+    return values, order, first, last
 
 
 def worst_where_not_finite(

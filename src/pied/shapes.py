@@ -27,9 +27,9 @@ TRENDS = {"none": 0, "constant": 0, "linear": 1, "quadratic": 2}  # and their de
 
 
 def radial(
-    squares: Float64[Array, "B b N"], kernel: Float64[Array, "B 6"]
+    squares: Float64[Array, "B b N"], kernel: Float64[Array, "B 6"], *, slopes: bool = True
 ) -> tuple[Float64[Array, "B b N"], Float64[Array, "B b N"]]:
-    """Return k(r) and w(r) = -dk/d(r^2/2) for squared scaled distances."""
+    """Return k(r) and w(r) = -dk/d(r^2/2) for squared scaled distances; without slopes k twice."""
     xp = library(squares)
     if not kernel[:, 0].any():  # squared exponential throughout: no root needed
         E = xp.exp(-0.5 * squares)
@@ -37,7 +37,8 @@ def radial(
     s, q, c1, c2, w0, w1 = (kernel[:, i, None, None] for i in range(6))
     a = s * xp.sqrt(squares.clip(1e-30, None))
     E = xp.exp(-(a + q * squares))
-    return (1.0 + a * (c1 + c2 * a)) * E, w0 * (1.0 + w1 * a) * E
+    k = (1.0 + a * (c1 + c2 * a)) * E
+    return k, w0 * (1.0 + w1 * a) * E if slopes else k
 
 
 @cache

@@ -270,7 +270,8 @@ class BayesRun(Run):
         if not bool((fresh & self._is_white(pool)).any()):
             pool = torch.stack([self._honoured(u) for u in pool[:MOVED]])
             fresh = torch.cdist(pool, known).amin(1) > 1e-4
-        lower, _, upper = composite.bounds(pool, self.settings.level)
+        levels = (1.0 - self.settings.level, self.settings.level)
+        lower, upper = (composite.values(pool, [level] * composite.problem.k) for level in levels)
         width = ((upper - lower) / scales).sum(1)
         for allowed in (fresh & (upper[:, 1:] >= 0).all(1), fresh & self._is_white(pool), fresh):
             if bool(allowed.any()):

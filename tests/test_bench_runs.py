@@ -303,8 +303,8 @@ def test_a_run_made_elsewhere_is_taken_in_whole(tmp_path: Path) -> None:
     for line in (json.dumps(data) + "\n", '{"task": {"prob'):
         with away.opened(file, "a") as out:
             out.write(line)
-    assert take([file], store) == (1, 0)
-    assert take([file], store) == (0, 1)
+    assert take(away.lines(file), store) == (1, 0)
+    assert take(away.lines(file), store) == (0, 1)
     assert drive.run([task], store).skipped == 1
     drive.run([task], tmp_path / "b.db")
     for here, there in zip(kept(task, str(store)).trials, kept(task, str(tmp_path / "b.db")).trials, strict=True):
@@ -343,7 +343,7 @@ def test_a_plan_runs_where_there_is_nothing_but_torch_numpy_and_scipy(tmp_path: 
     assert set(found) == {("bazaraa", "snobfit-paper"), ("williams-otto", "snobfit-paper")}
     assert all(record["error"] == "" for record in found.values())
     assert set(found["williams-otto", "snobfit-paper"]["recommended"]) == {"naive", "asked"}
-    assert take([out], tmp_path / "a.db") == (2, 0)
+    assert take(away.lines(out), tmp_path / "a.db") == (2, 0)
 
 
 def test_a_time_limit_leaves_what_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

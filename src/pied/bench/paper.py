@@ -179,8 +179,9 @@ def _levels(made: Report) -> list[str]:
     curves = profiles.profile(times, side.budget)
     figure, axes = figures.panels(1, len(LEVELS))
     for column, level in enumerate(LEVELS):
-        rows = [side.solvers.index(label_of(level, design)) for design in DESIGNS]
-        figures.draw_profile(axes[0, column], [f"T0 = {d}" for d in DESIGNS], curves[rows], title=f"level {level}")
+        made_of = {design: label_of(level, design) for design in DESIGNS if label_of(level, design) in side.solvers}
+        rows = [side.solvers.index(label) for label in made_of.values()]
+        figures.draw_profile(axes[0, column], [f"T0 = {d}" for d in made_of], curves[rows], title=f"level {level}")
     figures.legend(figure, axes[0, 0])
     figures.save(figure, made.folder / "levels")
     pages.write_curves(made.folder / "levels.csv", side.solvers, curves)

@@ -308,9 +308,12 @@ def export(file: Path, store: Path, only: tuple[str, ...], workers: int | None) 
 @_store
 def take_in(files: tuple[Path, ...], store: Path) -> None:
     """Take runs that were made elsewhere (python -m pied.bench.away) into the store."""
+    from pied.bench.away import lines
     from pied.bench.transfer import take
 
-    runs, old = take(files, store)
+    records = [record for file in files for record in lines(file)]
+    with click.progressbar(records, label="Taking runs in", file=sys.stderr) as bar:
+        runs, old = take(bar, store)
     note(f"{runs} runs are new in {store}, {old} were there.")
 
 

@@ -8,28 +8,26 @@ import torch
 from torch import Tensor
 
 from pied.bench import curves
-from pied.bench.away import lines
 from pied.bench.ledger import Ledger, file_of
 from pied.bench.runs import from_data, keep
 
 
-def take(files: Iterable[Path], store: str | Path) -> tuple[int, int]:
-    """Write runs into a store; return how many were new, and how many were there already."""
+def take(records: Iterable[dict[str, Any]], store: str | Path) -> tuple[int, int]:
+    """Write records of runs into a store; return how many were new, and how many were there already."""
     place = str(file_of(store).absolute())
     new = old = 0
     with Ledger(place) as ledger:
         known = ledger.entries()
-        for file in files:
-            for data in lines(file):
-                run = from_data(data)
-                entry = known.get(run.task.name)
-                if entry is not None and entry.evaluations >= len(run.trials):
-                    old += 1
-                    continue
-                keep(run, place)
-                ledger.write(run)
-                curves.keep(ledger, run.task, curves.arrays_of(run, _points(data)))
-                new += 1
+        for data in records:
+            run = from_data(data)
+            entry = known.get(run.task.name)
+            if entry is not None and entry.evaluations >= len(run.trials):
+                old += 1
+                continue
+            keep(run, place)
+            ledger.write(run)
+            curves.keep(ledger, run.task, curves.arrays_of(run, _points(data)))
+            new += 1
     return new, old
 
 

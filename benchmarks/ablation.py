@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import report
 import runner
+import variants  # noqa: F401  (makes its solvers known)
 from scoreboard import draws_of
 from suite_sweep import by_problem, is_false, names_of, problems_table
 
@@ -99,6 +100,11 @@ LADDER = (
     Rung("nugget 1e-6", "models", "cuqb:model.nugget=(1e-6, 1e-6)"),
     Rung("no prior", "models", "cuqb:model.prior=False"),
     Rung("no declustering", "models", "cuqb:model.declustering=None"),
+    Rung("one start", "models", "cuqb-started"),
+    Rung("nine starts", "models", "cuqb-started:starts=(0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0)"),
+    Rung("calibrated deviations", "deviations", "cuqb-calibrated"),
+    Rung("floor under the variance", "deviations", "cuqb-floored"),
+    Rung("prior on the amplitude", "deviations", "cuqb-shrunk"),
     Rung("paper's models", "models", "cuqb:model=paper"),
     Rung("inputs as in the code", "structure", structure="paper", touches=told_less),
     Rung("g folded into h", "structure", structure="black"),
@@ -107,6 +113,8 @@ LADDER = (
     Rung("128 samples", "estimator", "cuqb:estimator.samples=128", touches=sampled),
     Rung("level 0.85", "level", "cuqb:level=0.85"),
     Rung("level 0.99", "level", "cuqb:level=0.99"),
+    Rung("randomized level", "level", "cuqb-randomized"),
+    Rung("scheduled level", "level", "cuqb-scheduled"),
     Rung("no widening", "level", "cuqb:widen=False"),
     Rung("each function alone", "level", "cuqb:joint=False"),
     Rung("no relay", "search", "cuqb:search.relays=0"),
@@ -116,10 +124,14 @@ LADDER = (
     Rung("verify always", "verify", "cuqb:verify_every=1"),
     Rung("verify every 2nd", "verify", "cuqb:verify_every=2"),
     Rung("verify every 5th", "verify", "cuqb:verify_every=5"),
+    Rung("verify when right", "verify", "cuqb-adaptive"),
+    Rung("log-EI in turn", "engine", "cuqb-in-turn"),
+    Rung("late trust region, each alone", "search", "cuqb-trusting"),
     Rung("log-EI", "engine", "logei-cf"),
     Rung("confidence box", "engine", "box"),
     Rung("design d+1", "design", initial="d+1"),
     Rung("design 4d+1", "design", initial="4d+1"),
+    Rung("Sobol design", "design", "cuqb-sobol-design:study.initial=2"),
     Rung("the paper's method", "paper", "cuqb-paper"),
 )
 RUNGS = {rung.label: rung for rung in LADDER}

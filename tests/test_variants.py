@@ -1,0 +1,103 @@
+"""Variants of the default that are code, not settings: each does what it says."""
+
+import importlib
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean
+
+import pytest
+import torch
+
+from pied import suite
+from pied.believe import optimistic
+from pied.gp import GP
+from pied.kriging import covariance
+from pied.models import Model
+from pied.quantile import normal
+from pied.rng import Stream
+from pied.solvers import make, registry
+from pied.solvers.bayes import CUQB
+from pied.study import Study
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+variants = importlib.import_module("variants")
+NAMES = [name for name, place in registry.items() if place.startswith("variants:")]
+SIMPLE = Model(kernels=("matern 5/2",), trends=("constant",), warps=("none",), scales=("plain",), declustering=None)
+
+
+def told(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Points and a smooth output."""
+    U = Stream(3).sobol(count, 2)
+    return U, (torch.sin(4.0 * U[:, :1]) + U[:, 1:] ** 2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_variant_proposes_without_falling_back(name: str) -> None:
+    problem = suite.get("rosen-suzuki").problem
+    study = Study(problem, solver=make(name), seed=0, initial=2 if name == "cuqb-sobol-design" else None)
+    while study.used < 16:
+        trial = study.ask()
+        study.tell(trial, problem.named_y(problem.evaluate(trial.x)))
+        assert trial.why.aim != "fill"
+
+
+def test_errors_of_leaving_one_out_are_those_of_leaving_one_out() -> None:
+    U, Y = told(12)
+    belief = GP.fit(U, Y, model=SIMPLE)
+    (block,) = belief.blocks
+    K = covariance(block.tasks, block.theta)[0][0]
+    y = (Y[:, 0] - belief.location) / belief.spread
+    z2 = []
+    for i in range(len(U)):
+        rest = torch.arange(len(U)) != i
+        inner, k, one = torch.linalg.inv(K[rest][:, rest]), K[rest, i], torch.ones(11, dtype=torch.float64)
+        level = (one @ inner @ y[rest]) / (one @ inner @ one)
+        at = level + k @ inner @ (y[rest] - level)
+        ratio = K[i, i] - k @ inner @ k + (1.0 - one @ inner @ k) ** 2 / (one @ inner @ one)
+        z2.append(float((y[i] - at) ** 2 / (ratio * belief.variance)))
+    assert variants.standardized_errors(belief) == pytest.approx([math.sqrt(mean(z2))], rel=1e-4)
+
+
+def test_a_randomized_level_is_that_of_the_default_in_the_mean() -> None:
+    stream = Stream(0)
+    z2 = [normal(variants.Randomized().level_at(t, 5, stream.at("level", t))) ** 2 for t in range(4000)]
+    assert mean(z2) == pytest.approx(normal(CUQB().level) ** 2, rel=0.05)
+    assert min(z2) >= 0.999
+
+
+def test_a_scheduled_level_grows() -> None:
+    levels = [variants.Scheduled().level_at(t, 5, Stream(0)) for t in range(6, 60)]
+    assert levels == sorted(levels)
+    assert normal(levels[-1]) == pytest.approx(math.sqrt(2 * math.log(55)))
+
+
+def test_a_floor_and_a_prior_widen_a_variance_that_is_too_small() -> None:
+    U, Y = told(12)
+    belief = GP.fit(U, Y, model=SIMPLE)
+    (block,) = belief.blocks
+    small = replace(belief, blocks=(replace(block, variance=torch.full_like(block.variance, 0.25)),))
+    assert float(variants.Floored().factors(small, 12)) == pytest.approx(2.0)
+    assert float(variants.Shrunk().factors(small, 9)) == pytest.approx(math.sqrt((9 * 0.25 + 3) / 12 / 0.25))
+    large = replace(belief, blocks=(replace(block, variance=torch.full_like(block.variance, 4.0)),))
+    assert float(variants.Floored().factors(large, 12)) == 1.0
+    assert float(variants.Shrunk().factors(large, 9)) < 1.0
+
+
+def test_a_region_is_its_functions_on_a_box() -> None:
+    problem = suite.get("bazaraa").problem
+    U = Stream(1).sobol(8, problem.d)
+    Y = torch.stack([problem.evaluate(problem.named_x(x)) for x in problem.from_unit(U)])
+    belief = GP.fit(U, Y, active=problem.active)
+    data = variants.Dataset(tuple(range(8)), U, Y, U[:0])
+    bounds = optimistic(CUQB().believer.bound(problem, data, belief, Stream(0)), 0.95)
+    low, high = torch.full((problem.d,), 0.2, dtype=torch.float64), torch.full((problem.d,), 0.6, dtype=torch.float64)
+    region = variants.Region(bounds, low, high)
+    V = Stream(2).sobol(5, problem.d)
+    f, slopes = region.values_and_slopes(V)
+    there, own = bounds.values_and_slopes(low + (high - low) * V)
+    torch.testing.assert_close(f, there)
+    torch.testing.assert_close(slopes, 0.4 * own)
+    torch.testing.assert_close(region.values(V), bounds.values(low + (high - low) * V))
+    torch.testing.assert_close(region.inside(low + (high - low) * V), V)

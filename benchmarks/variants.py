@@ -1,7 +1,7 @@
 """Changes of the default that no setting makes: the rungs of the ladder that begin with a little code.
 
-Importing this file makes them known by name, so that a task can name them as text: 'cuqb-randomized'. None has been
-found worth a setting; one that is moves into `pied.solvers.bayes`.
+Within `known()` a task can name them as text: 'cuqb-randomized'. None has been found worth a setting; one that is moves
+into `pied.solvers.bayes`.
 """
 
 import math
@@ -372,7 +372,7 @@ def changed(module: Any, **values: Any) -> Iterator[None]:
         vars(module).update(before)
 
 
-solvers.registry.update({
+NAMES = {
     "cuqb-randomized": "variants:Randomized",
     "cuqb-scheduled": "variants:Scheduled",
     "cuqb-calibrated": "variants:calibrated",
@@ -383,4 +383,11 @@ solvers.registry.update({
     "cuqb-trusting": "variants:Trusting",
     "cuqb-sobol-design": "variants:SobolDesign",
     "cuqb-started": "variants:Started",
-})  # fmt: skip
+}
+
+
+@contextmanager
+def known() -> Iterator[None]:
+    """Let the variants be named like any solver for a while."""
+    with changed(solvers, registry={**solvers.registry, **NAMES}):
+        yield

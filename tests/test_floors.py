@@ -56,12 +56,13 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "joint": (6, "composite rng subproblem", ""),
     "believe": (6, "composite errors estimator gp models problem rng trial", ""),
     "bridge": (6, "composite errors problem rng", "botorch gpytorch"),
+    "fence": (6, "enumeration gp models rng subproblem trial", ""),
     "solvers.base": (6, "errors problem rng trial", ""),
-    "recommend": (7, "believe composite enumeration errors gp models problem rng subproblem trial", ""),
+    "recommend": (7, "believe composite enumeration errors fence gp models problem rng subproblem trial", ""),
     "solvers.bayes": (
         7,
-        "believe composite enumeration errors estimator gp joint models penalty problem quantile rng solvers.base "
-        "subproblem trial",
+        "believe composite enumeration errors estimator fence gp joint models penalty problem quantile rng "
+        "solvers.base subproblem trial",
         "",
     ),
     "solvers.folding": (7, "believe models problem solvers.base trial", ""),
@@ -163,11 +164,11 @@ TABLE: dict[str, tuple[int, str, str]] = {
         "",
     ),
     "bench.away": (20, "bench.curves bench.drive bench.paper bench.plan bench.runs errors rng", ""),
-    "bench.transfer": (21, "bench.away bench.curves bench.ledger bench.runs", ""),
+    "bench.transfer": (21, "bench.curves bench.ledger bench.runs", ""),
     "bench.shell": (
         22,
-        "bench bench.curves bench.drive bench.figures bench.ledger bench.origin bench.pages bench.paper bench.plan "
-        "bench.profiles bench.transfer errors executors shell.speech suite",
+        "bench bench.away bench.curves bench.drive bench.figures bench.ledger bench.origin bench.pages bench.paper "
+        "bench.plan bench.profiles bench.transfer errors executors shell.speech suite",
         "click",
     ),
     # the suite stands on `problem` alone: it can be used with any solver

@@ -16,6 +16,7 @@ from pied.believe import Believer, White, optimistic, pessimistic
 from pied.composite import Composite
 from pied.enumeration import Enumeration, exact_weight
 from pied.errors import SettingError, did_you_mean
+from pied.fence import Fence, fenced
 from pied.models import Choice
 from pied.problem import Problem
 from pied.rng import Stream
@@ -166,6 +167,8 @@ def _anywhere(
     fine = (lower[:, 1:] >= 0).all(1)
     order = torch.where(fine, median[:, 0], -torch.inf).argsort(descending=True)
     known = data.U[order[:3]]
+    if (fence := Fence.around(data)) is not None:
+        search = fenced(search, fence, problem.d)
     pool = search.screen(stream.at("anywhere"), problem.d, known)
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     best = search.solve(pessimistic(composite, level), scales, pool, known, stream.at("anywhere"), rescue=True)

@@ -129,6 +129,13 @@ class Dataset:
     """Why the last trial was asked."""
     whys: tuple[Why, ...] = ()
     """Why the trials with a told output were asked; empty where nobody wants to know."""
+    failures: tuple[int, ...] = ()
+    """Rows of `imagined` whose evaluation failed; the others are pending."""
+
+    @property
+    def failed(self) -> Float64[Tensor, "q d"]:
+        """Points whose evaluation failed."""
+        return self.imagined[list(self.failures)]
 
     @property
     def complete(self) -> Bool[Tensor, "N"]:
@@ -142,7 +149,8 @@ class Dataset:
     @classmethod
     def of(cls, problem: Problem, trials: Iterable[Trial]) -> "Dataset":
         """Gather the tensors of a record."""
-        numbers, points, outputs, imagined, whys = [], [], [], [], []
+        numbers, points, outputs, whys, failures = [], [], [], [], []
+        imagined: list[Tensor] = []
         last = None
         for trial in trials:
             point = torch.tensor([float(value) for value in trial.x.values()], dtype=torch.float64)
@@ -152,6 +160,8 @@ class Dataset:
                 points.append(point)
                 outputs.append(torch.tensor([float(value) for value in trial.y.values()], dtype=torch.float64))
             else:
+                if trial.state is State.FAILED:
+                    failures.append(len(imagined))
                 imagined.append(point)
             if not trial.is_added:
                 last = trial.why
@@ -159,7 +169,7 @@ class Dataset:
         U = problem.to_unit(torch.stack(points)).clamp(0.0, 1.0) if points else empty
         Y = torch.stack(outputs) if outputs else torch.zeros(0, problem.m, dtype=torch.float64)
         away = problem.to_unit(torch.stack(imagined)).clamp(0.0, 1.0) if imagined else empty
-        return cls(tuple(numbers), U, Y, away, last, tuple(whys))
+        return cls(tuple(numbers), U, Y, away, last, tuple(whys), tuple(failures))
 
     def functions(self, problem: Problem) -> Float64[Tensor, "N k"]:
         """Return objective and constraints at what was told; NaN where an output they need is missing."""

@@ -157,7 +157,7 @@ def sought(acquisition: Acquisition, scene: Scene) -> Optimum:
     own = torch.tensor([acquisition.scale(scene.pool)], dtype=scene.scales.dtype, device=scene.scales.device)
     scales = torch.cat([own, scene.scales[list(acquisition.which)]])
     functions: Functions = acquisition
-    best = scene.search.solve(functions, scales, scene.pool, scene.known, scene.stream.at("explore"))
+    best = scene.within.solve(functions, scales, scene.pool, scene.known, scene.stream.at("explore"))
     return replace(best, active=tuple(acquisition.which[place - 1] for place in best.active))
 
 

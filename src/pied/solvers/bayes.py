@@ -9,6 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
@@ -21,6 +22,7 @@ from pied.composite import Composite
 from pied.enumeration import Enumeration
 from pied.errors import PiedError, SettingError, SolverDone
 from pied.estimator import Estimator
+from pied.fence import Fence, fenced
 from pied.gp import GP
 from pied.joint import Joint, is_shared
 from pied.models import Choice, Model
@@ -172,8 +174,17 @@ class Scene:
     scales: Float64[Tensor, "k"]
     """One scale per function: the spread of its median over the pool."""
     search: Search | PenaltySearch | Enumeration
-    """How its subproblems are solved."""
+    """How its subproblems are solved, wherever the best may be."""
+    fence: Fence | None
+    """Where evaluations may succeed; None: anywhere."""
     stream: Stream
+
+    @cached_property
+    def within(self) -> Search | PenaltySearch | Enumeration:
+        """The search for a point to ask: not beyond the fence."""
+        if self.fence is None or isinstance(self.search, PenaltySearch):
+            return self.search
+        return fenced(self.search, self.fence, self.pool.shape[1])
 
 
 class BayesRun(Run):
@@ -214,12 +225,14 @@ class BayesRun(Run):
         scales = spread(composite.values(pool[:SPREAD_OVER], [0.5] * problem.k, screening=True))
         if isinstance(search, Enumeration) and problem.candidates is not None:
             search = search.without(problem.candidates.same(self._settled(data, composite, scales)))
-        scene = Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, stream)
+        fence = None if isinstance(search, PenaltySearch) else Fence.around(data)
+        scene = Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, fence, stream)
 
         best, why = None, Why("verify")
         if self._verifies(number):
             bounds = pessimistic(composite, settings.level)
-            best = search.solve(bounds, scales, pool, known, stream.at("verify"), rescue=not bool(is_feasible.any()))
+            rescue = not bool(is_feasible.any())
+            best = scene.within.solve(bounds, scales, pool, known, stream.at("verify"), rescue=rescue)
             why = replace(why, multipliers=best.multipliers)
         if best is None or not best.satisfied:
             best, why = self._explore(scene)
@@ -348,12 +361,12 @@ class CUQBRun(BayesRun):
             best = joint.maximum(search, scene.scales, scene.pool, scene.known, stream)
             if best.satisfied or not composite.offers(level):
                 return best
-        return scene.search.solve(optimistic(composite, level), scene.scales, scene.pool, scene.known, stream)
+        return scene.within.solve(optimistic(composite, level), scene.scales, scene.pool, scene.known, stream)
 
     def _joint_search(self, scene: Scene) -> Search | None:
         """The search over points and outcomes together; None where each function hopes for itself."""
         is_joint = self._own.joint and is_shared(scene.composite)
-        return scene.search if is_joint and isinstance(scene.search, Search) else None
+        return scene.within if is_joint and isinstance(scene.within, Search) else None
 
     def _reachable(self, scene: Scene, best: Optimum) -> float | None:
         """The largest value that can be hoped for; of a list, whose measured points are not searched, with theirs."""
@@ -383,7 +396,9 @@ class CUQBRun(BayesRun):
                 found = other
                 break
         why = replace(why, aim="feasibility", margin=max(found.margin, 0.0) if found.satisfied else found.margin)
-        return found if found.satisfied else self._elsewhere(scene, found), why
+        chosen = found if found.satisfied else self._elsewhere(scene, found)
+        is_beyond = scene.fence is not None and not bool(scene.fence.holds(chosen.u[None]).all())
+        return best if is_beyond else chosen, why  # what is judged is the constraints; what is asked must not fail
 
     def _elsewhere(self, scene: Scene, found: Optimum) -> Optimum:
         """Confirm a verdict where it can be refuted: beside a told point, look at the least excluded place that is not.

@@ -57,4 +57,5 @@ class FoldedRun(Run):
             imagined=torch.cat([data.U[~told], data.imagined]),
             last=last,
             whys=tuple(why for why, is_told in zip(data.whys, told.tolist(), strict=False) if is_told),
+            failures=tuple(row + int((~told).sum()) for row in data.failures),
         )

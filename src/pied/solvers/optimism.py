@@ -118,7 +118,8 @@ class BoxRun(BayesRun):
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         functions = Joint(scene.composite, quantile.normal(self.settings.level), in_ball=False)
-        best = functions.maximum(self._own.search, scene.scales, scene.pool, scene.known, scene.stream.at("explore"))
+        search = scene.within if isinstance(scene.within, Search) else self._own.search
+        best = functions.maximum(search, scene.scales, scene.pool, scene.known, scene.stream.at("explore"))
         return best, Why("explore", optimistic=float(best.f[0]) if best.satisfied else None)
 
 

@@ -1,0 +1,159 @@
+"""Where evaluations fail is learned and left alone; verdicts and lists of candidates are not misled by it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pied import suite
+from pied.enumeration import Enumeration
+from pied.fence import Fence, Fenced, Within, fenced
+from pied.listing import Listing
+from pied.problem import Problem
+from pied.rng import Stream
+from pied.solvers.bayes import CUQB
+from pied.study import Study
+from pied.subproblem import Search
+from pied.trial import Dataset, State
+
+
+def record(count: int = 24, d: int = 2) -> Dataset:
+    """Evaluations of which those with u1 > 0.5 failed."""
+    U = Stream(4).sobol(count, d)
+    failed = U[:, 0] > 0.5
+    told = U[~failed]
+    return Dataset(tuple(range(len(told))), told, told[:, :1], U[failed], failures=tuple(range(int(failed.sum()))))
+
+
+def a_fence() -> Fence:
+    """The fence of that record."""
+    fence = Fence.around(record())
+    assert fence is not None
+    return fence
+
+
+class Slope:
+    """Maximize u1 + u2, anywhere; a third coordinate, if there is one, is worth nothing."""
+
+    k, white = 1, ()
+
+    def values(self, U):
+        return U[:, :2].sum(1, keepdim=True)
+
+    def values_and_slopes(self, U):
+        slopes = torch.zeros(len(U), 1, U.shape[1], dtype=U.dtype)
+        slopes[:, :, :2] = 1.0
+        return self.values(U), slopes
+
+
+def test_nothing_is_fenced_off_while_nothing_has_failed():
+    data = record()
+    assert Fence.around(replace(data, failures=())) is None, "pending trials are not failures"
+
+
+def test_a_failing_half_is_learned():
+    grid = Stream(9).sobol(512, 2)
+    holds = a_fence().holds(grid)
+    clear = (grid[:, 0] - 0.5).abs() > 0.12
+    right = holds == (grid[:, 0] < 0.5)
+    assert right[clear].double().mean() > 0.95
+
+
+def test_slopes_are_those_of_finite_differences():
+    fence, U, step = a_fence(), 0.1 + 0.8 * Stream(2).sobol(16, 2), 1e-6
+    _, slopes = fence.values_and_slopes(U)
+    for j in range(2):
+        move = torch.zeros(2, dtype=torch.float64)
+        move[j] = step
+        rise = (fence.values(U + move) - fence.values(U - move)) / (2 * step)
+        torch.testing.assert_close(slopes[:, :, j], rise, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_search_stays_within_also_where_points_have_more_coordinates(more: int):
+    fence, stream = a_fence(), Stream(0)
+    search = fenced(Search(pool=256), fence, 2)
+    assert isinstance(search, Fenced)
+    assert isinstance(search, Search)
+    pool, scales = stream.sobol(256, 2 + more), torch.ones(1, dtype=torch.float64)
+    best = search.solve(Slope(), scales, pool, pool[:0], stream)
+    assert best.satisfied
+    assert best.f.shape == (1,)
+    assert best.multipliers == ()
+    assert float(fence.values(best.u[None, :2])) == pytest.approx(0.0, abs=1e-5), "the best point is on the border"
+    free = Search(pool=256).solve(Slope(), scales, pool, pool[:0], stream)
+    assert free.u[:2].tolist() == pytest.approx([1.0, 1.0])
+    whole = Within(Slope(), fence, 2)
+    assert whole.k == 2
+    assert whole.values(pool).shape == (256, 2)
+    assert whole.coarse() is None
+
+
+def test_candidates_beyond_are_not_offered_unless_there_are_no_others():
+    fence = a_fence()
+    U = torch.tensor([[0.1, 0.5], [0.9, 0.5]], dtype=torch.float64)
+    everything = Enumeration(U, torch.ones(2, dtype=torch.bool))
+    assert fenced(everything, fence, 2).offered.tolist() == [True, False]
+    only = everything.without(torch.tensor([0]))
+    assert fenced(only, fence, 2) is only
+
+
+def run(problem: Problem, is_hit, solver: CUQB, count: int, seed: int = 0) -> Study:
+    study = Study(problem, solver=solver, seed=seed)
+    while study.used < count and study.status.name == "RUNNING":
+        trial = study.ask()
+        if is_hit(trial.x):
+            study.fail(trial, "it did not converge")
+        else:
+            study.tell(trial, problem.named_y(problem.evaluate(trial.x)))
+    return study
+
+
+def test_a_simulator_that_fails_in_half_the_box_is_not_asked_there_for_ever():
+    benchmark = suite.get("booth")
+    middle = 0.0  # the optimum has x1 = 1
+    study = run(benchmark.problem, lambda x: x["x1"] < middle, CUQB(), 24)
+    failed = [trial for trial in study.trials if trial.state is State.FAILED]
+    X = torch.stack([benchmark.whole.point(dict(t.x)) for t in study.trials if t.state is State.TOLD])
+    assert float(benchmark.normalized_regret(X).min()) < 1e-3
+    assert len(failed) < 16
+    late = [trial.state is State.FAILED for trial in study.trials[-6:]]
+    assert sum(late) <= 3
+
+
+def test_the_paper_has_no_fence():
+    benchmark = suite.get("booth")
+    study = run(benchmark.problem, lambda x: x["x1"] < 0.0, CUQB.paper(), 8)
+    assert all(trial.why.aim != "fill" for trial in study.trials)
+
+
+def test_a_verdict_does_not_see_the_fence():
+    # Feasible only where every evaluation fails: that is no proof that nothing is feasible.
+    problem = Problem(
+        variables={"a": (0.0, 1.0), "b": (0.0, 1.0)}, outputs=["y"], maximize="b", subject_to=["y >= 0.8"],
+        blackbox=lambda x: {"y": x["a"]},
+    )  # fmt: skip
+    study = run(problem, lambda x: x["a"] > 0.75, CUQB(), 20)
+    assert study.status.name == "RUNNING" or study.status.name == "FINISHED"
+
+
+def test_a_verdict_on_a_list_does_not_see_the_fence():
+    a = torch.linspace(0.0, 1.0, 41, dtype=torch.float64)
+    rows = [{"a": float(value)} for value in a]
+    problem = Problem(
+        variables={"a": (0.0, 1.0)}, outputs=["y"], maximize="y", subject_to=["y >= 0.8"], candidates=rows,
+        blackbox=lambda x: {"y": x["a"]},
+    )  # fmt: skip
+    assert isinstance(problem.candidates, Listing)
+    study = run(problem, lambda x: x["a"] > 0.75, CUQB(), 20)
+    assert study.status.name != "INFEASIBLE"
+
+
+def test_nothing_is_recommended_beyond_the_fence():
+    problem = Problem(
+        variables={"a": (0.0, 1.0), "b": (0.0, 1.0)}, outputs=["y"], noise={"y": 0.01}, maximize="y",
+        blackbox=lambda x: {"y": x["a"] + 0.1 * x["b"]},
+    )  # fmt: skip
+    study = run(problem, lambda x: x["a"] > 0.6, CUQB(), 24, seed=1)
+    found = study.result()
+    assert found.x["a"] < 0.7

@@ -401,6 +401,10 @@ def test_every_figure_of_the_paper_is_drawn_from_records(tmp_path: Path, monkeyp
             assert (tmp_path / "out" / f"{name}{ending}").stat().st_size > 2000, name
     assert page.count("\n## ") == 12
     assert len((tmp_path / "out" / "profile-constrained-strict.csv").read_text().splitlines()) == 7
+    drive.run([task for task in small.tasks() if task.solver_name == "cuqb-paper"], tmp_path / "b.db")
+    part = paper.write(tmp_path / "b.db", tmp_path / "part", quick=True)
+    assert "## Initial design and level" in part, "one cell of nine is drawn, too"
+    assert "| `cuqb` |" not in part
 
 
 def test_a_second_run_of_a_plan_skips_everything(filled: Path) -> None:

@@ -31,6 +31,7 @@ Levels = Sequence[float | None]
 """One level per function; None: not wanted, and zero."""
 
 PROBABILITY_SAMPLES = 2**12
+TINY = 1e-300
 WORST_POINTS = 64  # from which the value of samples that are not finite is taken
 NUMBERS_AT_ONCE = 4_000_000  # outputs held at once while evaluating many points
 
@@ -256,12 +257,13 @@ class Composite:
                 (G,) = self._g(U, Y, (i,))
                 delta = G[1:, 0] - G[0, 0]
                 size = delta.norm()
-                if not size > 1e-6 * G.abs().max():  # nothing but rounding moves here
+                terms = G.abs().max() + (delta * mean[0] / (z * scale[0]).clamp_min(TINY)).abs().sum()
+                if not size > 1e-6 * terms:  # nothing but rounding moves here
                     continue
                 away = z * scale * delta / size
                 (there,) = self._g(U, torch.stack([mean + away, mean - away]), (i,))
                 error = (there[:, 0] - G[0, 0] - torch.stack([size, -size])).abs().max()
-                if not error <= 1e-6 * float(size + G.abs().max() * 1e-6):
+                if not error <= 1e-6 * float(size + 1e-6 * terms):
                     named.append(self.problem.functions[i])
         return tuple(named)
 

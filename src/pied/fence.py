@@ -26,6 +26,8 @@ class Fence:
     """The upper bound of success at a point: below 0, failure is likely."""
 
     belief: GP
+    d: int
+    """Dimensions of the cube."""
     z: float = 1.0
     """How many standard deviations the bound lies above the mean; 1: a chance of one in six is worth a try."""
 
@@ -37,7 +39,7 @@ class Fence:
         U = torch.cat([data.U, data.failed])
         success = torch.ones(len(U), 1, dtype=torch.float64)
         success[len(data.U) :] = -1.0
-        return cls(GP.fit(U, success, noise=(None,), model=MODEL))
+        return cls(GP.fit(U, success, noise=(None,), model=MODEL), U.shape[1])
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b 1"]:
         """Return the bound."""
@@ -63,7 +65,6 @@ class Within:
 
     functions: Functions
     fence: Fence
-    d: int
 
     @property
     def k(self) -> int:
@@ -88,19 +89,18 @@ class Within:
         """Return all functions and their slopes."""
         f, slopes = self.functions.values_and_slopes(W)
         success, by_u = self.fence.values_and_slopes(self._point(W))
-        by_w = torch.cat([by_u, by_u.new_zeros(len(W), 1, W.shape[1] - self.d)], 2)
+        by_w = torch.cat([by_u, by_u.new_zeros(len(W), 1, W.shape[1] - self.fence.d)], 2)
         return torch.cat([f, success], 1), torch.cat([slopes, by_w], 1)
 
     def _point(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b d"]:
-        return W[:, : self.d].contiguous()
+        return W[:, : self.fence.d].contiguous()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fenced(Search):
     """A search that does not look beyond the fence."""
 
-    fence: Fence | None = None
-    d: int = 0
+    fence: Fence
 
     def solve(
         self,
@@ -113,19 +113,14 @@ class Fenced(Search):
         rescue: bool = True,
     ) -> Optimum:
         """Maximize the first function subject to the others and to the fence."""
-        if self.fence is None:
-            return super().solve(functions, scales, pool, known, stream, rescue=rescue)
-        k, whole = functions.k, Within(functions, self.fence, self.d)
-        best = super().solve(whole, torch.cat([scales, scales.new_ones(1)]), pool, known, stream, rescue=rescue)
-        return replace(
-            best, f=best.f[:k], active=tuple(i for i in best.active if i < k), multipliers=best.multipliers[: k - 1]
-        )
+        whole, everything = Within(functions, self.fence), torch.cat([scales, scales.new_ones(1)])
+        best = super().solve(whole, everything, pool, known, stream, rescue=rescue)
+        return best.of_first(functions.k)
 
 
-def fenced(search: Search | Enumeration, fence: Fence, d: int) -> Search | Enumeration:
+def fenced(search: Search | Enumeration, fence: Fence) -> Search | Enumeration:
     """Keep a search in the unit cube, or among candidates, within a fence; where nothing is left it stays as it is."""
     if isinstance(search, Search):
-        return Fenced(**asdict(search), fence=fence, d=d)
-    beyond = ~fence.holds(search.U)
-    left = search.without(beyond.nonzero()[:, 0])
+        return Fenced(**asdict(search), fence=fence)
+    left = search.without((~fence.holds(search.U)).nonzero()[:, 0])
     return left if bool(left.offered.any()) else search

@@ -90,13 +90,7 @@ class Joint:
         starts = self.lifted(known, scales) if len(known) else pairs[:0]
         everything = torch.cat([scales, scales.new_ones(self.k - k)])
         best = search.solve(self, everything, pairs, starts, stream, rescue=False)
-        return replace(
-            best,
-            u=best.u[:d],
-            f=best.f[:k],
-            active=tuple(i for i in best.active if i < k),
-            multipliers=best.multipliers[: k - 1],
-        )
+        return replace(best.of_first(k), u=best.u[:d])
 
     def _split(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b d"], Float64[Tensor, "b m"]]:
         d = self.composite.problem.d

@@ -168,7 +168,7 @@ def _anywhere(
     order = torch.where(fine, median[:, 0], -torch.inf).argsort(descending=True)
     known = data.U[order[:3]]
     if (fence := Fence.around(data)) is not None:
-        search = fenced(search, fence, problem.d)
+        search = fenced(search, fence)
     pool = search.screen(stream.at("anywhere"), problem.d, known)
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     best = search.solve(pessimistic(composite, level), scales, pool, known, stream.at("anywhere"), rescue=True)

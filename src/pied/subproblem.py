@@ -7,7 +7,7 @@ good points and a few generations of crossover; the local solves run in step (`s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -78,6 +78,11 @@ class Optimum:
     """Constraints (1..n) that hold with equality."""
     multipliers: tuple[float, ...] = ()
     """Per constraint, natural units: what one unit of relaxation would bring."""
+
+    def of_first(self, k: int) -> "Optimum":
+        """Return it without the functions beyond the first k, which were constraints of the search alone."""
+        active = tuple(i for i in self.active if i < k)
+        return replace(self, f=self.f[:k], active=active, multipliers=self.multipliers[: k - 1])
 
 
 @dataclass(frozen=True)

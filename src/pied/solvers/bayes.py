@@ -175,16 +175,19 @@ class Scene:
     """One scale per function: the spread of its median over the pool."""
     search: Search | PenaltySearch | Enumeration
     """How its subproblems are solved, wherever the best may be."""
-    fence: Fence | None
-    """Where evaluations may succeed; None: anywhere."""
     stream: Stream
 
     @cached_property
+    def fence(self) -> Fence | None:
+        """Where evaluations may succeed; None: anywhere."""
+        return Fence.around(self.data)
+
+    @cached_property
     def within(self) -> Search | PenaltySearch | Enumeration:
-        """The search for a point to ask: not beyond the fence."""
-        if self.fence is None or isinstance(self.search, PenaltySearch):
+        """The search for a point to ask: not beyond the fence; the paper's goes everywhere."""
+        if isinstance(self.search, PenaltySearch) or self.fence is None:
             return self.search
-        return fenced(self.search, self.fence, self.pool.shape[1])
+        return fenced(self.search, self.fence)
 
 
 class BayesRun(Run):
@@ -225,8 +228,7 @@ class BayesRun(Run):
         scales = spread(composite.values(pool[:SPREAD_OVER], [0.5] * problem.k, screening=True))
         if isinstance(search, Enumeration) and problem.candidates is not None:
             search = search.without(problem.candidates.same(self._settled(data, composite, scales)))
-        fence = None if isinstance(search, PenaltySearch) else Fence.around(data)
-        scene = Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, fence, stream)
+        scene = Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, stream)
 
         best, why = None, Why("verify")
         if self._verifies(number):

@@ -425,6 +425,20 @@ def test_tables_profiles_regrets_and_comparisons_come_from_the_store(filled: Pat
     assert "| all | `sobol` | 4 |" in said(filled, "compare", "random", "--each")
 
 
+@pytest.mark.parametrize("text", ["", "not a record", '{"a": 1}', "[1, 2]"])
+def test_a_file_that_holds_no_runs_is_named_and_nothing_is_written(tmp_path: Path, text: str) -> None:
+    (tmp_path / "r.jsonl").write_text(text)
+    done = CliRunner().invoke(bench, ["import", str(tmp_path / "r.jsonl"), "--store", str(tmp_path / "a.db")])
+    assert done.exit_code != 0
+    assert "holds no runs" in str(done.exception)
+    assert not (tmp_path / "a.db").exists()
+
+
+def test_a_slip_in_a_name_is_told_also_when_nothing_is_run(tmp_path: Path) -> None:
+    words = ["paper", "--quick", "--no-run", "--only", "cuqb-papr", "--store", str(tmp_path / "a.db")]
+    assert "Did you mean 'cuqb-paper'" in str(CliRunner().invoke(bench, words).exception)
+
+
 def test_export_writes_a_line_per_evaluation(filled: Path, tmp_path: Path) -> None:
     said(filled, "export", str(tmp_path / "all.csv"), "--only", "booth")
     lines = (tmp_path / "all.csv").read_text().splitlines()

@@ -100,8 +100,9 @@ def paper(
     from pied.bench.origin import cores
 
     place = store or Path("quick.db" if quick else "paper.db")
+    plan = experiments.plan(quick).narrowed(only, seeds, None, parts)  # also without a run: a slip in a name is told
     if not no_run:
-        _run(experiments.plan(quick).narrowed(only, seeds, None, parts), place, workers, again, None)
+        _run(plan, place, workers, again, None)
     folder = out or place.with_suffix("")
     text = experiments.write(place, folder, quick=quick, workers=workers or cores())
     say(text)
@@ -310,8 +311,14 @@ def take_in(files: tuple[Path, ...], store: Path) -> None:
     """Take runs that were made elsewhere (python -m pied.bench.away) into the store."""
     from pied.bench.away import lines
     from pied.bench.transfer import take
+    from pied.errors import SettingError
 
-    records = [record for file in files for record in lines(file)]
+    records = []
+    for file in files:
+        found = list(lines(file))
+        if not found or not all(isinstance(record, dict) and "task" in record for record in found):
+            raise SettingError(f"'{file}' holds no runs: give a file that `python -m pied.bench.away` has written")
+        records += found
     with click.progressbar(records, label="Taking runs in", file=sys.stderr) as bar:
         runs, old = take(bar, store)
     note(f"{runs} runs are new in {store}, {old} were there.")

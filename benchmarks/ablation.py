@@ -87,7 +87,7 @@ class Rung:
         return ", ".join(words) or "nothing"
 
 
-DEFAULT = "default"
+DEFAULT, FOLDED = "default", "g folded into h"
 LADDER = (
     Rung(DEFAULT, "default"),
     Rung("squared exponential", "kernels", "cuqb:model.kernels=('squared exponential',)"),
@@ -100,6 +100,7 @@ LADDER = (
     Rung("nugget 1e-6", "models", "cuqb:model.nugget=(1e-6, 1e-6)"),
     Rung("no prior", "models", "cuqb:model.prior=False"),
     Rung("no declustering", "models", "cuqb:model.declustering=None"),
+    Rung("no waves", "models", "cuqb:model.waves=False"),
     Rung("one start", "models", "cuqb-started"),
     Rung("nine starts", "models", "cuqb-started:starts=(0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 3.0, 5.0)"),
     Rung("calibrated deviations", "deviations", "cuqb-calibrated"),
@@ -107,7 +108,7 @@ LADDER = (
     Rung("prior on the amplitude", "deviations", "cuqb-shrunk"),
     Rung("paper's models", "models", "cuqb:model=paper"),
     Rung("inputs as in the code", "structure", structure="paper", touches=told_less),
-    Rung("g folded into h", "structure", structure="black"),
+    Rung(FOLDED, "structure", structure="black"),
     Rung("order statistic", "estimator", "cuqb:estimator.kind='order'", touches=sampled),
     Rung("soft sort", "estimator", "cuqb:estimator.kind='soft'", touches=sampled),
     Rung("128 samples", "estimator", "cuqb:estimator.samples=128", touches=sampled),
@@ -219,16 +220,31 @@ class Ladder:
         """Those that the default was run on."""
         return list(dict.fromkeys(problem for problem, _ in self.runs.get(DEFAULT, {})))
 
-    def regrets(self, label: str, *, half: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return the default's and a rung's regrets at the budget (or half of it), over all pairs, cut at `STOP`."""
-        rows = [(self.runs[DEFAULT][key], other) for key, other in self.runs[label].items()]
-        found = np.array([[_regret(a, half), _regret(b, half)] for a, b in rows]).reshape(-1, 2)
+    def pairs(self, label: str, measure: str, base: str = DEFAULT) -> tuple[np.ndarray, np.ndarray]:
+        """Return what is measured of a base and of a rung, over all runs that they have in common."""
+        runs, of = self.runs[base], MEASURES[measure]
+        rows = [(runs[key], other) for key, other in self.runs[label].items() if key in runs]
+        found = np.array([[of(a), of(b)] for a, b in rows]).reshape(-1, 2)
         return found[:, 0], found[:, 1]
 
 
 def _regret(record: Any, half: bool) -> float:
     budget = record["item"]["budget"]
     return max(report.at(record["regret"], budget // 2 if half else budget), STOP)
+
+
+def _evaluations(record: Any, tolerance: float) -> float:
+    """Return after how many evaluations a run got there; one more than its budget when it did not."""
+    return float(report.until(record, tolerance) or record["item"]["budget"] + 1)
+
+
+MEASURES: dict[str, Callable[[Any], float]] = {
+    "regret at half the budget": lambda record: _regret(record, True),
+    "regret at the budget": lambda record: _regret(record, False),
+    "evaluations to 1e-4": lambda record: _evaluations(record, 1e-4),
+    "evaluations to 1e-6": lambda record: _evaluations(record, 1e-6),
+}
+"""What rungs are compared by, pair by pair; less is better."""
 
 
 def solved(runs: Iterable[Any], tolerance: float) -> float:
@@ -248,7 +264,7 @@ def ladder_table(ladder: Ladder) -> str:
     """Return a row for each rung: problems solved, and the paired comparison with the default."""
     rows, labels = [], list(ladder.runs)
     tests = [label for label in labels if label != DEFAULT]
-    p = {half: _corrected(ladder, tests, half) for half in (True, False)}
+    p = {measure: _corrected(ladder, tests, measure) for measure in MEASURES}
     for label in labels:
         runs = list(ladder.runs[label].values())
         seeds = sorted({r["item"]["seed"] for r in runs})
@@ -261,26 +277,40 @@ def ladder_table(ladder: Ladder) -> str:
             f"{min(counts, default=math.nan):.0f} .. {max(counts, default=math.nan):.0f}",
             report.spread([_regret(r, False) for r in runs]),
             report.spread([report.until(r, 1e-4) for r in runs], report.count),
-            *(_against(ladder, label, half, p[half]) for half in (True, False)),
+            *(_against(ladder, label, measure, p[measure]) for measure in MEASURES),
             _seconds(runs),
         ])  # fmt: skip
     columns = ["rung", "runs (its own)", *(f"to {tol:.0e}".replace("e-0", "e-") for tol in TOLERANCES)]
     columns += ["to 1e-4, by seed", "regret at the budget", "evaluations to 1e-4"]
-    columns += ["better / worse / same, p: at half the budget", "at the budget", "seconds per suggestion"]
-    return report.table(columns, rows)
+    return report.table([*columns, *_headings(), "seconds per suggestion"], rows)
 
 
-def _corrected(ladder: Ladder, labels: Sequence[str], half: bool) -> dict[str, float]:
-    """Return p of each rung against the default, corrected for the number of rungs."""
-    found = [paired(*ladder.regrets(label, half=half)) if ladder.runs[label] else 1.0 for label in labels]
+def _headings() -> list[str]:
+    first, *others = MEASURES
+    return [f"better / worse / same, p: {first}", *others]
+
+
+def folded_table(ladder: Ladder) -> str:
+    """Return how the default without its white box compares with rivals that never had one."""
+    rivals = [rung.label for rung in LADDER if rung.group == "folded" and rung.label in ladder.runs]
+    if FOLDED not in ladder.runs or not rivals:
+        return ""
+    p = {measure: _corrected(ladder, rivals, measure, FOLDED) for measure in MEASURES}
+    rows = [[rival, *(_against(ladder, rival, each, p[each], FOLDED) for each in MEASURES)] for rival in rivals]
+    return report.table([f"against '{FOLDED}'", *_headings()], rows)
+
+
+def _corrected(ladder: Ladder, labels: Sequence[str], measure: str, base: str = DEFAULT) -> dict[str, float]:
+    """Return p of each rung against a base, corrected for the number of rungs."""
+    found = [paired(*ladder.pairs(label, measure, base)) if ladder.runs[label] else 1.0 for label in labels]
     return dict(zip(labels, holm(np.array(found)).tolist(), strict=True)) if labels else {}
 
 
-def _against(ladder: Ladder, label: str, half: bool, p: dict[str, float]) -> str:
-    """Write how often a rung beats the default, is beaten, and neither."""
-    if label == DEFAULT:
+def _against(ladder: Ladder, label: str, measure: str, p: dict[str, float], base: str = DEFAULT) -> str:
+    """Write how often a rung beats a base, is beaten, and neither."""
+    if label == base:
         return "-"
-    default, mine = ladder.regrets(label, half=half)
+    default, mine = ladder.pairs(label, measure, base)
     better, worse = int((mine < default).sum()), int((mine > default).sum())
     return f"{better} / {worse} / {len(mine) - better - worse}, {p[label]:.2g}"
 
@@ -345,6 +375,7 @@ def page(records: Sequence[Any]) -> str:
     for name, ladder in on.items():
         if DEFAULT in ladder.runs:
             blocks += [f"## On the {name}", ladder_table(ladder), swings_table(ladder)]
+            blocks += [table for table in [folded_table(ladder)] if table]
             blocks += [f"### The default on the {name}", problems_table(list(ladder.runs[DEFAULT].values()))]
     blocks += ["## The rungs", report.table(["rung", "what changes"], [[r.label, f"`{r.change}`"] for r in LADDER])]
     false = [r for r in records if not r.get("error") and is_false(r)]

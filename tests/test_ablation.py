@@ -97,12 +97,26 @@ def test_the_ladder_compares_pairs_and_takes_the_defaults_runs_where_nothing_cha
     assert (label, runs, coarse, middle, fine, by_seed) == (
         "no warp", "2 (2)", "1.0 of 1", "0.5 of 1", "0.5 of 1", "0 .. 1"
     )  # fmt: skip
-    *_, half, full, _ = cells(table, "no warp")
+    *_, half, full, middle, fine, _ = cells(table, "no warp")
     assert half.startswith("1 / 0 / 1")
     assert full.startswith("0 / 1 / 1")  # 1e-8 and 1e-9 are the same
+    assert middle.startswith("0 / 1 / 1")  # never, instead of after four
+    assert fine.startswith("0 / 0 / 2")
     assert cells(table, "soft sort")[1:5] == ["3 (0)", "2.0 of 2", "2.0 of 2", "1.5 of 2"]
     assert cells(table, "soft sort")[-2].startswith("0 / 0 / 3")
     assert "booth (100% to 50%)" in ablation.swings_table(ladder)
+
+
+def test_rivals_without_a_white_box_are_compared_with_the_default_without_one():
+    ladder = ablation.Ladder.of([
+        record("default", [1e-9]),
+        record("g folded into h", [1e-3, 1e-3, 1e-9]),
+        record("EIC, g folded", [1e-3, 1e-3, 1e-3, 1e-9]),
+    ])  # fmt: skip
+    assert [cell[:9] for cell in cells(ablation.folded_table(ladder), "EIC, g folded")[1:]] == [
+        "0 / 0 / 1", "0 / 0 / 1", "0 / 1 / 0", "0 / 1 / 0"
+    ]  # fmt: skip
+    assert not ablation.folded_table(ablation.Ladder.of([record("default", [1e-9])]))
 
 
 def test_a_run_that_raised_solves_nothing_and_is_named():

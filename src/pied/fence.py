@@ -17,7 +17,9 @@ from pied.rng import Stream
 from pied.subproblem import Functions, Optimum, Refined, Search
 from pied.trial import Dataset
 
-MODEL = Model(kernels=("matern 3/2",), trends=("constant",), warps=("none",), scales=("plain",), declustering=None)
+MODEL = Model(
+    kernels=("matern 3/2",), trends=("constant",), warps=("none",), scales=("plain",), waves=False, declustering=None
+)
 """A border is rough, and there is no reason for a slope."""
 
 

@@ -19,9 +19,9 @@ from torch import Tensor
 from pied import kriging
 from pied.arrays import library, quick, tensor
 from pied.kriging import Tasks
-from pied.models import SPARE_ROWS, Choice, Model, Observations, Warp, choose
+from pied.models import Choice, Model, Observations, Warp, choose, thetas
 from pied.posterior import Posterior
-from pied.shapes import TRENDS, polynomial, stretched
+from pied.shapes import TRENDS, View, polynomial
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ class GP:
 
     @property
     def theta(self) -> Float64[Tensor, "m q"]:
-        """Hyperparameters of every output, as in `Choice`."""
-        return self._ordered([block.theta.repeat_interleave(block.width, 0) for block in self.blocks])
+        """Hyperparameters of every output, as in `Choice`; of one without a wave, zeros for its length scales."""
+        return thetas(self.choices).to(self.spread)
 
     @property
     def variance(self) -> Float64[Tensor, "m"]:
@@ -185,8 +185,8 @@ class Block:
     """Hyperparameters, as in `Choice`."""
     variance: Float64[Tensor, "B c"]
     """Process variance, standardized."""
-    stretch: Float64[Tensor, "B d"]
-    """Ratios by which each task sees its inputs on a logarithmic scale; 1: as they are."""
+    view: View
+    """How each task sees points."""
     degree: int
     """Degree of the trend basis."""
 
@@ -194,11 +194,6 @@ class Block:
     def outputs(self) -> tuple[int, ...]:
         """All outputs, task by task."""
         return tuple(j for group in self.groups for j in group)
-
-    @property
-    def width(self) -> int:
-        """Outputs per task."""
-        return len(self.groups[0])
 
     @property
     def posterior(self) -> Posterior:
@@ -217,13 +212,13 @@ class Block:
     def imagine(self, U: Float64[Tensor, "p d"], mean: Float64[Tensor, "m p"], rows: Float64[Tensor, "m p"]) -> "Block":
         """Add points as if measured at their mean, where the rows say so."""
         T = self.tasks
-        V = stretched(U, self.stretch)
+        V = self.view.scaled(U)
         basis = polynomial(V, self.degree)
         y = mean[list(self.outputs)].unflatten(0, (len(self.groups), -1)).mT - basis @ self.baseline
         own = rows[[group[0] for group in self.groups]]
         tasks = replace(
             T,
-            U=torch.cat([T.U, V], -2),
+            U=torch.cat([T.U, self.view.whole(U, V)], -2),
             basis=torch.cat([T.basis, basis], -2),
             y=torch.cat([T.y, y * own[:, :, None]], 1),
             rows=torch.cat([T.rows, own], 1),
@@ -236,14 +231,14 @@ def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Seque
     chosen = [choices[group[0]] for group in groups]
     specs = [choice.spec(group) for choice, group in zip(chosen, groups, strict=True)]
     tasks, baseline = data.tasks(specs)
-    theta = torch.tensor([choice.theta for choice in chosen], dtype=data.U.dtype, device=data.U.device)
+    theta = thetas(chosen).to(data.U)
     variance = kriging.evaluate(tasks, theta, with_slope=False).variance
     is_short = tasks.rows.sum(1) <= tasks.columns.sum(1)  # no row left to estimate a variance from
     variance = torch.where(is_short[:, None], variance.clamp_min(1.0), variance)
     if data.model.declustering is not None:
         variance = torch.maximum(variance, _declustered_variance(tasks, theta, data.model.declustering))
     degree = max(TRENDS[choice.trend] for choice in chosen)
-    return Block(tuple(groups), tasks, baseline, theta, variance, data.stretch(specs), degree)
+    return Block(tuple(groups), tasks, baseline, theta, variance, data.view(specs), degree)
 
 
 def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
@@ -258,35 +253,13 @@ def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
     )
 
 
-def _apart(tasks: Tasks, distance: float) -> Float64[Tensor, "B N"]:
-    """Return the rows of each task that lie apart from each other, kept in the order in which they were told.
-
-    Distances are measured in the inputs that the output sees.
-    """
-    rows = tasks.rows.clone()
-    kept_for: dict[tuple[int, ...], Tensor] = {}
-    for j in range(len(rows)):
-        key = (*(tasks.active[j] > 0).tolist(), *(tasks.rows[j] > 0).tolist(), j if tasks.U.ndim == 3 else -1)
-        if key not in kept_for:
-            V = (tasks.U[j] if tasks.U.ndim == 3 else tasks.U) * tasks.active[j]
-            close = (torch.cdist(V, V) < distance).cpu().numpy()
-            keep = torch.zeros(len(V), dtype=torch.bool).numpy()
-            for i, is_told in enumerate((tasks.rows[j] > 0).tolist()):
-                if is_told and not (close[i] & keep).any():
-                    keep[i] = True
-            kept_for[key] = torch.from_numpy(keep).to(rows)
-        rows[j] = kept_for[key]
-    enough = rows.sum(1) >= tasks.columns.sum(1) + SPARE_ROWS
-    return torch.where((enough & (tasks.noise == 0).all(1))[:, None], rows, tasks.rows)
-
-
 def _declustered_variance(tasks: Tasks, theta: Float64[Tensor, "B q"], distance: float) -> Float64[Tensor, "B c"]:
     """Estimate the process variance from points that lie apart.
 
     Dozens of near-duplicates enter the profiled variance with almost no innovation, so that it shrinks with their
     number and the rest of the box looks certain.
     """
-    rows = _apart(tasks, distance)
+    rows = kriging.apart(tasks, distance)
     changed = (rows != tasks.rows).any(1)
     result = theta.new_zeros(len(theta), tasks.y.shape[2])
     if bool(changed.any()):
@@ -329,7 +302,7 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
         rows=quick(tasks.rows),
         kernel=quick(tasks.kernel),
         inverse=quick(kriging.inverse_scales(theta, tasks.active)),
-        stretch=quick(block.stretch),
+        view=View(*(None if each is None else quick(each) for each in block.view)),
         degree=block.degree,
         root=quick(root),
         weights=quick(weights),

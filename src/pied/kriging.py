@@ -27,6 +27,7 @@ EXACT_NUGGET = 1e-12  # of the process variance: larger ones are a noise that bo
 SMALLEST_VARIANCE = 1e-24  # of the standardized variance: an output that its trend explains to the last digit
 SHORTEST, LONGEST = math.log(5e-3), math.log(1e2)  # length scales in the unit cube, in logarithms
 QUIETEST, NOISIEST = 1e-10, 1e3  # ratio of noise variance to process variance when it is learned
+SPARE_ROWS = 3  # a trend needs this many rows more than it has columns
 CHUNK = 4_000_000  # covariance entries held at once
 
 
@@ -36,7 +37,7 @@ class Tasks:
 
     U: Float64[Tensor, "*B N d"]
     """Points in the unit cube: shared, or per task where tasks see them on different scales."""
-    basis: Float64[Tensor, "*B N p"]
+    basis: Float64[Tensor, "*F N p"]
     """Trend columns at the points (`shapes.polynomial`)."""
     y: Float64[Tensor, "B N c"]
     """Standardized observations, zero where absent: c outputs that share their hyperparameters, usually one."""
@@ -100,6 +101,28 @@ def columns_of(trend: str, active: Bool[Tensor, "d"], degree: int) -> Bool[Tenso
         first, second = pairs(d)
         used.append(active[first] & active[second] & (trend == "quadratic"))
     return torch.cat(used)
+
+
+def apart(tasks: Tasks, distance: float) -> Float64[Tensor, "B N"]:
+    """Return the rows of each task that lie apart from each other, kept in the order in which they were told.
+
+    Distances are measured in what the output sees. Where too few are left, or noise makes each row count, all are kept.
+    """
+    rows = tasks.rows.clone()
+    kept_for: dict[tuple[int, ...], Tensor] = {}
+    for j in range(len(rows)):
+        key = (*(tasks.active[j] > 0).tolist(), *(tasks.rows[j] > 0).tolist(), j if tasks.U.ndim == 3 else -1)
+        if key not in kept_for:
+            V = (tasks.U[j] if tasks.U.ndim == 3 else tasks.U) * tasks.active[j]
+            close = (torch.cdist(V, V) < distance).cpu().numpy()
+            keep = torch.zeros(len(V), dtype=torch.bool).numpy()
+            for i, is_told in enumerate((tasks.rows[j] > 0).tolist()):
+                if is_told and not (close[i] & keep).any():
+                    keep[i] = True
+            kept_for[key] = torch.from_numpy(keep).to(rows)
+        rows[j] = kept_for[key]
+    enough = rows.sum(1) >= tasks.columns.sum(1) + SPARE_ROWS
+    return torch.where((enough & (tasks.noise == 0).all(1))[:, None], rows, tasks.rows)
 
 
 def squared_distances(

@@ -1,9 +1,9 @@
-"""What each output is modelled with: kernel, trend, warp and scale of its inputs, chosen together.
+"""What each output is modelled with: kernel, trend, warp, scale of its inputs and a wave, chosen together.
 
 Candidates are {squared exponential, Matern 5/2, Matern 3/2} x {constant, linear, quadratic trend} x {no warp, log,
 shifted log} x {inputs as they are, on a logarithmic scale}; the score is the leave-one-out log density of what was
-told, in natural units, with hysteresis. The choice is data (`Choice`): it can be stored with a trial, and a belief
-rebuilt from it with one fit.
+told, in natural units, with hysteresis. Where the best of them still says little, a wave is looked for (`waves`).
+The choice is data (`Choice`): it can be stored with a trial, and a belief rebuilt from it with one fit.
 """
 
 import math
@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied import kriging
+from pied import kriging, waves
 from pied.errors import SettingError, did_you_mean
-from pied.kriging import Tasks
-from pied.shapes import KERNELS, TRENDS, polynomial, stretched
+from pied.kriging import SPARE_ROWS, Tasks
+from pied.shapes import KERNELS, TRENDS, View, polynomial
 
 WARPS = ("none", "log", "shifted log")
 SCALES = ("plain", "log")
@@ -27,8 +27,11 @@ SHIFT = 0.05  # of the range: how far beyond the data a shifted log still reache
 PRICE = (
     4.0  # nats that each degree of the trend, a warp or a logarithmic scale must gain: the best of 54 looks too good
 )
+WAVE_PRICE = 20.0  # nats that a wave must gain: the best of hundreds of frequencies fits a dozen points by chance
+POOR, CLEAR = 0.0, 1.5  # nats a row, standardized (errors of 25 and 5 % of the spread): a wave is looked for where less
+# is explained, and believed where it explains so much, which no wave does of data that are nothing but chance
+APART = 0.1  # in the unit cube: between points that are asked how well a fit explains them
 GRAIN = 2.0**40  # standardized data are rounded to 1/GRAIN, so that a change of units changes no bit of what follows
-SPARE_ROWS = 3  # a trend needs this many rows more than it has columns
 NEARLY_EXACT = 1e-10  # standardized variance of a known noise below which the nugget of an exact output covers it
 MOST_COLUMNS = 100  # a larger trend basis is a regression of its own, not a trend
 STARTS = (0.1, 0.3, 1.0, 3.0)  # isotropic length scales tried at a first selection, in units of sqrt(inputs)
@@ -55,6 +58,8 @@ class Model:
     """Whether length scales have a prior (MAP) or not (maximum likelihood)."""
     declustering: float | None = 0.03
     """Distance in the unit cube: the variance is not below its estimate from points this far apart. None: off."""
+    waves: bool = True
+    """Whether an output that nothing else explains may have a wave along one of its inputs: many regular basins."""
     hysteresis: float = 1.0
     """Nats by which a new choice must beat the current one."""
     finalists: int = 4
@@ -95,15 +100,17 @@ class Choice:
     warp: str
     scale: str
     theta: tuple[float, ...]
-    """Logarithms of the d length scales (of inputs not seen: unused), then of the nugget."""
+    """Logarithms of the d length scales (of inputs not seen: unused), of two more on a wave, then of the nugget."""
     selected: int
     """Rows at the last selection."""
     fitted: int
     """Rows at the last fit of the length scales."""
+    waves: tuple[float, ...] = ()
+    """Angular frequencies of the wave along each input of the unit cube; empty: none."""
 
     def spec(self, outputs: tuple[int, ...]) -> "Spec":
         """Return the choice as a candidate of some outputs."""
-        return Spec(outputs, self.kernel, self.trend, self.warp, self.scale)
+        return Spec(outputs, self.kernel, self.trend, self.warp, self.scale, self.waves)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as JSON-able data."""
@@ -112,7 +119,7 @@ class Choice:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Choice":
         """Rebuild a choice from `to_dict`."""
-        return cls(**{**data, "theta": tuple(data["theta"])})
+        return cls(**{**data, "theta": tuple(data["theta"]), "waves": tuple(data.get("waves", ()))})
 
 
 @dataclass(frozen=True)
@@ -176,6 +183,14 @@ class Spec(NamedTuple):
     trend: str
     warp: str
     scale: str
+    waves: tuple[float, ...] = ()
+
+
+def thetas(choices: Sequence[Choice]) -> Float64[Tensor, "B q"]:
+    """Return the hyperparameters of some outputs side by side; where only others have a wave, zeros are put in."""
+    most = max(len(choice.theta) for choice in choices)
+    rows = [(*each.theta[:-1], *(0.0,) * (most - len(each.theta)), each.theta[-1]) for each in choices]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +272,8 @@ class Observations:
     def handicap(self, spec: "Spec") -> float:
         """Return what is added to a candidate's density: the log slopes of its warp, less the price of its parts."""
         parts = TRENDS[spec.trend] + (spec.warp != "none") + (spec.scale != "plain")
-        return sum(self.warps[j][spec.warp][3] for j in spec.outputs) - PRICE * parts * len(spec.outputs)
+        price = PRICE * parts + WAVE_PRICE * bool(spec.waves)
+        return sum(self.warps[j][spec.warp][3] for j in spec.outputs) - price * len(spec.outputs)
 
     def trends(self, j: int, n: int) -> list[str]:
         """Trends that output j can have with n rows."""
@@ -285,16 +301,14 @@ class Observations:
             for scale in scales
         ]
 
-    def stretch(self, specs: Sequence["Spec"]) -> Float64[Tensor, "B d"]:
-        """Return the ratio by which each task sees each input on a logarithmic scale; 1: as it is."""
-        return torch.stack(
-            [
-                torch.where(self.ratios >= LEAST_RATIO, self.ratios, 1.0)
-                if spec.scale == "log"
-                else torch.ones_like(self.ratios)
-                for spec in specs
-            ]
-        )
+    def view(self, specs: Sequence["Spec"]) -> View:
+        """Return how each task sees points."""
+        plain = torch.ones_like(self.ratios)
+        large = torch.where(self.ratios >= LEAST_RATIO, self.ratios, 1.0)
+        waved = None
+        if any(spec.waves for spec in specs):
+            waved = self.U.new_tensor([spec.waves or (0.0,) * self.U.shape[1] for spec in specs])
+        return View(torch.stack([large if spec.scale == "log" else plain for spec in specs]), waved)
 
     def tasks(self, specs: Sequence["Spec"]) -> tuple[Tasks, Float64[Tensor, "B p c"]]:
         """Build a batch, one task per candidate, all with equally many outputs; and the baselines taken off."""
@@ -314,15 +328,19 @@ class Observations:
             nugget.append((max(low for low, _ in bounds), max(high for _, high in bounds)))
         columns = torch.stack([kriging.columns_of(spec.trend, self.active[spec.outputs[0]], degree) for spec in specs])
         columns &= rows.any(1, keepdim=True)  # nothing told, no trend to estimate
-        V = stretched(self.U, self.stretch(specs))
+        view = self.view(specs)
+        V = view.scaled(self.U)
         basis = polynomial(V, degree)
+        active = self.active[first].to(self.U.dtype)
+        if view.waves is not None:
+            active = torch.cat([active, (view.waves != 0).any(1, keepdim=True).expand(-1, 2)], 1)
         y, baseline = _detrended(y, basis, rows.to(self.U.dtype), columns.to(self.U.dtype))
         return Tasks(
-            U=V,
+            U=view.whole(self.U, V),
             basis=basis,
             y=y,
             rows=rows.to(self.U.dtype),
-            active=self.active[first].to(self.U.dtype),
+            active=active,
             columns=columns.to(self.U.dtype),
             kernel=self.U.new_tensor([KERNELS[spec.kernel] for spec in specs]),
             noise=self.U.new_tensor(noise),
@@ -409,7 +427,11 @@ def _is_selection_due(data: Observations, group: tuple[int, ...], previous: Sequ
     if first is None or any(each is None or each.spec(group) != first.spec(group) for each in old):
         return True
     candidates = data.candidates(group)
-    if first.spec(group) not in candidates or data.trends(group[0], n) != data.trends(group[0], first.selected):
+    if first.waves and not data.model.waves:
+        return True
+    if first.spec(group)._replace(waves=()) not in candidates or data.trends(group[0], n) != data.trends(
+        group[0], first.selected
+    ):
         return True
     return n - first.selected >= max(data.model.reselect, n // RESELECT_SHARE) and len(candidates) > 1
 
@@ -423,6 +445,8 @@ def _is_refit_due(data: Observations, group: tuple[int, ...], previous: Sequence
 
 SELECTION_STEPS = 40  # BFGS iterations for the finalists of a selection ...
 REFIT_STEPS = 20  # ... and for a refit, which starts close
+LEAST_ROWS = 8  # and two for each input: from so many on a wave is looked for ...
+WAVE_ROWS = 64  # ... in at most so many
 RESELECT_SHARE, REFIT_SHARE = 8, 30  # of the data: when many, so much must be new before they are asked again
 
 
@@ -446,8 +470,63 @@ def _select(data: Observations, groups: list[tuple[int, ...]], choices: list[Cho
                 bonus = data.model.hysteresis * _is_same(choices[group[0]], specs[i])
                 scores[row] = float(fit.density[row]) + data.handicap(specs[i]) + bonus
         row = max(scores, key=lambda each: (math.isfinite(scores[each]), scores[each]))
+        spec, theta_of = specs[finalists[row]], tuple(best_theta[row].tolist())
+        if data.model.waves and len(group) == 1:
+            is_poor = not _explained(tasks.at(index[row : row + 1]), best_theta[row : row + 1]) > POOR
+            spec, theta_of = _waved(data, choices[group[0]], spec, is_poor, scores[row]) or (spec, theta_of)
         for j in group:
-            choices[j] = Choice(*specs[finalists[row]][1:], tuple(best_theta[row].tolist()), 0, 0)
+            choices[j] = Choice(*spec[1:5], theta_of, 0, 0, spec.waves)
+
+
+def _explained(task: Tasks, theta: Float64[Tensor, "1 q"]) -> float:
+    """Return what a fit says of points that lie apart, nats a row; those in clusters foretell each other."""
+    rows = kriging.apart(task, APART)
+    fewer = replace(task, rows=rows, y=task.y * rows[:, :, None])
+    return float(kriging.evaluate(fewer, theta, with_slope=False).density) / max(1.0, float(rows.sum()))
+
+
+def _waved(
+    data: Observations, old: Choice | None, plain: Spec, is_poor: bool, score: float
+) -> tuple[Spec, tuple[float, ...]] | None:
+    """Return a candidate with a wave and its hyperparameters where it scores more than the best without."""
+    j, n = plain.outputs[0], data.count(plain.outputs[0])
+    if "none" not in data.warps[j]:
+        return None
+    base = Spec((j,), data.model.kernels[0], plain.trend, "none", "plain")
+    found = [waves.Wave(old.waves, old.theta)] if old is not None and old.waves else []
+    if is_poor and n >= LEAST_ROWS + 2 * int(data.active[j].sum()):
+        few = replace(data, model=replace(data.model, most_rows=WAVE_ROWS)).thinned()
+        task, _ = few.tasks([base])
+        low, high = task.nugget[0].tolist()
+        found += waves.loudest(task, few.U, max(low, min(high, math.log(1e-2))))
+    trends = data.trends(j, n - 2 * SPARE_ROWS)
+    specs = [base._replace(trend=trend, waves=wave.frequencies) for wave in found for trend in trends]
+    if not specs:
+        return None
+    start = torch.tensor([wave.theta for wave in found for _ in trends], dtype=data.U.dtype, device=data.U.device)
+    specs, theta, fit = _fitted(data, specs, start, SELECTION_STEPS)
+    bonus = data.model.hysteresis * bool(old is not None and old.waves)
+    scores = [float(fit.density[row]) + data.handicap(spec) + bonus for row, spec in enumerate(specs)]
+    row = max(range(len(specs)), key=lambda each: (math.isfinite(scores[each]), scores[each]))
+    if not scores[row] > score or _explained(data.tasks([specs[row]])[0], theta[row : row + 1]) < CLEAR:
+        return None
+    return specs[row], tuple(theta[row].tolist())
+
+
+def _fitted(
+    data: Observations, specs: Sequence[Spec], start: Float64[Tensor, "B q"], steps: int
+) -> tuple[list[Spec], Float64[Tensor, "B q"], kriging.Fit]:
+    """Fit length scales; where there are waves, then their frequencies, then length scales again."""
+    tasks, _ = data.tasks(specs)
+    theta, fit = kriging.optimize(tasks, start, steps)
+    riders = [row for row, spec in enumerate(specs) if spec.waves]
+    if not riders:
+        return list(specs), theta, fit
+    index = torch.tensor(riders, device=theta.device)
+    frequencies = data.U.new_tensor([specs[row].waves for row in riders])
+    tuned = dict(zip(riders, waves.tuned(tasks.at(index), data.U, theta[index], frequencies).tolist(), strict=True))
+    specs = [spec._replace(waves=tuple(tuned.get(row, ()))) for row, spec in enumerate(specs)]
+    return specs, *kriging.optimize(data.tasks(specs)[0], theta, steps)
 
 
 def _is_same(choice: Choice | None, spec: Spec) -> bool:
@@ -488,9 +567,10 @@ def _refit(data: Observations, groups: list[tuple[int, ...]], choices: list[Choi
     """Fit the length scales of the current choices again, from where they are."""
     current = [_made(choices[group[0]]) for group in groups]
     specs = [old.spec(group) for group, old in zip(groups, current, strict=True)]
-    start = torch.tensor([old.theta for old in current], dtype=data.U.dtype, device=data.U.device)
-    theta, fit = kriging.optimize(data.tasks(specs)[0], start, REFIT_STEPS)
+    specs, theta, fit = _fitted(data, specs, thetas(current).to(data.U), REFIT_STEPS)
     for row, (group, old) in enumerate(zip(groups, current, strict=True)):
-        fine = math.isfinite(float(fit.loss[row]))
-        for j in group:
-            choices[j] = replace(old, theta=tuple(theta[row].tolist()) if fine else old.theta)
+        if math.isfinite(float(fit.loss[row])):
+            own = theta[row].tolist()
+            fresh = replace(old, theta=(*own[: len(old.theta) - 1], own[-1]), waves=specs[row].waves)
+            for j in group:
+                choices[j] = fresh

@@ -10,7 +10,7 @@ from typing import Any
 from jaxtyping import Float64
 
 from pied.arrays import Array, library
-from pied.shapes import polynomial, polynomial_slope, radial, stretched, stretched_slopes
+from pied.shapes import View, polynomial, polynomial_slope, radial, stretched_slopes, waved_slopes
 
 SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: below, it is rounding
 AT_ONCE = {"numpy": 100_000, "torch": 50_000_000}
@@ -22,11 +22,11 @@ class Posterior:
 
     def __init__(
         self,
-        points: Float64[Array, "*B N d"],
+        points: Float64[Array, "*B N e"],
         rows: Float64[Array, "B N"],
         kernel: Float64[Array, "B 6"],
-        inverse: Float64[Array, "B d"],
-        stretch: Float64[Array, "B d"],
+        inverse: Float64[Array, "B e"],
+        view: View,
         degree: int,
         root: Float64[Array, "B N N"],
         weights: Float64[Array, "B N c"],
@@ -39,11 +39,11 @@ class Posterior:
         """Prepare.
 
         Args:
-            points: Where something was observed, on the scales of the tasks.
+            points: Where something was observed, as the kernels see it.
             rows: 1 where it was, 0 where not.
             kernel: Coefficients of the kernels (`shapes.KERNELS`).
             inverse: 1 / length scale, 0 for inputs that are not seen.
-            stretch: Ratios of logarithmic scales of the inputs, 1 where there is none.
+            view: How the tasks see points.
             degree: Of the trend basis.
             root: With K^-1 = root' root.
             weights: P y.
@@ -56,7 +56,7 @@ class Posterior:
         self._xp = xp = library(root)
         self._points, self._rows, self._columns = points, rows[:, None, :], columns[:, None, :]
         self._is_full, self._all_columns = bool((rows == 1.0).all()), bool((columns == 1.0).all())
-        self._kernel, self._stretch = kernel, stretch
+        self._kernel, self._view = kernel, view
         self._inverse, self._degree, self._variance = inverse[:, None, :], degree, variance[:, None, :]
         scaled = (points - 0.5) * self._inverse
         self._scaled, self._lengths = 2.0 * scaled.swapaxes(-1, -2), (scaled * scaled).sum(-1)[:, None, :]
@@ -83,8 +83,9 @@ class Posterior:
     def _moments(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any]:
         """Universal kriging: mean = f'beta + k'P y, var = s2 [1 - k'K^-1 k + r'A^-1 r] with r = f - F'K^-1 k."""
         xp = self._xp
-        V = stretched(U, self._stretch)
-        scaled = (V - 0.5) * self._inverse
+        V = self._view.scaled(U)
+        seen = self._view.whole(U, V)
+        scaled = (seen - 0.5) * self._inverse
         squares = (scaled * scaled).sum(-1)[:, :, None] + self._lengths - scaled @ self._scaled
         k, w = radial(squares.clip(0.0, None), self._kernel, slopes=slopes)
         if not self._is_full:
@@ -100,17 +101,24 @@ class Posterior:
         if not slopes:
             return mean, deviation, None, None
         square = (self._inverse * self._inverse)[..., None]
-        pull = (self._points.swapaxes(-1, -2)[..., None, :, :] - V[..., :, None]) * w[:, :, None, :] * square
+        pull = (self._points.swapaxes(-1, -2)[..., None, :, :] - seen[..., :, None]) * w[:, :, None, :] * square
         mean_slope = (pull @ self._weights[:, None]).swapaxes(2, 3)
         ratio_slope = -(pull @ (v @ self._root + rA @ self._H)[..., None])[..., 0]
+        d = U.shape[-1]
+        mean_slope, mean_on_wave = mean_slope[..., :d], mean_slope[..., d:]
+        ratio_slope, ratio_on_wave = ratio_slope[..., :d], ratio_slope[..., d:]
         if self._degree > 0:
             mean_slope = mean_slope + polynomial_slope(
                 self._beta.swapaxes(1, 2)[:, None], V[..., None, :], self._degree
             )
             ratio_slope = ratio_slope + polynomial_slope(rA, V, self._degree)
         if V is not U:
-            chain = stretched_slopes(U, self._stretch)
+            chain = stretched_slopes(U, self._view.ratios)
             mean_slope, ratio_slope = mean_slope * chain[:, :, None, :], ratio_slope * chain
+        if self._view.waves is not None:
+            turn = waved_slopes(U, self._view.waves)
+            mean_slope = mean_slope + mean_on_wave @ turn
+            ratio_slope = ratio_slope + (ratio_on_wave[..., None, :] @ turn)[..., 0, :]
         return mean, deviation, mean_slope, (self._variance / deviation)[..., None] * ratio_slope[:, :, None, :]
 
     def _basis(self, V: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a regression is made of: kernels, trend columns, scales of the inputs; for NumPy and torch alike.
+"""What a regression is made of: kernels, trend columns, scales of the inputs, waves; for NumPy and torch alike.
 
 Learning (`kriging`) works on torch tensors, predicting (`posterior`) on NumPy arrays where it can. Both need the same
 formulas, so these are written once, in the operators and methods that the two libraries share.
@@ -6,7 +6,7 @@ formulas, so these are written once, in the operators and methods that the two l
 
 import math
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -101,3 +101,38 @@ def stretched_slopes(U: Float64[Array, "b d"], ratios: Float64[Array, "B d"]) ->
     safe = r.clip(1.0 + 1e-9, None)
     slope = (safe - 1.0) / ((1.0 + (safe - 1.0) * U) * xp.log(safe))
     return xp.where(r > 1.0, slope, xp.ones_like(slope))
+
+
+def waved(U: Float64[Array, "b d"], waves: Float64[Array, "B d"]) -> Float64[Array, "B b 2"]:
+    """Return where each point lies on the wave of each task, (1 + cos, 1 + sin) / 2 of its phase waves'u.
+
+    Seen beside the inputs, they make a radial kernel locally periodic: points whole periods apart are alike.
+    """
+    xp, phase = library(U), waves @ U.T
+    return 0.5 + 0.5 * xp.stack([xp.cos(phase), xp.sin(phase)], -1)
+
+
+def waved_slopes(U: Float64[Array, "b d"], waves: Float64[Array, "B d"]) -> Float64[Array, "B b 2 d"]:
+    """Return the derivatives of `waved`."""
+    xp, phase = library(U), waves @ U.T
+    return 0.5 * xp.stack([-xp.sin(phase), xp.cos(phase)], -1)[..., None] * waves[:, None, None, :]
+
+
+class View(NamedTuple):
+    """How B tasks see the points of the unit cube."""
+
+    ratios: Float64[Array, "B d"]
+    """By which an input is seen on a logarithmic scale; 1: as it is."""
+    waves: Float64[Array, "B d"] | None
+    """Angular frequencies of the wave that is seen beside the inputs, zeros for a task without; None: no task has."""
+
+    def scaled(self, U: Float64[Array, "b d"]) -> Float64[Array, "*B b d"]:
+        """Return the inputs on the scales of the tasks, as trends see them; one copy when all are plain."""
+        return stretched(U, self.ratios)
+
+    def whole(self, U: Float64[Array, "b d"], V: Float64[Array, "*B b d"]) -> Float64[Array, "*C b e"]:
+        """Return what kernels see of points and their scaled inputs: these, then the place on the wave."""
+        if self.waves is None:
+            return V
+        xp, place = library(U), waved(U, self.waves)
+        return xp.concatenate([xp.broadcast_to(V, (len(place), *U.shape)), place], -1)

@@ -106,6 +106,7 @@ class CUQB(Solver):
                     trends=("none",),
                     warps=("none",),
                     scales=("plain",),
+                    waves=False,
                     nugget=(1e-4, 1e-3),
                     prior=False,
                     declustering=None,

@@ -1,0 +1,152 @@
+"""Waves: frequencies are found from few points and told from chance, slopes are derivatives, choices are stored."""
+
+import math
+
+import pytest
+import torch
+
+from beliefs import V, wavy
+from pied import shapes, waves
+from pied.believe import from_memory, to_memory
+from pied.gp import GP
+from pied.models import Choice, Model, Observations, Spec
+from pied.rng import Stream
+from pied.solvers.bayes import CUQB
+from test_shapes import both
+
+PLAIN = Model(waves=False)
+FREQUENCIES = torch.tensor([[0.0, 2 * math.pi * 7.3], [0.0, 0.0]], dtype=torch.float64)
+
+
+def rough(U, periods=23.3):
+    """Swings that grow along the other input: more basins than points."""
+    return (1 + 2 * U[:, 1]) * torch.sin(2 * math.pi * periods * U[:, 0] + 1) + U[:, 0]
+
+
+def told(n, d=2, seed=3):
+    return Stream(seed).at("told").uniform(n, d)
+
+
+def error(gp, function, n=200):
+    U = Stream(8).at("elsewhere").uniform(n, 2)
+    return float((gp.unwarp(gp.moments(U)[0])[:, 0] - function(U)).square().mean().sqrt())
+
+
+def test_the_place_on_a_wave_has_its_derivatives_by_torch_and_by_numpy():
+    U = told(4)
+    ours, numpys = both(shapes.waved_slopes, U, FREQUENCIES)
+    for task, frequencies in enumerate(FREQUENCIES):
+        theirs = torch.func.vmap(torch.func.jacrev(lambda u, w=frequencies: shapes.waved(u[None], w[None])[0, 0]))(U)
+        torch.testing.assert_close(ours[task], theirs)
+    torch.testing.assert_close(torch.from_numpy(numpys), ours, rtol=1e-14, atol=1e-14)
+    torch.testing.assert_close(*map(torch.as_tensor, both(shapes.waved, U, FREQUENCIES)), rtol=1e-14, atol=1e-15)
+
+
+def test_whole_periods_make_no_difference_to_the_place_on_a_wave():
+    U = 0.3 * told(5)
+    later = U + torch.tensor([0.0, 3 / 7.3], dtype=torch.float64)
+    torch.testing.assert_close(shapes.waved(U, FREQUENCIES), shapes.waved(later, FREQUENCIES))
+
+
+@pytest.mark.parametrize("periods", [4.6, 11.0, 23.3])
+def test_a_wave_of_many_periods_is_found_from_few_points(periods):
+    U = told(28)
+    y = rough(U, periods)[:, None]
+    gp, smooth = GP.fit(U, y), GP.fit(U, y, model=PLAIN)
+    first, second = gp.choices[0].waves
+    assert first / (2 * math.pi) == pytest.approx(periods, abs=0.03)
+    assert second == 0
+    assert not smooth.choices[0].waves
+    assert error(gp, lambda U: rough(U, periods)) < 0.1 * error(smooth, lambda U: rough(U, periods))
+
+
+@pytest.mark.parametrize("noise", [None, 0.03])
+def test_a_wave_is_found_under_noise(noise):
+    U = told(40)
+    y = rough(U) + 0.03 * Stream(4).normal(40)
+    gp = GP.fit(U, y[:, None], noise=[noise])
+    assert gp.choices[0].waves[0] / (2 * math.pi) == pytest.approx(23.3, abs=0.05)
+
+
+@pytest.mark.parametrize(("n", "d"), [(12, 2), (18, 2), (18, 5), (30, 3)])
+def test_chance_is_not_taken_for_a_wave(n, d):
+    Y = Stream(0).at("chance").normal(n, 12)
+    assert not any(choice.waves for choice in GP.fit(told(n, d), Y).choices)
+
+
+@pytest.mark.parametrize("n", [12, 20, 30])
+def test_a_smooth_output_has_no_wave(n):
+    U = told(n)
+    assert not GP.fit(U, wavy(U)[:, None]).choices[0].waves
+
+
+def test_a_cluster_does_not_hide_that_little_is_explained():
+    U = told(20)
+    cluster = 0.5 + 1e-3 * told(20, seed=5)
+    U = torch.cat([U, cluster])
+    gp = GP.fit(U, rough(U)[:, None])
+    assert gp.choices[0].waves[0] / (2 * math.pi) == pytest.approx(23.3, abs=0.05)
+
+
+def test_frequencies_are_tuned_to_the_likeliest_nearby():
+    U = told(30)
+    data = Observations.of(
+        U, rough(U)[:, None], torch.ones(1, 2, dtype=torch.bool), torch.ones(2, dtype=torch.float64), [0.0], PLAIN
+    )
+    near = (2 * math.pi * 23.2, 0.0)
+    tasks, _ = data.tasks([Spec((0,), "squared exponential", "constant", "none", "plain", near)])
+    theta = torch.tensor([[0.5, 0.5, 0.5, 0.5, math.log(1e-8)]], dtype=torch.float64)
+    tuned = waves.tuned(tasks, U, theta, torch.tensor([near], dtype=torch.float64))
+    assert float(tuned[0, 0]) / (2 * math.pi) == pytest.approx(23.3, abs=0.01)
+    assert float(tuned[0, 1]) == 0
+
+
+def test_moments_with_a_wave_have_their_slopes():
+    U = told(28)
+    Y = torch.stack([rough(U), wavy(U)], 1)
+    scales, nugget, n = (0.2, 0.4), math.log(1e-4), len(U)
+    ridden = Choice("matern 5/2", "quadratic", "none", "log", (*scales, 0.1, 0.3, nugget), n, n, (60.0, -9.0))
+    without = Choice("squared exponential", "linear", "none", "plain", (*scales, nugget), n, n)
+    ratios = torch.tensor([30.0, 1.0], dtype=torch.float64)
+    gp = GP.fit(U, Y, model=Model(nugget=(1e-4, 1e-4)), previous=[ridden, without], ratios=ratios)
+    assert gp.choices == (ridden, without)
+    mean, deviation, mean_slope, deviation_slope = gp.moments_and_slopes(V)
+    for ours, theirs in zip((mean, deviation), gp.moments(V), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    step = 1e-6
+    for i in range(2):
+        move = step * torch.eye(2, dtype=torch.float64)[i]
+        above, below = gp.moments(V + move), gp.moments(V - move)
+        for slope, up, down in zip((mean_slope, deviation_slope), above, below, strict=True):
+            torch.testing.assert_close(slope[:, :, i], (up - down) / (2 * step), rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_imagined_on_a_wave_keeps_the_mean_and_shrinks_the_deviation():
+    U = told(28)
+    gp = GP.fit(U, rough(U)[:, None])
+    more = gp.imagine(V)
+    torch.testing.assert_close(more.moments(V)[0], gp.moments(V)[0], rtol=1e-3, atol=1e-3)
+    assert bool((more.moments(V)[1] <= gp.moments(V)[1] * (1 + 1e-6)).all())
+
+
+def test_a_belief_with_a_wave_is_rebuilt_from_what_was_stored():
+    U = told(28)
+    y = rough(U)[:, None]
+    gp = GP.fit(U, y)
+    memory = to_memory(gp.choices)
+    again = GP.fit(U, y, previous=from_memory(memory))
+    assert again.choices == gp.choices
+    for ours, theirs in zip(again.moments(V), gp.moments(V), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert GP.fit(U, y, model=PLAIN, previous=gp.choices).choices[0].waves == ()
+
+
+def test_choices_stored_before_there_were_waves_are_read():
+    choice = Choice("matern 5/2", "linear", "none", "plain", (0.1, 0.2, -18.0), 9, 9)
+    old = {name: value for name, value in choice.to_dict().items() if name != "waves"}
+    assert Choice.from_dict(old) == choice
+
+
+def test_the_paper_knows_no_waves():
+    assert not CUQB.paper().believer.model.waves
+    assert CUQB().believer.model.waves

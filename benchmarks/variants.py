@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from pied import models, solvers
+from pied import selection, solvers
 from pied.believe import Believer, Bounds, Doubtful, optimistic
 from pied.composite import Belief, Composite
 from pied.gp import GP
@@ -357,7 +357,7 @@ class StartedRun(CUQBRun):
     def ask(self, number: int, data: Dataset) -> Proposal:
         """Propose with these starts in place of the usual ones."""
         assert isinstance(self._own, Started)
-        with changed(models, STARTS=self._own.starts, RESTARTS=self._own.restarts):
+        with changed(selection, STARTS=self._own.starts, RESTARTS=self._own.restarts):
             return super().ask(number, data)
 
 

@@ -1,7 +1,7 @@
 """Belief about the black box: one Gaussian process per output, each with its own inputs, rows, kernel, trend and warp.
 
-Everything here is in the unit cube. What each output is modelled with is chosen in `models`; the linear algebra of many
-regressions at once is in `kriging`.
+Everything here is in the unit cube. What each output is modelled with is chosen in `selection`; the linear algebra of
+many regressions at once is in `kriging`.
 """
 
 import logging
@@ -19,8 +19,9 @@ from torch import Tensor
 from pied import kriging
 from pied.arrays import library, quick, tensor
 from pied.kriging import Tasks
-from pied.models import Choice, Model, Observations, Warp, choose, thetas
+from pied.models import Choice, Model, Observations, Warp, thetas
 from pied.posterior import Posterior
+from pied.selection import choose
 from pied.shapes import TRENDS, View, polynomial
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from pied.fence import Fence, Fenced, Within, fenced
 from pied.listing import Listing
 from pied.problem import Problem
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB
+from pied.solvers.bayes import CUQB, Scene
 from pied.study import Study
 from pied.subproblem import Search
 from pied.trial import Dataset, State
@@ -119,6 +119,26 @@ def test_a_simulator_that_fails_in_half_the_box_is_not_asked_there_for_ever():
     assert len(failed) < 16
     late = [trial.state is State.FAILED for trial in study.trials[-6:]]
     assert sum(late) <= 3
+
+
+def test_what_is_asked_instead_of_a_repetition_is_not_beyond_the_fence():
+    problem = Problem(variables={"x1": (0, 1), "x2": (0, 1)}, outputs=["y"], maximize="y")
+    run_ = CUQB().start(problem, Stream(0))
+    data = record(64)
+    belief = run_.settings.believer.fit(problem, data, None)
+    composite = run_.settings.believer.bound(problem, data, belief, Stream(1))
+    pool = Stream(2).sobol(256, 2)
+    f = data.functions(problem)
+    scene = Scene(
+        99, data, belief, composite, f, torch.ones(len(f), dtype=torch.bool), data.U[:1], pool,
+        torch.ones(1, dtype=torch.float64), Search(), Stream(3),
+    )  # fmt: skip
+    fence = Fence.around(data)
+    assert fence is not None
+    assert 0 < int(fence.holds(pool).sum()) < 200
+    assert bool(fence.holds(run_._spread_out(scene)[None]).all())
+    everywhere = replace(scene, data=replace(data, imagined=data.imagined[:0], failures=()))
+    assert not bool(fence.holds(run_._spread_out(everywhere)[None]).all())  # else the test would show nothing
 
 
 def test_the_paper_has_no_fence(monkeypatch: pytest.MonkeyPatch):

@@ -180,12 +180,12 @@ class Scene:
 
     @cached_property
     def fence(self) -> Fence | None:
-        """Where evaluations may succeed; None: anywhere."""
-        return Fence.around(self.data)
+        """Where evaluations may succeed; None: anywhere, as the paper's search has it."""
+        return None if isinstance(self.search, PenaltySearch) else Fence.around(self.data)
 
     @cached_property
     def within(self) -> Search | PenaltySearch | Enumeration:
-        """The search for a point to ask: not beyond the fence; the paper's goes everywhere."""
+        """The search for a point to ask: not beyond the fence."""
         if isinstance(self.search, PenaltySearch) or self.fence is None:
             return self.search
         return fenced(self.search, self.fence)
@@ -241,7 +241,7 @@ class BayesRun(Run):
             best, why = self._explore(scene)
         u = best.u
         if self._repeats(u, data):
-            u, why = self._spread_out(composite, data, pool, scales), replace(why, aim="spread")
+            u, why = self._spread_out(scene), replace(why, aim="spread")
         lower, _, upper = composite.bounds(u[None], settings.level)
         doubtful = composite.misjudged(u[None], settings.level)
         if doubtful:
@@ -277,19 +277,21 @@ class BayesRun(Run):
         points = torch.cat([data.U, data.imagined]) if is_exact else data.imagined
         return bool(len(points)) and bool(((points - u).abs().amax(1) < REPEATED).any())
 
-    def _spread_out(
-        self, composite: Composite, data: Dataset, pool: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]
-    ) -> Float64[Tensor, "d"]:
+    def _spread_out(self, scene: Scene) -> Float64[Tensor, "d"]:
         """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
-        known = torch.cat([data.U, data.imagined])
+        composite, pool = scene.composite, scene.pool
+        known = torch.cat([scene.data.U, scene.data.imagined])
         fresh = torch.cdist(pool, known).amin(1) > 1e-4
         if not bool((fresh & self._is_white(pool)).any()):
             pool = torch.stack([self._honoured(u) for u in pool[:MOVED]])
             fresh = torch.cdist(pool, known).amin(1) > 1e-4
         levels = (1.0 - self.settings.level, self.settings.level)
         lower, upper = (composite.values(pool, [level] * composite.problem.k) for level in levels)
-        width = ((upper - lower) / scales).sum(1)
-        for allowed in (fresh & (upper[:, 1:] >= 0).all(1), fresh & self._is_white(pool), fresh):
+        width = ((upper - lower) / scene.scales).sum(1)
+        possible, white = (upper[:, 1:] >= 0).all(1), self._is_white(pool)
+        within = torch.ones_like(fresh) if scene.fence is None else scene.fence.holds(pool)
+        for wish in (possible & within, white & within, white, fresh):
+            allowed = fresh & wish
             if bool(allowed.any()):
                 return pool[torch.where(allowed, width, -torch.inf).argmax()]
         return pool[width.argmax()]

@@ -267,9 +267,8 @@ def ladder_table(ladder: Ladder) -> str:
     p = {measure: _corrected(ladder, tests, measure) for measure in MEASURES}
     for label in labels:
         runs = list(ladder.runs[label].values())
-        seeds = sorted({r["item"]["seed"] for r in runs})
-        counts = [solved([r for r in runs if r["item"]["seed"] == seed], 1e-4) for seed in seeds]
         problems = len(by_problem(runs))
+        counts = [solved(group, 1e-4) for group in _by_seed(runs) if len(group) == problems]
         rows.append([
             label,
             f"{len(runs)} ({ladder.own[label]})",
@@ -281,8 +280,13 @@ def ladder_table(ladder: Ladder) -> str:
             _seconds(runs),
         ])  # fmt: skip
     columns = ["rung", "runs (its own)", *(f"to {tol:.0e}".replace("e-0", "e-") for tol in TOLERANCES)]
-    columns += ["to 1e-4, by seed", "regret at the budget", "evaluations to 1e-4"]
+    columns += ["to 1e-4, by whole seed", "regret at the budget", "evaluations to 1e-4"]
     return report.table([*columns, *_headings(), "seconds per suggestion"], rows)
+
+
+def _by_seed(runs: Sequence[Any]) -> list[list[Any]]:
+    seeds = sorted({r["item"]["seed"] for r in runs})
+    return [[r for r in runs if r["item"]["seed"] == seed] for seed in seeds]
 
 
 def _headings() -> list[str]:

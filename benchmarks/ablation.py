@@ -120,6 +120,7 @@ LADDER = (
     Rung("each function alone", "level", "cuqb:joint=False"),
     Rung("no relay", "search", "cuqb:search.relays=0"),
     Rung("three starts", "search", "cuqb:search.starts=3"),
+    Rung("no starts from afar", "search", "cuqb:search.afar=0"),
     Rung("paper's search", "paper", "cuqb:search=paper"),
     Rung("verify never", "verify", "cuqb:verify_every=None"),
     Rung("verify always", "verify", "cuqb:verify_every=1"),

@@ -221,6 +221,24 @@ def test_local_solves_start_apart_and_include_what_is_known() -> None:
         assert (starts == point).all(1).any()
 
 
+def test_known_points_in_a_worse_basin_do_not_keep_the_search_there() -> None:
+    """The second best optimum of Ex724, and points around it, against 2 parts in 100,000 of the box elsewhere."""
+    truth = Truth("ex724")
+    scales = scales_of(truth, truth.d)
+    near = torch.tensor([[0.0, 0.8, 0.07, 0.04, 0.68, 0.53, 0.24, 0.05]], dtype=torch.float64)
+    alone = Search(pool=1, generations=0, starts=1, afar=0, relays=0)
+    local = alone.solve(truth, scales, near, near, Stream(0))
+    assert float(local.f[0]) == pytest.approx(-4.20285, abs=1e-4)
+    known = local.u[None]
+    regrets = {}
+    for afar in (0, 3):
+        search, stream = Search(afar=afar), Stream(1)
+        best = search.solve(truth, scales, search.screen(stream, truth.d, known), known, stream)
+        regrets[afar] = regret_of(truth.bench, best)
+    assert regrets[3] < 1e-6
+    assert regrets[0] > 1e-2  # else the test would show nothing
+
+
 def test_the_least_violated_pool_point_is_among_the_starts() -> None:
     functions = Smooth(first, lambda U: U[:, 1] - 0.97)
     search, stream = Search(starts=2, generations=0), Stream(0)

@@ -3,7 +3,8 @@
     maximize f_0(u)  subject to  f_i(u) >= 0,  u in [0, 1]^d
 
 with true constraints, each function divided by its scale. Starts come from a pool of Sobol points, clouds around known
-good points and a few generations of crossover; the local solves run in step (`sqp`). The paper's search is `penalty`.
+good points and a few generations of crossover, some from the Sobol points alone; the local solves run in step (`sqp`).
+The paper's search is `penalty`.
 """
 
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ WHITE_SATISFIED = 1e-9  # scaled: white constraints are exact and held more stri
 ROUNDING = 1e-13  # scaled: how far inside a restored point is put
 TIE = 1e-9  # scaled: objectives this near are equal, and the first start wins; rounding must not decide
 KAPPA = 10.0  # weight of scaled violations when pool points are ranked
+LITTLE = 1e-2  # scaled: a gain over the known points below which the search looks elsewhere, too
 CLOUDS = (0.1, 0.01, 0.001)  # widths of the clouds around good points
 CLOUD_SIZE = 16
 PARENTS = 48
@@ -95,6 +97,10 @@ class Search:
     """Generations of crossover among the best of the pool."""
     starts: int = 6
     """Local solves from the pool, beside the known good points."""
+    afar: int = 3
+    """Local solves from its Sobol points alone, for themselves, when the others find little that is better than the
+    known points: the best of the whole pool lie around these, and beside solves that begin at an optimum others would
+    be given up before they arrive at a better one."""
     rounds: int = 60
     """Batched evaluations of the local solves at most."""
     relays: int = 1
@@ -128,11 +134,12 @@ class Search:
         Args:
             functions: The bounds.
             scales: One scale per function; results do not change when a function is rescaled.
-            pool: Points to screen (see `screen`).
+            pool: Points to screen (see `screen`), Sobol points first.
             known: Good points to start from in any case: the incumbent, the last proposal.
             stream: Randomness of the crossover.
             rescue: When nothing satisfies the constraints, maximize the smallest of them.
         """
+        everywhere = min(self.pool, len(pool))
         pool, f = self._breed(functions, scales, pool, stream)
         merit, violation = _rank(f / scales)
         starts = distinct(pool, merit, self.starts)
@@ -142,6 +149,9 @@ class Search:
         starts = torch.cat([starts, *extra])
         coarse = (functions.coarse() if isinstance(functions, Refined) else None) or functions
         ends = [_local(coarse, scales, starts, self.rounds)]
+        if self.afar and len(known) and _gained(coarse, scales, known, ends[0]) < LITTLE:
+            far = distinct(pool[:everywhere], merit[:everywhere], self.afar)
+            ends.append(_local(coarse, scales, far, self.rounds))
         for relay in range(self.relays):
             fresh = self._relay(coarse, scales, ends, stream.at("relay", relay))
             if len(fresh):
@@ -251,6 +261,13 @@ class Picked:
         """Return them and their slopes."""
         f, J = self.functions.values_and_slopes(U)
         return f[:, list(self.which)], J[:, list(self.which)]
+
+
+def _gained(functions: Functions, scales: Tensor, known: Float64[Tensor, "s d"], ends: "_Ends") -> float:
+    """Return how much better, scaled, the best end is than the best known point."""
+    before, _ = _rank(functions.values(known.to(scales.device)) / scales)
+    after, _ = _rank(ends.f / scales)
+    return float(after.max() - before.max())
 
 
 @dataclass(frozen=True, eq=False)

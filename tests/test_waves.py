@@ -60,17 +60,26 @@ def test_a_wave_of_many_periods_is_found_from_few_points(periods):
     assert error(gp, lambda U: rough(U, periods)) < 0.1 * error(smooth, lambda U: rough(U, periods))
 
 
-@pytest.mark.parametrize("noise", [None, 0.03])
-def test_a_wave_is_found_under_noise(noise):
+@pytest.mark.parametrize("level", [0.001, 0.01, 0.03])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_wave_is_found_under_noise(level, is_known):
     U = told(40)
-    y = rough(U) + 0.03 * Stream(4).normal(40)
-    gp = GP.fit(U, y[:, None], noise=[noise])
+    y = rough(U) + level * Stream(4).normal(40)
+    gp = GP.fit(U, y[:, None], noise=[level if is_known else None])
     assert gp.choices[0].waves[0] / (2 * math.pi) == pytest.approx(23.3, abs=0.05)
 
 
 @pytest.mark.parametrize(("n", "d"), [(12, 2), (18, 2), (18, 5), (30, 3)])
 def test_chance_is_not_taken_for_a_wave(n, d):
     Y = Stream(0).at("chance").normal(n, 12)
+    assert not any(choice.waves for choice in GP.fit(told(n, d), Y).choices)
+
+
+@pytest.mark.parametrize(("n", "d"), [(10, 1), (12, 2)])
+def test_values_that_repeat_are_not_taken_for_a_wave(n, d):
+    chance = Stream(0).at("chance")
+    coins, clipped = (chance.at("coins").uniform(n, 12) < 0.5).to(torch.float64), chance.normal(n, 12).clamp_min(0.9)
+    Y = torch.cat([coins, clipped], 1)
     assert not any(choice.waves for choice in GP.fit(told(n, d), Y).choices)
 
 
@@ -86,6 +95,29 @@ def test_a_cluster_does_not_hide_that_little_is_explained():
     U = torch.cat([U, cluster])
     gp = GP.fit(U, rough(U)[:, None])
     assert gp.choices[0].waves[0] / (2 * math.pi) == pytest.approx(23.3, abs=0.05)
+
+
+def test_a_wave_is_looked_for_among_the_rows_of_its_output():
+    U = told(250)
+    Y = torch.stack([rough(U), wavy(U)], 1)
+    Y[24:, 0] = math.nan
+    assert GP.fit(U, Y).choices[0].waves[0] / (2 * math.pi) == pytest.approx(23.3, abs=0.05)
+
+
+def test_a_model_without_a_choice_looks_for_waves_as_points_come():
+    U = told(40)
+    y = rough(U)[:, None]
+    model = Model(("squared exponential",), ("constant",), ("none",), ("plain",))
+    few = GP.fit(U[:6], y[:6], model=model)
+    assert not few.choices[0].waves
+    assert GP.fit(U, y, model=model, previous=few.choices).choices[0].waves
+
+
+def test_a_scale_that_may_not_be_chosen_is_not_chosen_for_a_wave():
+    U = told(40)
+    ratios = torch.tensor([50.0, 1.0], dtype=torch.float64)
+    choice = GP.fit(U, rough(U)[:, None], model=Model(scales=("log",)), ratios=ratios).choices[0]
+    assert (choice.scale, choice.waves) == ("log", ())
 
 
 def test_frequencies_are_tuned_to_the_likeliest_nearby():

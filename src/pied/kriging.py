@@ -36,7 +36,7 @@ class Tasks:
     """A batch of regressions on the same points."""
 
     U: Float64[Tensor, "*B N d"]
-    """Points in the unit cube: shared, or per task where tasks see them on different scales."""
+    """What tasks see of the points (`shapes.View`): shared, or per task where they see different things."""
     basis: Float64[Tensor, "*F N p"]
     """Trend columns at the points (`shapes.polynomial`)."""
     y: Float64[Tensor, "B N c"]

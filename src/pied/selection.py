@@ -20,12 +20,12 @@ STARTS = (0.1, 0.3, 1.0, 3.0)  # isotropic length scales tried at a first select
 RESTARTS = (0.5, 1.0, 2.0)  # multiples of the current length scales tried at later ones, beside one long scale
 SELECTION_STEPS = 40  # BFGS iterations for the finalists of a selection ...
 REFIT_STEPS = 20  # ... and for a refit, which starts close
-LEAST_ROWS = 8  # and two for each input: from so many on a wave is looked for ...
-WAVE_ROWS = 64  # ... in at most so many
+LEAST_ROWS = 8  # and two for each input: from so many different values on a wave is looked for ...
+WAVE_ROWS = 64  # ... in at most so many rows
 RESELECT_SHARE, REFIT_SHARE = 8, 30  # of the data: when many, so much must be new before they are asked again
 POOR, CLEAR = 0.0, 1.5  # nats a row, standardized (errors of 25 and 5 % of the spread): a wave is looked for where less
-# is explained, and believed where it explains so much, which no wave does of data that are nothing but chance
-APART = 0.1  # in the unit cube: between points that are asked how well a fit explains them
+# is explained, and believed where it explains so much, which is rare where there is nothing but chance
+APART = 0.1  # in what an output sees: between points that are asked how well a fit explains them
 
 
 def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice]:
@@ -65,7 +65,8 @@ def _is_selection_due(data: Observations, group: tuple[int, ...], previous: Sequ
         group[0], first.selected
     ):
         return True
-    return n - first.selected >= max(data.model.reselect, n // RESELECT_SHARE) and len(candidates) > 1
+    has_others = len(candidates) > 1 or (data.model.waves and len(group) == 1)
+    return n - first.selected >= max(data.model.reselect, n // RESELECT_SHARE) and has_others
 
 
 def _is_refit_due(data: Observations, group: tuple[int, ...], previous: Sequence[Choice | None]) -> bool:
@@ -113,35 +114,49 @@ def _explained(task: Tasks, theta: Float64[Tensor, "1 q"]) -> float:
 def _waved(
     data: Observations, old: Choice | None, plain: Spec, is_poor: bool, score: float
 ) -> tuple[Spec, tuple[float, ...]] | None:
-    """Return a candidate with a wave and its hyperparameters where it scores more than the best without."""
+    """Return a candidate with a wave and its hyperparameters where it scores more than the best without.
+
+    One that is new must explain the output clearly; one that was chosen before stays while it scores best.
+    """
     j, n = plain.outputs[0], data.count(plain.outputs[0])
-    if "none" not in data.warps[j]:
-        return None
     base = Spec((j,), data.model.kernels[0], plain.trend, "none", "plain")
+    if base not in data.candidates((j,)):
+        return None
     found = [waves.Wave(old.waves, old.theta)] if old is not None and old.waves else []
-    if is_poor and n >= LEAST_ROWS + 2 * int(data.active[j].sum()):
+    kept = len(found)
+    values = len(torch.unique(data.Y[data.rows[j], j]))  # repeated ones are too easily explained
+    if is_poor and values >= LEAST_ROWS + 2 * int(data.active[j].sum()):
         found += _promising_waves(data, base, score)
     if not found:
         return None
     trends = data.trends(j, n - 2 * SPARE_ROWS)
     specs = [base._replace(trend=trend, waves=wave.frequencies) for wave in found for trend in trends]
-    specs, theta, fit = _fitted(
-        data, specs, data.U.new_tensor([w.theta for w in found for _ in trends]), SELECTION_STEPS
-    )
-    bonus = data.model.hysteresis * bool(old is not None and old.waves)
-    scores = [float(fit.density[row]) + data.handicap(spec) + bonus for row, spec in enumerate(specs)]
+    start = data.U.new_tensor([wave.theta for wave in found for _ in trends])
+    specs, theta, fit = _fitted(data, specs, start, SELECTION_STEPS)
+    is_old = [row < kept * len(trends) for row in range(len(specs))]
+    scores = [
+        float(fit.density[row]) + data.handicap(spec) + data.model.hysteresis * is_old[row]
+        for row, spec in enumerate(specs)
+    ]
     row = max(range(len(specs)), key=lambda each: (math.isfinite(scores[each]), scores[each]))
-    if not scores[row] > score or _explained(data.tasks([specs[row]])[0], theta[row : row + 1]) < CLEAR:
+    if not scores[row] > score:
+        return None
+    if not is_old[row] and _explained(data.tasks([specs[row]])[0], theta[row : row + 1]) < CLEAR:
         return None
     return specs[row], tuple(theta[row].tolist())
 
 
 def _promising_waves(data: Observations, base: Spec, score: float) -> list[waves.Wave]:
-    """Return the likeliest waves that, not fitted yet, score more than the best candidate without one, fitted."""
-    few = replace(data, model=replace(data.model, most_rows=WAVE_ROWS)).thinned()
-    task, _ = few.tasks([base])
+    """Return the likeliest waves that, not fitted yet and not paid for, score more than the best without, fitted."""
+    j = base.outputs[0]
+    told = data.rows[j]
+    few = replace(data, U=data.U[told], rows=data.rows[:, told], Y=data.Y[told])
+    few = replace(few, model=replace(data.model, most_rows=WAVE_ROWS)).thinned()
+    trends = few.trends(j, few.count(j))
+    task, _ = few.tasks([base if base.trend in trends else base._replace(trend=trends[-1])])
     low, high = task.nugget[0].tolist()
-    found = waves.loudest(task, few.U, max(low, min(high, math.log(1e-2))))
+    nugget = math.log(float(task.noise[0, 0]) or 1e-2)  # of a known noise: at a process variance of one
+    found = waves.loudest(task, few.U, max(low, min(high, nugget)))
     if not found:
         return []
     tasks, _ = data.tasks([base._replace(waves=wave.frequencies) for wave in found])
@@ -182,6 +197,8 @@ def _best_starts(
         low, high = tasks.nugget[i].tolist()
         middle = [low] if low == high else [max(low, math.log(1e-6)), max(low, min(high, math.log(1e-2)))]
         old = choices[j]
+        if old is not None and old.waves:  # its length scales are those of what the wave leaves
+            old = None
         scales = [[math.log(scale * root)] * d for scale in (STARTS if old is None else STARTS[-1:])]
         if old is not None:
             factors = RESTARTS if data.count(j) <= data.model.always_refit else (1.0,)
@@ -200,7 +217,7 @@ def _best_starts(
 
 
 def _refit(data: Observations, groups: list[tuple[int, ...]], choices: list[Choice | None]) -> None:
-    """Fit the length scales of the current choices again, from where they are."""
+    """Fit the length scales and frequencies of the current choices again, from where they are."""
     current = [_made(choices[group[0]]) for group in groups]
     specs = [old.spec(group) for group, old in zip(groups, current, strict=True)]
     specs, theta, fit = _fitted(data, specs, thetas(current).to(data.U), REFIT_STEPS)

@@ -90,7 +90,7 @@ def tuned(
     offsets = torch.arange(-4, 5, dtype=U.dtype, device=U.device)
     index = torch.arange(len(waves), device=U.device).repeat_interleave(len(offsets))
     tasks, theta = tasks.at(index), theta[index]
-    along = waves / waves.norm(dim=1, keepdim=True)
+    along = waves / waves.norm(dim=1, keepdim=True).clamp_min(1e-12)
     for step in TUNING:
         tried = waves[:, None, :] + 2.0 * math.pi * step * offsets[:, None] * along[:, None, :]
         loss = kriging.evaluate(riding(tasks, U, tried.flatten(0, 1)), theta, with_slope=False).loss

@@ -282,6 +282,11 @@ def test_a_search_without_points_is_refused(words: dict[str, int]) -> None:
         Search(**words)
 
 
+def test_fewer_than_no_starts_from_afar_are_refused() -> None:
+    with pytest.raises(SettingError, match="cannot have -1 starts from afar; 0 is none"):
+        Search(afar=-1)
+
+
 def test_white_feasibility_is_found_by_pool_by_local_solves_or_not_at_all() -> None:
     ones = torch.ones(2, dtype=torch.float64)
     easy = white_feasible(Smooth(first, lambda U: U[:, 0] - 0.9, white=[1]), ones, Stream(0), 2)

@@ -109,6 +109,8 @@ class Search:
     def __post_init__(self) -> None:
         if min(self.pool, self.starts, self.rounds) < 1 or self.generations < 0:
             raise SettingError("a search needs at least one pool point, start and round")
+        if self.afar < 0:
+            raise SettingError(f"a search cannot have {self.afar} starts from afar; 0 is none")
 
     def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
         """Return the pool: Sobol points, the known good points, clouds around them."""

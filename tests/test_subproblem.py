@@ -282,6 +282,61 @@ def test_a_search_without_points_is_refused(words: dict[str, int]) -> None:
         Search(**words)
 
 
+def brief(functions: Smooth, d: int, known: Tensor, brevity: float, **words: int) -> Optimum:
+    search, stream = Search(pool=128, brevity=brevity), Stream(0)
+    return search.solve(functions, scales_of(functions, d), search.screen(stream, d, known), known, stream, **words)
+
+
+def digits(U: Tensor) -> int:
+    """How many halvings of the unit cube the coordinates need."""
+    return next(bits for bits in range(99) if bool((U * 2.0**bits == torch.round(U * 2.0**bits)).all()))
+
+
+@pytest.mark.parametrize("distance", [0.3, 0.03, 0.003])
+def test_a_gain_is_asked_for_with_as_few_digits_as_it_deserves(distance: float) -> None:
+    top = torch.tensor([0.3127, 0.7071, 1.0], dtype=torch.float64)
+    bowl = Smooth(lambda U: -(U - top).square().sum(1))
+    known = (top - distance).clamp(0, 1)[None]
+    whole, short = (brief(bowl, 3, known, brevity) for brevity in (0.0, 1e-2))
+    gain = float(whole.f[0] - bowl.values(known)[0, 0])
+    lost = float(whole.f[0] - bowl.values(short.u[None])[0, 0])
+    assert 0 <= lost <= 1e-2 * gain
+    assert digits(short.u) <= 14 < digits(whole.u)
+    assert short.f[0] == whole.f[0]  # what could be hoped for stays what it is
+    assert (whole.u - top).abs().max() < 1e-4
+
+
+def test_fewer_digits_break_no_constraint() -> None:
+    """A slanted edge: no coarse grid has places on it, only inside."""
+    edge = torch.tensor([0.61, 0.79], dtype=torch.float64)
+    slope = Smooth(lambda U: U.sum(1), lambda U: 0.8123 - (U * edge).sum(1))
+    known = torch.tensor([[0.1, 0.2]], dtype=torch.float64)
+    whole, short = (brief(slope, 2, known, brevity) for brevity in (0.0, 1e-2))
+    assert digits(short.u) < 30 < digits(whole.u)
+    value = slope.values(short.u[None])[0]
+    assert value[1] >= -1e-7
+    assert value[0] >= whole.f[0] - 1e-2 * (whole.f[0] - 0.3)
+
+
+def test_coordinates_that_are_not_asked_for_keep_their_digits() -> None:
+    top = torch.tensor([0.3127, 0.7071], dtype=torch.float64)
+    bowl = Smooth(lambda U: -(U - top).square().sum(1))
+    found = brief(bowl, 2, torch.zeros(1, 2, dtype=torch.float64), 1e-2, asked=1)
+    assert digits(found.u[:1]) < 14 < digits(found.u[1:])
+
+
+def test_without_a_gain_all_digits_stay() -> None:
+    top = torch.tensor([[1 / 3]], dtype=torch.float64)
+    bowl = Smooth(lambda U: -(U - top).square().sum(1))
+    assert brief(bowl, 1, top, 1e-2).u == top[0]
+
+
+@pytest.mark.parametrize("brevity", [-0.1, 1.0, float("nan")])
+def test_a_brevity_that_is_no_share_is_refused(brevity: float) -> None:
+    with pytest.raises(SettingError, match="brevity is a share of the gain, from 0"):
+        Search(brevity=brevity)
+
+
 def test_fewer_than_no_starts_from_afar_are_refused() -> None:
     with pytest.raises(SettingError, match="cannot have -1 starts from afar; 0 is none"):
         Search(afar=-1)

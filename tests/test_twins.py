@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pied import suite
+from pied import solve, suite
 from pied.errors import StatementError
 from pied.rng import Stream
 from pied.suite import Benchmark, twins
@@ -95,6 +95,18 @@ def test_rescaled_twin_is_the_same_problem_in_other_units(name):
     x = twin.whole.named_x(twin.whole.from_unit(U[5]))
     wanted = 1e-4 * base.outputs(base.whole.from_unit(U[5:6]))[0]
     assert torch.allclose(twin.problem.evaluate(x), wanted, rtol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["booth", "wolfe", "colville", "bazaraa"])
+def test_other_units_change_no_point_of_a_run(name):
+    """Also where a plane of points is equally good (wolfe): what rounding would decide is decided by rule."""
+    runs = []
+    for benchmark in (suite[name], twins.rescaled(name, x=1e3, y=1e-4, g=1e5)):
+        problem = benchmark.problem
+        trials = solve(problem, 2 * problem.d + 6, seed=0).trials
+        runs.append(problem.to_unit(torch.tensor([list(trial.x.values()) for trial in trials], dtype=torch.float64)))
+    assert float((runs[0] - runs[1]).abs().max()) < 1e-12
 
 
 def test_single_names_can_be_rescaled():

@@ -113,10 +113,11 @@ class Fenced(Search):
         stream: Stream,
         *,
         rescue: bool = True,
+        asked: int | None = None,
     ) -> Optimum:
         """Maximize the first function subject to the others and to the fence."""
         whole, everything = Within(functions, self.fence), torch.cat([scales, scales.new_ones(1)])
-        best = super().solve(whole, everything, pool, known, stream, rescue=rescue)
+        best = super().solve(whole, everything, pool, known, stream, rescue=rescue, asked=asked)
         return best.of_first(functions.k)
 
 

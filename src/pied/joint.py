@@ -89,7 +89,7 @@ class Joint:
         pairs = torch.cat([self.lifted(pool, scales), torch.cat([pool, 0.5 + 0.5 * anywhere], 1)])
         starts = self.lifted(known, scales) if len(known) else pairs[:0]
         everything = torch.cat([scales, scales.new_ones(self.k - k)])
-        best = search.solve(self, everything, pairs, starts, stream, rescue=False)
+        best = search.solve(self, everything, pairs, starts, stream, rescue=False, asked=d)
         return replace(best.of_first(k), u=best.u[:d])
 
     def _split(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b d"], Float64[Tensor, "b m"]]:

@@ -27,7 +27,7 @@ PRICE = (
     4.0  # nats that each degree of the trend, a warp or a logarithmic scale must gain: the best of 54 looks too good
 )
 WAVE_PRICE = 20.0  # nats that a wave must gain: the best of hundreds of frequencies fits a dozen points by chance
-GRAIN = 2.0**40  # standardized data are rounded to 1/GRAIN, so that a change of units changes no bit of what follows
+GRAIN = 2.0**40  # data are rounded to 1/GRAIN, so that a change of units changes no bit of what follows
 NEARLY_EXACT = 1e-10  # standardized variance of a known noise below which the nugget of an exact output covers it
 MOST_COLUMNS = 100  # a larger trend basis is a regression of its own, not a trend
 LOUDEST = 1e6  # largest known noise relative to the spread of the data: beyond, nothing is learned and squares overflow
@@ -167,6 +167,11 @@ def _standardized(w: Float64[Tensor, "n"], location: float, spread: float) -> Fl
     """Return (w - location) / spread, shrunk first where the difference could overflow."""
     shrink = 0.25 if abs(location) + spread > 1e300 else 1.0
     return (shrink * w - shrink * location) / (shrink * spread)
+
+
+def grained(numbers: Float64[Tensor, "*b"]) -> Float64[Tensor, "*b"]:
+    """Round numbers of about one: points of the unit cube, standardized outputs."""
+    return torch.round(numbers * GRAIN) / GRAIN
 
 
 class Spec(NamedTuple):
@@ -351,7 +356,7 @@ class Observations:
         is_exact = known is not None and relative**2 < NEARLY_EXACT
         low, high = self.model.nugget
         nugget = (low, high) if is_exact else (max(low, kriging.QUIETEST), kriging.NOISIEST)
-        return torch.round(z * GRAIN) / GRAIN, 0.0 if is_exact else relative**2, nugget
+        return grained(z), 0.0 if is_exact else relative**2, nugget
 
 
 def _spread_out(U: Float64[Tensor, "N d"], count: int) -> Tensor:

@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 from torch import Tensor
 
@@ -26,6 +26,8 @@ WHITE_SATISFIED = 1e-9  # scaled: white constraints are exact and held more stri
 ROUNDING = 1e-13  # scaled: how far inside a restored point is put
 TIE = 1e-9  # scaled: objectives this near are equal, and the first start wins; rounding must not decide
 KAPPA = 10.0  # weight of scaled violations when pool points are ranked
+GRIDS = tuple(0.25**step for step in range(2, 16))  # of the unit cube, coarse ones first
+SPARED = 1e-4  # scaled: what fewer digits may cost at most
 LITTLE = 1e-2  # scaled: a gain over the known points below which the search looks elsewhere, too
 CLOUDS = (0.1, 0.01, 0.001)  # widths of the clouds around good points
 CLOUD_SIZE = 16
@@ -71,7 +73,7 @@ class Optimum:
 
     u: Float64[Tensor, "d"]
     f: Float64[Tensor, "k"]
-    """All functions there, natural units."""
+    """All functions there, natural units, and before digits are dropped."""
     satisfied: bool
     """Whether every constraint holds there; if not, u maximizes the smallest scaled constraint."""
     margin: float
@@ -105,12 +107,18 @@ class Search:
     """Batched evaluations of the local solves at most."""
     relays: int = 1
     """How often local solves start again from crosses of where they ended."""
+    brevity: float = 0.0
+    """Share of the gain over the known points that is given up for fewer digits: what is decided below it is decided by
+    rounding, and would be decided otherwise in other units. 0: all digits; for objectives whose differences are gains.
+    """
 
     def __post_init__(self) -> None:
         if min(self.pool, self.starts, self.rounds) < 1 or self.generations < 0:
             raise SettingError("a search needs at least one pool point, start and round")
         if self.afar < 0:
             raise SettingError(f"a search cannot have {self.afar} starts from afar; 0 is none")
+        if not 0 <= self.brevity < 1:
+            raise SettingError(f"brevity is a share of the gain, from 0 (all digits) to below 1, got {self.brevity}")
 
     def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
         """Return the pool: Sobol points, the known good points, clouds around them."""
@@ -130,6 +138,7 @@ class Search:
         stream: Stream,
         *,
         rescue: bool = True,
+        asked: int | None = None,
     ) -> Optimum:
         """Maximize the first function subject to the others.
 
@@ -140,6 +149,7 @@ class Search:
             known: Good points to start from in any case: the incumbent, the last proposal.
             stream: Randomness of the crossover.
             rescue: When nothing satisfies the constraints, maximize the smallest of them.
+            asked: How many coordinates are asked for, from the first; those behind are the search's own. None: all.
         """
         everywhere = min(self.pool, len(pool))
         pool, f = self._breed(functions, scales, pool, stream)
@@ -162,6 +172,8 @@ class Search:
             u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
             ends = [_local(functions, scales, distinct(u, _rank(f / scales)[0], REFINED), self.rounds)]
         best = _pick(functions, scales, ends)
+        if best is not None and self.brevity and len(known):
+            best = _brief(functions, scales, best, known.to(scales.device), self.brevity, asked or pool.shape[1])
         if best is not None or not rescue:
             return best or _least_violated(functions, scales, ends)
         return self.rescue(functions, scales, torch.cat([starts, *(end.u for end in ends)]))
@@ -208,7 +220,7 @@ class Search:
         d = pool.shape[1]
         for generation in range(self.generations if d > 1 else 0):
             merit, _ = _rank(f / scales)
-            parents = pool[merit.topk(min(PARENTS, len(merit))).indices]
+            parents = pool[_best_first(merit)[:PARENTS]]
             draw = stream.at("crossover", generation).uniform(3, CHILDREN, d).to(pool.device)
             pairs = (stream.at("pairs", generation).uniform(2, CHILDREN) * len(parents)).long().to(pool.device)
             mother, father = parents[pairs[0]], parents[pairs[1]]
@@ -288,9 +300,14 @@ def _rank(scaled: Float64[Tensor, "b k"]) -> tuple[Float64[Tensor, "b"], Float64
     return merit, torch.nan_to_num(violation, nan=torch.inf)
 
 
+def _best_first(merit: Float64[Tensor, "b"]) -> Int64[Tensor, "b"]:
+    """Return their order; among equal ones as they come, so that rounding does not decide."""
+    return torch.round(merit / TIE).argsort(descending=True, stable=True)
+
+
 def distinct(pool: Float64[Tensor, "b d"], merit: Float64[Tensor, "b"], count: int) -> Float64[Tensor, "s d"]:
     """Return the best points that lie apart."""
-    order = merit.argsort(descending=True)[: 64 * count]
+    order = _best_first(merit)[: 64 * count]
     points = pool[order].cpu().numpy()
     is_free = np.ones(len(points), dtype=bool)
     chosen: list[int] = []
@@ -372,6 +389,35 @@ def _pick(functions: Functions, scales: Tensor, ends: Sequence[_Ends]) -> Optimu
         if not functions.white or bool(_white_fine(there[None], scales, functions.white).all()):
             return optimum_at(point, there, scales, True, multipliers[best])
     return None
+
+
+def _brief(
+    functions: Functions, scales: Tensor, best: Optimum, known: Float64[Tensor, "s d"], share: float, asked: int
+) -> Optimum:
+    """Return the point on the coarsest grid nearby that is worth as much, but for a share of the gain over the known.
+
+    Every coordinate goes to the nearest place of the grid, or to the one further inside the constraints that are met
+    with equality.
+    """
+    f, slopes = functions.values_and_slopes(torch.cat([best.u[None], known]))
+    merit, _ = _rank(f / scales)
+    spared = min(share * float(merit[0] - merit[1:].max()), SPARED)
+    if not spared > 0:
+        return best
+    tight = [i for i in best.active if i < functions.k]
+    inward = (slopes[0, tight, :asked] / scales[tight, None]).sum(0).sign()
+    u, grids = best.u[:asked], best.u.new_tensor(GRIDS)[:, None]
+    inside = torch.where(inward > 0, torch.ceil(u / grids), torch.floor(u / grids))
+    nearest = torch.round(u / grids)
+    places = torch.stack([nearest, torch.where(inward == 0, nearest, inside)], 1) * grids[:, None]
+    points = best.u.repeat(places.shape[0] * 2, 1)
+    points[:, :asked] = places.reshape(-1, asked).clamp(0.0, 1.0)
+    f, _ = functions.values_and_slopes(points)
+    fine = (f[:, 1:] >= -SATISFIED * scales[1:]).all(1) & (f[:, list(functions.white)] >= 0).all(1)
+    fine &= _rank(f / scales)[0] >= merit[0] - spared
+    if not bool(fine.any()):
+        return best
+    return replace(best, u=points[int(fine.to(torch.uint8).argmax())])
 
 
 def _restore_white(functions: Functions, scales: Tensor, u: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:

@@ -42,11 +42,12 @@ DOUBT = 3.0  # what deviations this much wider see as possible is not called inf
 RECENT = 5  # proposals whose outcomes tell how far the belief can be trusted
 NEGLIGIBLE = 1e-6  # of a function's scale: a bound that is off by less was right
 WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
-WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
+WORTH = 1e-8  # of the objective's scale: a smaller promised improvement is none
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
 SETTLED = 1e-3  # of a function's scale: a measured candidate with bounds this near to each other is known
 MOVED = 8  # points moved onto the white constraints when a whole pool breaks them
 SPREAD_OVER = 2048  # points of the pool, at most, that the scale of a function is taken from
+BREVITY = 1e-3  # of a promised gain: what may be given up for fewer digits
 INCUMBENTS = 3  # told points that clouds and local solves start from
 
 
@@ -67,7 +68,7 @@ class CUQB(Solver):
     None: never."""
     believer: Believer = field(default_factory=Believer)
     """Models to choose from and the estimator of quantiles."""
-    search: Search | PenaltySearch = field(default_factory=Search)
+    search: Search | PenaltySearch = field(default_factory=lambda: Search(brevity=BREVITY))
     """How the subproblem is solved."""
     verdict: str = "joint"
     """"joint": all constraints together, at z = 3; "single": one at a time, at the level (the paper's)."""
@@ -225,6 +226,8 @@ class BayesRun(Run):
         is_feasible = feasible(problem, f)
         known = _incumbents(data, f, is_feasible)
         search = settings.search if problem.candidates is None else Enumeration.of(problem.candidates)
+        if isinstance(search, Search) and not bool(problem.active.any(0).all()):
+            search = replace(search, brevity=0.0)  # variables that no output depends on are solved exactly
         pool = search.screen(stream, problem.d, known)
         scales = spread(composite.values(pool[:SPREAD_OVER], [0.5] * problem.k, screening=True))
         if isinstance(search, Enumeration) and problem.candidates is not None:
@@ -237,10 +240,10 @@ class BayesRun(Run):
             rescue = not bool(is_feasible.any())
             best = scene.within.solve(bounds, scales, pool, known, stream.at("verify"), rescue=rescue)
             why = replace(why, multipliers=best.multipliers)
-        if best is None or not best.satisfied:
+        if best is None or not best.satisfied or not self._promises(scene, best):
             best, why = self._explore(scene)
         u = best.u
-        if self._repeats(u, data):
+        if why.aim == "spread" or self._repeats(u, data):
             u, why = self._spread_out(scene), replace(why, aim="spread")
         lower, _, upper = composite.bounds(u[None], settings.level)
         doubtful = composite.misjudged(u[None], settings.level)
@@ -263,9 +266,20 @@ class BayesRun(Run):
         every = self.settings.verify_every
         return every is not None and number > self.initial and (number - self.initial) % every == 0
 
+    def _promises(self, scene: Scene, best: Optimum) -> bool:
+        """Whether an optimum would improve on what an exact black box was observed to do."""
+        values = scene.f[scene.is_feasible, 0]
+        if not len(values) or not self._is_exact:
+            return True
+        return float(best.f[0] - values.max()) > WORTH * float(scene.scales[0])
+
+    @property
+    def _is_exact(self) -> bool:
+        return all(noise == 0 for noise in self.problem.noise)
+
     def _settled(self, data: Dataset, composite: Composite, scales: Float64[Tensor, "k"]) -> Float64[Tensor, "p d"]:
         """Return the points at which a measurement would teach nothing: asked already, or measured well enough."""
-        if all(noise == 0 for noise in self.problem.noise) or not len(data.U):
+        if self._is_exact or not len(data.U):
             return torch.cat([data.U, data.imagined])
         lower, _, upper = composite.bounds(data.U, self.settings.level)
         is_known = ((upper - lower) <= SETTLED * scales).all(1)
@@ -273,8 +287,7 @@ class BayesRun(Run):
 
     def _repeats(self, u: Float64[Tensor, "d"], data: Dataset) -> bool:
         """Whether an exact black box, or one that is being asked already, would learn nothing new here."""
-        is_exact = all(noise == 0 for noise in self.problem.noise)
-        points = torch.cat([data.U, data.imagined]) if is_exact else data.imagined
+        points = torch.cat([data.U, data.imagined]) if self._is_exact else data.imagined
         return bool(len(points)) and bool(((points - u).abs().amax(1) < REPEATED).any())
 
     def _spread_out(self, scene: Scene) -> Float64[Tensor, "d"]:
@@ -337,12 +350,11 @@ class CUQBRun(BayesRun):
         """Maximize the upper bound; when it promises nothing over what was observed, look further out.
 
         A belief that sees no improvement is either right, and the evaluation is free, or over-confident: wider bounds
-        then send it where it is least so.
+        then send it where it is least so, and where they see none either, it is sent where it knows least ("spread").
         """
-        settings, composite, scales = self._own, scene.composite, scene.scales
-        values = scene.f[scene.is_feasible, 0]
+        settings, composite = self._own, scene.composite
         levels = [settings.level]
-        if len(values) and settings.widen and all(noise == 0 for noise in self.problem.noise):
+        if bool(scene.is_feasible.any()) and settings.widen and self._is_exact:
             has_more = self._joint_search(scene) is not None
             levels += [level for level in WIDER if level > levels[0] and (has_more or composite.offers(level))]
         why = Why("explore")
@@ -352,10 +364,9 @@ class CUQBRun(BayesRun):
                 why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
             else:
                 why = replace(why, aim="widen")
-            promise = float(best.f[0] - values.max()) if len(values) else float("inf")
-            if not best.satisfied or (promise > WORTH * float(scales[0]) and not self._repeats(best.u, scene.data)):
-                break
-        return best, why
+            if not best.satisfied or (self._promises(scene, best) and not self._repeats(best.u, scene.data)):
+                return best, why
+        return best, replace(why, aim="spread") if len(levels) > 1 else why
 
     def _optimistic(self, scene: Scene, level: float) -> Optimum:
         """Maximize the objective that can be hoped for: one outcome for all functions, or else each for itself."""

@@ -36,7 +36,7 @@ from pied.bench.runs import FAILED, perform
 from pied.suite import Benchmark
 from pied.trial import State
 
-STOP = 1e-7
+STOP = 1e-9
 """A run ends when the raw regret of a strictly feasible sample falls below this times max(0.01, |f*|), and its
 normalized regret below this: nothing that is still asked for can then be missing, in whatever units."""
 COST = {

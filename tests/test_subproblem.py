@@ -10,7 +10,7 @@ from pied import suite
 from pied.errors import SettingError
 from pied.penalty import PenaltySearch
 from pied.rng import Stream
-from pied.subproblem import APART, Optimum, Picked, Search, white_feasible
+from pied.subproblem import APART, Optimum, Picked, Search, distinct, white_feasible
 from pied.trial import spread
 
 Function = Callable[[Tensor], Tensor]
@@ -282,9 +282,20 @@ def test_a_search_without_points_is_refused(words: dict[str, int]) -> None:
         Search(**words)
 
 
-def brief(functions: Smooth, d: int, known: Tensor, brevity: float, **words: int) -> Optimum:
+class Guess(Smooth):
+    """Functions that are bounds, as far apart as stated, of something that depends on the first coordinates."""
+
+    def __init__(self, *functions: Function, doubt: float = 1.0, seen: Sequence[bool] = (True, True, True)) -> None:
+        super().__init__(*functions)
+        self.width, self.seen = doubt, torch.tensor(seen)
+
+    def doubt(self, u: Tensor) -> Tensor:
+        return u.new_full((self.k,), self.width)
+
+
+def brief(functions: Smooth, d: int, known: Tensor, brevity: float) -> Optimum:
     search, stream = Search(pool=128, brevity=brevity), Stream(0)
-    return search.solve(functions, scales_of(functions, d), search.screen(stream, d, known), known, stream, **words)
+    return search.solve(functions, scales_of(functions, d), search.screen(stream, d, known), known, stream)
 
 
 def digits(U: Tensor) -> int:
@@ -292,43 +303,68 @@ def digits(U: Tensor) -> int:
     return next(bits for bits in range(99) if bool((U * 2.0**bits == torch.round(U * 2.0**bits)).all()))
 
 
+TOP = torch.tensor([0.3127, 0.7071, 1.0], dtype=torch.float64)
+
+
+def bowl(U: Tensor) -> Tensor:
+    return -(U - TOP[: U.shape[1]]).square().sum(1)
+
+
 @pytest.mark.parametrize("distance", [0.3, 0.03, 0.003])
 def test_a_gain_is_asked_for_with_as_few_digits_as_it_deserves(distance: float) -> None:
-    top = torch.tensor([0.3127, 0.7071, 1.0], dtype=torch.float64)
-    bowl = Smooth(lambda U: -(U - top).square().sum(1))
-    known = (top - distance).clamp(0, 1)[None]
-    whole, short = (brief(bowl, 3, known, brevity) for brevity in (0.0, 1e-2))
-    gain = float(whole.f[0] - bowl.values(known)[0, 0])
-    lost = float(whole.f[0] - bowl.values(short.u[None])[0, 0])
+    known = (TOP - distance).clamp(0, 1)[None]
+    whole, short = (brief(Guess(bowl), 3, known, brevity) for brevity in (0.0, 1e-2))
+    gain = float(whole.f[0] - bowl(known))
+    lost = float(whole.f[0] - bowl(short.u[None]))
     assert 0 <= lost <= 1e-2 * gain
     assert digits(short.u) <= 14 < digits(whole.u)
     assert short.f[0] == whole.f[0]  # what could be hoped for stays what it is
-    assert (whole.u - top).abs().max() < 1e-4
+    assert (whole.u - TOP).abs().max() < 1e-4
+
+
+def test_what_is_known_exactly_is_asked_for_precisely() -> None:
+    known = torch.zeros(1, 3, dtype=torch.float64)
+    whole = brief(Guess(bowl), 3, known, 0.0).u
+    assert torch.equal(brief(Smooth(bowl), 3, known, 1e-2).u, whole)
+    sure, unsure = (brief(Guess(bowl, doubt=doubt), 3, known, 1e-2).u for doubt in (0.0, 1.0))
+    assert -bowl(sure[None]) <= 1e-8 * scales_of(Guess(bowl), 3) < -bowl(unsure[None])
 
 
 def test_fewer_digits_break_no_constraint() -> None:
     """A slanted edge: no coarse grid has places on it, only inside."""
     edge = torch.tensor([0.61, 0.79], dtype=torch.float64)
-    slope = Smooth(lambda U: U.sum(1), lambda U: 0.8123 - (U * edge).sum(1))
+    slope = Guess(lambda U: U.sum(1), lambda U: 0.8123 - (U * edge).sum(1), seen=[True, True])
     known = torch.tensor([[0.1, 0.2]], dtype=torch.float64)
     whole, short = (brief(slope, 2, known, brevity) for brevity in (0.0, 1e-2))
     assert digits(short.u) < 30 < digits(whole.u)
     value = slope.values(short.u[None])[0]
-    assert value[1] >= -1e-7
+    assert value[1] >= min(whole.f[1], 0)
     assert value[0] >= whole.f[0] - 1e-2 * (whole.f[0] - 0.3)
 
 
-def test_coordinates_that_are_not_asked_for_keep_their_digits() -> None:
-    top = torch.tensor([0.3127, 0.7071], dtype=torch.float64)
-    bowl = Smooth(lambda U: -(U - top).square().sum(1))
-    found = brief(bowl, 2, torch.zeros(1, 2, dtype=torch.float64), 1e-2, asked=1)
+def test_coordinates_that_are_not_of_a_point_keep_their_digits() -> None:
+    found = brief(Guess(bowl, seen=[True]), 2, torch.zeros(1, 2, dtype=torch.float64), 1e-2)
     assert digits(found.u[:1]) < 14 < digits(found.u[1:])
 
 
+def test_what_nothing_unknown_depends_on_is_solved_exactly_for_the_rounded_point() -> None:
+    """The best second coordinate is 0.3 of the first, which is rounded."""
+    follower = Guess(lambda U: bowl(U[:, :1]) - (U[:, 1] - 0.3 * U[:, 0]) ** 2, seen=[True, False])
+    found = brief(follower, 2, torch.zeros(1, 2, dtype=torch.float64), 1e-2)
+    assert digits(found.u[:1]) < 14
+    assert found.u[1] == pytest.approx(0.3 * float(found.u[0]), abs=1e-5)
+
+
 def test_without_a_gain_all_digits_stay() -> None:
-    top = torch.tensor([[1 / 3]], dtype=torch.float64)
-    bowl = Smooth(lambda U: -(U - top).square().sum(1))
-    assert brief(bowl, 1, top, 1e-2).u == top[0]
+    top = TOP[None, :1]
+    assert brief(Guess(bowl, seen=[True]), 1, top, 1e-2).u == top[0]
+
+
+def test_ends_that_differ_by_little_are_refined_best_first() -> None:
+    """Rounding may not decide where a search starts, but the best end is the best, however flat the optimum is."""
+    merit = torch.tensor([0.0, 3e-10, 5.0, 2e-10], dtype=torch.float64)
+    places = torch.tensor([[0.1], [0.3], [0.5], [0.7]], dtype=torch.float64)
+    assert distinct(places, merit, 4)[:, 0].tolist() == [0.5, 0.3, 0.7, 0.1]
 
 
 @pytest.mark.parametrize("brevity", [-0.1, 1.0, float("nan")])

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied.composite import Belief, Composite
@@ -130,6 +130,15 @@ class Bounds:
     def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
         """Return all functions and their slopes."""
         return self.composite.values_and_slopes(U, self.levels, screening=self.screening)
+
+    @property
+    def seen(self) -> Bool[Tensor, "d"]:
+        """Which coordinates some output depends on."""
+        return self.composite.problem.active.any(0)
+
+    def doubt(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
+        """Return how far apart the bounds are at a point."""
+        return self.composite.doubt(u)
 
 
 def optimistic(composite: Composite, level: float) -> Bounds:

@@ -33,6 +33,7 @@ Levels = Sequence[float | None]
 PROBABILITY_SAMPLES = 2**12
 TINY = 1e-300
 WORST_POINTS = 64  # from which the value of samples that are not finite is taken
+USUAL = (0.05, 0.95)  # levels of bounds that tell how much is known
 NUMBERS_AT_ONCE = 4_000_000  # outputs held at once while evaluating many points
 
 
@@ -223,6 +224,11 @@ class Composite:
         k = self.problem.k
         lower, median, upper = (self.values(U, [each] * k) for each in (1.0 - level, 0.5, level))
         return lower, median, upper
+
+    def doubt(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
+        """Return how far apart the usual bounds of every function are at a point."""
+        lower, upper = (self.values(u[None], [level] * self.problem.k, screening=True) for level in USUAL)
+        return (upper - lower)[0]
 
     def probability(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b n"], Float64[Tensor, "b"]]:
         """Return the probability that each constraint holds, and that all hold together."""

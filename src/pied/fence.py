@@ -14,7 +14,7 @@ from pied.enumeration import Enumeration
 from pied.gp import GP
 from pied.models import Model
 from pied.rng import Stream
-from pied.subproblem import Functions, Optimum, Refined, Search
+from pied.subproblem import Functions, Optimum, Refined, Search, Uncertain
 from pied.trial import Dataset
 
 MODEL = Model(
@@ -94,6 +94,16 @@ class Within:
         by_w = torch.cat([by_u, by_u.new_zeros(len(W), 1, W.shape[1] - self.fence.d)], 2)
         return torch.cat([f, success], 1), torch.cat([slopes, by_w], 1)
 
+    @property
+    def seen(self) -> Bool[Tensor, "d"]:
+        """Which coordinates of a point the functions depend on, where they are bounds; success may depend on all."""
+        everything = torch.ones(self.fence.d, dtype=torch.bool)
+        return self.functions.seen if isinstance(self.functions, Uncertain) else everything
+
+    def doubt(self, w: Float64[Tensor, "w"]) -> Float64[Tensor, "i"]:
+        """Return how far apart the bounds of the functions are, where they are bounds."""
+        return self.functions.doubt(w) if isinstance(self.functions, Uncertain) else w[:0]
+
     def _point(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b d"]:
         return W[:, : self.fence.d].contiguous()
 
@@ -113,11 +123,10 @@ class Fenced(Search):
         stream: Stream,
         *,
         rescue: bool = True,
-        asked: int | None = None,
     ) -> Optimum:
         """Maximize the first function subject to the others and to the fence."""
         whole, everything = Within(functions, self.fence), torch.cat([scales, scales.new_ones(1)])
-        best = super().solve(whole, everything, pool, known, stream, rescue=rescue, asked=asked)
+        best = super().solve(whole, everything, pool, known, stream, rescue=rescue)
         return best.of_first(functions.k)
 
 

@@ -12,7 +12,7 @@ this is its upper quantile bound (Proposition 2); with more of them it is never 
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied.composite import Composite
@@ -62,6 +62,15 @@ class Joint:
         last = torch.cat([torch.zeros_like(U), -4.0 * xi], 1)
         return torch.cat([f, _inside(xi)], 1), torch.cat([slopes, last[:, None]], 1)
 
+    @property
+    def seen(self) -> Bool[Tensor, "d"]:
+        """Which coordinates of a point some output depends on."""
+        return self.composite.problem.active.any(0)
+
+    def doubt(self, w: Float64[Tensor, "w"]) -> Float64[Tensor, "k"]:
+        """Return how far apart the bounds of the functions of the problem are at the point."""
+        return self.composite.doubt(w[: self.composite.problem.d])
+
     def lifted(self, U: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]) -> Float64[Tensor, "b w"]:
         """Pair points with the outcome on the rim to which the slopes of objective and broken constraints point."""
         f, _, by_xi = self.composite.outcomes_and_slopes(U, U.new_zeros(len(U), self.composite.problem.m))
@@ -89,7 +98,7 @@ class Joint:
         pairs = torch.cat([self.lifted(pool, scales), torch.cat([pool, 0.5 + 0.5 * anywhere], 1)])
         starts = self.lifted(known, scales) if len(known) else pairs[:0]
         everything = torch.cat([scales, scales.new_ones(self.k - k)])
-        best = search.solve(self, everything, pairs, starts, stream, rescue=False, asked=d)
+        best = search.solve(self, everything, pairs, starts, stream, rescue=False)
         return replace(best.of_first(k), u=best.u[:d])
 
     def _split(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b d"], Float64[Tensor, "b m"]]:

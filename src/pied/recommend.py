@@ -117,7 +117,7 @@ def recommend(
 
 def _searching(problem: Problem, search: Search | None) -> Search | Enumeration:
     """How a subproblem over all that can be chosen is solved."""
-    return search or Search() if problem.candidates is None else Enumeration.of(problem.candidates)
+    return search or Search(brevity=0.0) if problem.candidates is None else Enumeration.of(problem.candidates)
 
 
 def weights(

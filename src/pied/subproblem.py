@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from torch import Tensor
 
@@ -27,7 +27,7 @@ ROUNDING = 1e-13  # scaled: how far inside a restored point is put
 TIE = 1e-9  # scaled: objectives this near are equal, and the first start wins; rounding must not decide
 KAPPA = 10.0  # weight of scaled violations when pool points are ranked
 GRIDS = tuple(0.25**step for step in range(2, 16))  # of the unit cube, coarse ones first
-SPARED = 1e-4  # scaled: what fewer digits may cost at most
+SPARED = (1e-8, 1e-4)  # scaled: what fewer digits may cost, in no doubt and at most
 LITTLE = 1e-2  # scaled: a gain over the known points below which the search looks elsewhere, too
 CLOUDS = (0.1, 0.01, 0.001)  # widths of the clouds around good points
 CLOUD_SIZE = 16
@@ -67,13 +67,25 @@ class Refined(Protocol):
         """Return the cheaper version; None when it would not be cheaper."""
 
 
+@runtime_checkable
+class Uncertain(Protocol):
+    """Functions that are bounds of something unknown."""
+
+    @property
+    def seen(self) -> Bool[Tensor, "d"]:
+        """Which coordinates of a point the unknown depends on; what a search adds to points comes behind them."""
+
+    def doubt(self, u: Float64[Tensor, "w"]) -> Float64[Tensor, "i"]:
+        """Return how far apart lower and upper bounds are at a point, for the first functions."""
+
+
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """The best point found."""
 
     u: Float64[Tensor, "d"]
     f: Float64[Tensor, "k"]
-    """All functions there, natural units, and before digits are dropped."""
+    """All functions there, natural units; like the rest, before digits are dropped (`Search.brevity`)."""
     satisfied: bool
     """Whether every constraint holds there; if not, u maximizes the smallest scaled constraint."""
     margin: float
@@ -107,9 +119,10 @@ class Search:
     """Batched evaluations of the local solves at most."""
     relays: int = 1
     """How often local solves start again from crosses of where they ended."""
-    brevity: float = 0.0
-    """Share of the gain over the known points that is given up for fewer digits: what is decided below it is decided by
-    rounding, and would be decided otherwise in other units. 0: all digits; for objectives whose differences are gains.
+    brevity: float = 1e-3
+    """Share of the gain over the known points, and of the doubt about it, that is given up for fewer digits: what is
+    decided below it is decided by rounding, and would be decided otherwise in other units. 0: all digits, as always
+    where functions are not bounds of something unknown.
     """
 
     def __post_init__(self) -> None:
@@ -138,7 +151,6 @@ class Search:
         stream: Stream,
         *,
         rescue: bool = True,
-        asked: int | None = None,
     ) -> Optimum:
         """Maximize the first function subject to the others.
 
@@ -149,12 +161,11 @@ class Search:
             known: Good points to start from in any case: the incumbent, the last proposal.
             stream: Randomness of the crossover.
             rescue: When nothing satisfies the constraints, maximize the smallest of them.
-            asked: How many coordinates are asked for, from the first; those behind are the search's own. None: all.
         """
         everywhere = min(self.pool, len(pool))
         pool, f = self._breed(functions, scales, pool, stream)
         merit, violation = _rank(f / scales)
-        starts = distinct(pool, merit, self.starts)
+        starts = distinct(pool, _tied(merit), self.starts)
         extra = [pool[violation.argmin()][None]]
         if len(known):
             extra.append(known.to(pool.device))
@@ -162,7 +173,7 @@ class Search:
         coarse = (functions.coarse() if isinstance(functions, Refined) else None) or functions
         ends = [_local(coarse, scales, starts, self.rounds)]
         if self.afar and len(known) and _gained(coarse, scales, known, ends[0]) < LITTLE:
-            far = distinct(pool[:everywhere], merit[:everywhere], self.afar)
+            far = distinct(pool[:everywhere], _tied(merit[:everywhere]), self.afar)
             ends.append(_local(coarse, scales, far, self.rounds))
         for relay in range(self.relays):
             fresh = self._relay(coarse, scales, ends, stream.at("relay", relay))
@@ -172,8 +183,8 @@ class Search:
             u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
             ends = [_local(functions, scales, distinct(u, _rank(f / scales)[0], REFINED), self.rounds)]
         best = _pick(functions, scales, ends)
-        if best is not None and self.brevity and len(known):
-            best = _brief(functions, scales, best, known.to(scales.device), self.brevity, asked or pool.shape[1])
+        if best is not None and self.brevity and len(known) and isinstance(functions, Uncertain):
+            best = _brief(functions, scales, best, known.to(scales.device), self.brevity, self.rounds)
         if best is not None or not rescue:
             return best or _least_violated(functions, scales, ends)
         return self.rescue(functions, scales, torch.cat([starts, *(end.u for end in ends)]))
@@ -220,7 +231,7 @@ class Search:
         d = pool.shape[1]
         for generation in range(self.generations if d > 1 else 0):
             merit, _ = _rank(f / scales)
-            parents = pool[_best_first(merit)[:PARENTS]]
+            parents = pool[_best_first(_tied(merit))[:PARENTS]]
             draw = stream.at("crossover", generation).uniform(3, CHILDREN, d).to(pool.device)
             pairs = (stream.at("pairs", generation).uniform(2, CHILDREN) * len(parents)).long().to(pool.device)
             mother, father = parents[pairs[0]], parents[pairs[1]]
@@ -277,6 +288,40 @@ class Picked:
         return f[:, list(self.which)], J[:, list(self.which)]
 
 
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """Functions of some coordinates, the others as they are at a point."""
+
+    functions: Functions
+    u: Float64[Tensor, "w"]
+    free: Bool[Tensor, "w"]
+
+    @property
+    def k(self) -> int:
+        """Number of functions."""
+        return self.functions.k
+
+    @property
+    def white(self) -> Sequence[int]:
+        """Positions of the constraints that are known exactly."""
+        return self.functions.white
+
+    def whole(self, Z: Float64[Tensor, "b z"]) -> Float64[Tensor, "b w"]:
+        """Return the points of some of their coordinates."""
+        points = self.u.repeat(len(Z), 1)
+        points[:, self.free] = Z
+        return points
+
+    def values(self, Z: Float64[Tensor, "b z"]) -> Float64[Tensor, "b k"]:
+        """Return them for screening."""
+        return self.functions.values(self.whole(Z))
+
+    def values_and_slopes(self, Z: Float64[Tensor, "b z"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k z"]]:
+        """Return them and their slopes."""
+        f, J = self.functions.values_and_slopes(self.whole(Z))
+        return f, J[:, :, self.free]
+
+
 def _gained(functions: Functions, scales: Tensor, known: Float64[Tensor, "s d"], ends: "_Ends") -> float:
     """Return how much better, scaled, the best end is than the best known point."""
     before, _ = _rank(functions.values(known.to(scales.device)) / scales)
@@ -300,9 +345,14 @@ def _rank(scaled: Float64[Tensor, "b k"]) -> tuple[Float64[Tensor, "b"], Float64
     return merit, torch.nan_to_num(violation, nan=torch.inf)
 
 
+def _tied(merit: Float64[Tensor, "b"]) -> Float64[Tensor, "b"]:
+    """Make equal what differs by rounding alone: which of the pool points are starts, it must not decide."""
+    return torch.round(merit / TIE)
+
+
 def _best_first(merit: Float64[Tensor, "b"]) -> Int64[Tensor, "b"]:
-    """Return their order; among equal ones as they come, so that rounding does not decide."""
-    return torch.round(merit / TIE).argsort(descending=True, stable=True)
+    """Return their order, equal ones as they come."""
+    return merit.argsort(descending=True, stable=True)
 
 
 def distinct(pool: Float64[Tensor, "b d"], merit: Float64[Tensor, "b"], count: int) -> Float64[Tensor, "s d"]:
@@ -392,32 +442,53 @@ def _pick(functions: Functions, scales: Tensor, ends: Sequence[_Ends]) -> Optimu
 
 
 def _brief(
-    functions: Functions, scales: Tensor, best: Optimum, known: Float64[Tensor, "s d"], share: float, asked: int
+    functions: Functions, scales: Tensor, best: Optimum, known: Float64[Tensor, "s d"], share: float, rounds: int
 ) -> Optimum:
     """Return the point on the coarsest grid nearby that is worth as much, but for a share of the gain over the known.
 
-    Every coordinate goes to the nearest place of the grid, or to the one further inside the constraints that are met
-    with equality.
+    Or of the doubt about it: what is known exactly is asked for precisely. Every coordinate that the unknown depends on
+    goes to the nearest place of the grid, or to the one further inside the constraints that are met with equality; none
+    is broken that held. The others are then solved again.
     """
+    if not isinstance(functions, Uncertain):
+        return best
     f, slopes = functions.values_and_slopes(torch.cat([best.u[None], known]))
     merit, _ = _rank(f / scales)
-    spared = min(share * float(merit[0] - merit[1:].max()), SPARED)
-    if not spared > 0:
+    widths = functions.doubt(best.u)
+    doubt = float((widths / scales[: len(widths)]).amax()) if len(widths) else 0.0
+    least, most = SPARED
+    spared = min(share * float(merit[0] - merit[1:].max()), max(share * doubt, least), most)
+    seen = functions.seen.to(best.u.device).nonzero()[:, 0]
+    if not spared > 0 or not len(seen):
         return best
+    u, grids = best.u[seen], best.u.new_tensor(GRIDS)[:, None]
     tight = [i for i in best.active if i < functions.k]
-    inward = (slopes[0, tight, :asked] / scales[tight, None]).sum(0).sign()
-    u, grids = best.u[:asked], best.u.new_tensor(GRIDS)[:, None]
+    inward = (slopes[0, tight][:, seen] / scales[tight, None]).sum(0).sign()
     inside = torch.where(inward > 0, torch.ceil(u / grids), torch.floor(u / grids))
     nearest = torch.round(u / grids)
     places = torch.stack([nearest, torch.where(inward == 0, nearest, inside)], 1) * grids[:, None]
-    points = best.u.repeat(places.shape[0] * 2, 1)
-    points[:, :asked] = places.reshape(-1, asked).clamp(0.0, 1.0)
+    points = best.u.repeat(2 * len(GRIDS), 1)
+    points[:, seen] = places.reshape(-1, len(seen)).clamp(0.0, 1.0)
     f, _ = functions.values_and_slopes(points)
-    fine = (f[:, 1:] >= -SATISFIED * scales[1:]).all(1) & (f[:, list(functions.white)] >= 0).all(1)
-    fine &= _rank(f / scales)[0] >= merit[0] - spared
+    held = best.f[1:].clamp_max(0.0)
+    fine = (f[:, 1:] >= held).all(1) & (_rank(f / scales)[0] >= merit[0] - spared)
     if not bool(fine.any()):
         return best
-    return replace(best, u=points[int(fine.to(torch.uint8).argmax())])
+    point = points[int(fine.to(torch.uint8).argmax())]
+    if len(seen) < len(functions.seen):
+        point = _rest(functions, scales, point, seen, rounds)
+    return replace(best, u=point)
+
+
+def _rest(
+    functions: Functions, scales: Tensor, u: Float64[Tensor, "w"], fixed: Int64[Tensor, "i"], rounds: int
+) -> Float64[Tensor, "w"]:
+    """Solve for all coordinates but some."""
+    free = torch.ones_like(u, dtype=torch.bool)
+    free[fixed] = False
+    part = Slice(functions, u, free)
+    found = _pick(part, scales, [_local(part, scales, u[None, free], rounds)])
+    return u if found is None else part.whole(found.u[None])[0]
 
 
 def _restore_white(functions: Functions, scales: Tensor, u: Tensor, f: Tensor) -> tuple[Tensor, Tensor]:

@@ -42,12 +42,12 @@ DOUBT = 3.0  # what deviations this much wider see as possible is not called inf
 RECENT = 5  # proposals whose outcomes tell how far the belief can be trusted
 NEGLIGIBLE = 1e-6  # of a function's scale: a bound that is off by less was right
 WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
-WORTH = 1e-8  # of the objective's scale: a smaller promised improvement is none
+WORTH = 1e-7  # of the objective's scale: for a smaller promised improvement wider bounds are looked at, too ...
+NOTHING = 1e-12  # ... and one that is smaller yet is rounding
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
 SETTLED = 1e-3  # of a function's scale: a measured candidate with bounds this near to each other is known
 MOVED = 8  # points moved onto the white constraints when a whole pool breaks them
 SPREAD_OVER = 2048  # points of the pool, at most, that the scale of a function is taken from
-BREVITY = 1e-3  # of a promised gain: what may be given up for fewer digits
 INCUMBENTS = 3  # told points that clouds and local solves start from
 
 
@@ -68,7 +68,7 @@ class CUQB(Solver):
     None: never."""
     believer: Believer = field(default_factory=Believer)
     """Models to choose from and the estimator of quantiles."""
-    search: Search | PenaltySearch = field(default_factory=lambda: Search(brevity=BREVITY))
+    search: Search | PenaltySearch = field(default_factory=Search)
     """How the subproblem is solved."""
     verdict: str = "joint"
     """"joint": all constraints together, at z = 3; "single": one at a time, at the level (the paper's)."""
@@ -226,8 +226,8 @@ class BayesRun(Run):
         is_feasible = feasible(problem, f)
         known = _incumbents(data, f, is_feasible)
         search = settings.search if problem.candidates is None else Enumeration.of(problem.candidates)
-        if isinstance(search, Search) and not bool(problem.active.any(0).all()):
-            search = replace(search, brevity=0.0)  # variables that no output depends on are solved exactly
+        if isinstance(search, Search) and len(data.imagined):
+            search = replace(search, brevity=0.0)  # a round point might be one that is pending
         pool = search.screen(stream, problem.d, known)
         scales = spread(composite.values(pool[:SPREAD_OVER], [0.5] * problem.k, screening=True))
         if isinstance(search, Enumeration) and problem.candidates is not None:
@@ -240,7 +240,7 @@ class BayesRun(Run):
             rescue = not bool(is_feasible.any())
             best = scene.within.solve(bounds, scales, pool, known, stream.at("verify"), rescue=rescue)
             why = replace(why, multipliers=best.multipliers)
-        if best is None or not best.satisfied or not self._promises(scene, best):
+        if best is None or not best.satisfied or self._exceeds(scene, best, strictly=True) <= NOTHING:
             best, why = self._explore(scene)
         u = best.u
         if why.aim == "spread" or self._repeats(u, data):
@@ -266,12 +266,16 @@ class BayesRun(Run):
         every = self.settings.verify_every
         return every is not None and number > self.initial and (number - self.initial) % every == 0
 
-    def _promises(self, scene: Scene, best: Optimum) -> bool:
-        """Whether an optimum would improve on what an exact black box was observed to do."""
-        values = scene.f[scene.is_feasible, 0]
+    def _exceeds(self, scene: Scene, best: Optimum, *, strictly: bool = False) -> float:
+        """Return by how much, scaled, an optimum would improve on what an exact black box was observed to do.
+
+        Infinite where nothing feasible was; `strictly`: without any tolerance.
+        """
+        values = scene.f[(scene.f[:, 1:] >= 0).all(1) if strictly else scene.is_feasible, 0]
+        values = values[torch.isfinite(values)]
         if not len(values) or not self._is_exact:
-            return True
-        return float(best.f[0] - values.max()) > WORTH * float(scene.scales[0])
+            return float("inf")
+        return float((best.f[0] - values.max()) / scene.scales[0])
 
     @property
     def _is_exact(self) -> bool:
@@ -291,7 +295,7 @@ class BayesRun(Run):
         return bool(len(points)) and bool(((points - u).abs().amax(1) < REPEATED).any())
 
     def _spread_out(self, scene: Scene) -> Float64[Tensor, "d"]:
-        """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
+        """Return the most uncertain pool point that could be feasible, where nothing else is worth asking for."""
         composite, pool = scene.composite, scene.pool
         known = torch.cat([scene.data.U, scene.data.imagined])
         fresh = torch.cdist(pool, known).amin(1) > 1e-4
@@ -364,9 +368,11 @@ class CUQBRun(BayesRun):
                 why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
             else:
                 why = replace(why, aim="widen")
-            if not best.satisfied or (self._promises(scene, best) and not self._repeats(best.u, scene.data)):
+            exceeds = self._exceeds(scene, best)
+            if not best.satisfied or (exceeds > WORTH and not self._repeats(best.u, scene.data)):
                 return best, why
-        return best, replace(why, aim="spread") if len(levels) > 1 else why
+        is_idle = len(levels) > 1 and exceeds <= NOTHING and not isinstance(scene.search, Enumeration)
+        return best, replace(why, aim="spread") if is_idle else why
 
     def _optimistic(self, scene: Scene, level: float) -> Optimum:
         """Maximize the objective that can be hoped for: one outcome for all functions, or else each for itself."""

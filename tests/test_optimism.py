@@ -87,8 +87,8 @@ def scene_of(problem: Problem, pool: int = 256) -> Scene:
     data, belief, composite = believed(problem)
     f = data.functions(problem)
     ones = torch.ones(problem.k, dtype=torch.float64)
-    U = Stream(1).sobol(pool, problem.d)
-    return Scene(9, data, belief, composite, f, feasible(problem, f), data.U[:2], U, ones, Search(brevity=0.0), Stream(0))
+    U, search = Stream(1).sobol(pool, problem.d), Search(brevity=0.0)
+    return Scene(9, data, belief, composite, f, feasible(problem, f), data.U[:2], U, ones, search, Stream(0))
 
 
 def test_bois_equals_the_bounds_of_cuqb_where_g_is_affine() -> None:

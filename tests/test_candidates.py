@@ -15,6 +15,7 @@ from oracles import Normals
 from pied import (
     CUQB,
     Infeasible,
+    Named,
     Problem,
     SettingError,
     SolverDone,
@@ -23,6 +24,7 @@ from pied import (
     Study,
     UnknownName,
     Variable,
+    solve,
 )
 from pied.believe import optimistic
 from pied.composite import Composite
@@ -237,6 +239,26 @@ def test_when_every_candidate_is_measured_the_study_is_done_and_the_gap_closed()
     assert result.gap == pytest.approx(0.0, abs=1e-9)
     with pytest.raises(SolverDone, match="every candidate has been measured"):
         study.ask()
+
+
+@pytest.mark.slow
+def test_candidates_that_lie_close_together_are_all_measured_before_any_is_again() -> None:
+    """Decades on a linear scale: most of the list lies within a ten-thousandth of the box, and so does its best."""
+
+    def humps(x: Named) -> float:
+        decade = math.log10(x.x)
+        return 24 * math.exp(-(((decade + 5.5) / 0.3) ** 2)) - (decade + 2) ** 2
+
+    problem = Problem(
+        candidates={"x": [10.0 ** (-k / 4) for k in range(29)]},
+        outputs=["y"],
+        blackbox=humps,
+        maximize="y",
+        noise=0,
+    )
+    result = solve(problem, 29, seed=0)
+    assert len(set(points(result.trials))) == len(result.trials) >= 28
+    assert result.value == pytest.approx(11.75)
 
 
 def test_added_candidates_are_not_measured_again_and_a_short_list_ends_in_the_design() -> None:

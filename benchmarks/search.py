@@ -25,11 +25,12 @@ from report import Record, quantile, table
 from torch import Tensor
 
 from pied import suite
+from pied.functions import Functions
 from pied.penalty import PenaltySearch
 from pied.rng import Stream
 from pied.solvers.bayes import CUQB
 from pied.study import Study
-from pied.subproblem import Functions, Optimum, Search
+from pied.subproblem import Optimum, Search
 from pied.trial import Dataset, Trial
 
 PROBLEMS = ("rosen-suzuki", "g09", "st-bpv1", "ex724")

@@ -41,10 +41,11 @@ from torch import Tensor
 from pied import suite
 from pied.believe import Believer, optimistic
 from pied.composite import Composite
+from pied.functions import Functions
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.bayes import CUQB
-from pied.subproblem import Functions, Search
+from pied.subproblem import Search
 from pied.trial import Dataset, Why, spread
 
 PROBLEMS = ("booth", "rosenbrock", "williams-otto", "g09", "ex724", "ex216", "environmental")

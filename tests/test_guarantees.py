@@ -14,9 +14,9 @@ from torch import Tensor
 
 from pied import CUQB, Problem, Study
 from pied.enumeration import Enumeration
+from pied.functions import Functions
 from pied.recommend import weights
 from pied.rng import Stream
-from pied.subproblem import Functions
 from pied.trial import Why
 from tiny import fast, hill, unchecked
 

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from pied import suite
 from pied.errors import SettingError
+from pied.functions import Picked
 from pied.penalty import PenaltySearch
 from pied.rng import Stream
-from pied.subproblem import APART, Optimum, Picked, Search, distinct, white_feasible
+from pied.subproblem import APART, Optimum, Search, distinct, white_feasible
 from pied.trial import spread
 
 Function = Callable[[Tensor], Tensor]

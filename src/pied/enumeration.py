@@ -11,9 +11,10 @@ from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
 from pied.errors import SolverDone
+from pied.functions import Functions
 from pied.listing import Listing
 from pied.rng import Stream
-from pied.subproblem import SATISFIED, WHITE_SATISFIED, Functions, Optimum
+from pied.subproblem import SATISFIED, WHITE_SATISFIED, Optimum
 
 AT_ONCE = 8192  # candidates evaluated at once: a few hundred told points then take some tens of megabytes
 POOL = 1024  # candidates from which scales are taken

@@ -11,10 +11,11 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied.enumeration import Enumeration
+from pied.functions import Functions, Refined, Uncertain
 from pied.gp import GP
 from pied.models import Model
 from pied.rng import Stream
-from pied.subproblem import Functions, Optimum, Refined, Search, Uncertain
+from pied.subproblem import Optimum, Search
 from pied.trial import Dataset
 
 MODEL = Model(

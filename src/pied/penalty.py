@@ -12,8 +12,9 @@ from numpy import ndarray
 from scipy.optimize import minimize
 from torch import Tensor
 
+from pied.functions import Functions
 from pied.rng import Stream
-from pied.subproblem import SATISFIED, Functions, Optimum, optimum_at
+from pied.subproblem import SATISFIED, Optimum, optimum_at
 
 
 @dataclass(frozen=True)

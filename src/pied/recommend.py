@@ -17,10 +17,11 @@ from pied.composite import Composite
 from pied.enumeration import Enumeration, exact_weight
 from pied.errors import SettingError, did_you_mean
 from pied.fence import Fence, fenced
+from pied.functions import Picked
 from pied.models import Choice
 from pied.problem import Problem
 from pied.rng import Stream
-from pied.subproblem import Picked, Search, white_feasible
+from pied.subproblem import Search, white_feasible
 from pied.trial import Dataset, Why, feasible, spread
 
 RULES = {

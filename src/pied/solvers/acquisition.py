@@ -15,10 +15,11 @@ from torch import Tensor
 from pied.believe import Believer
 from pied.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.errors import SettingError
+from pied.functions import Functions
 from pied.penalty import PenaltySearch
 from pied.solvers.base import Solver
 from pied.solvers.bayes import Scene
-from pied.subproblem import Functions, Optimum, Search
+from pied.subproblem import Optimum, Search
 
 Columns = Callable[[Sequence[Tensor]], list[Tensor]]
 """From the leaves (points, mean, scale) to one tensor `b` per function."""

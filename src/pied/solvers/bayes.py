@@ -23,6 +23,7 @@ from pied.enumeration import Enumeration
 from pied.errors import PiedError, SettingError, SolverDone
 from pied.estimator import Estimator
 from pied.fence import Fence, fenced
+from pied.functions import Picked
 from pied.gp import GP
 from pied.joint import Joint, is_shared
 from pied.models import Choice, Model
@@ -30,7 +31,7 @@ from pied.penalty import PenaltySearch
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
-from pied.subproblem import Optimum, Picked, Search, distinct
+from pied.subproblem import Optimum, Search, distinct
 from pied.trial import Dataset, Why, feasible, spread
 
 logger = logging.getLogger(__name__)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -287,17 +286,6 @@ def test_senseless_words_are_refused(words: dict[str, Any], says: str) -> None:
 def test_senseless_settings_of_cuqb_are_refused(words: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingError, match=says):
         CUQB(**words)
-
-
-@pytest.mark.slow
-def test_an_exact_box_that_is_solved_is_asked_where_least_is_known() -> None:
-    """Neither a verification nor a wider bound that promises nothing is worth an evaluation."""
-    result = solve(parabola(), 14, seed=0)
-    asked = [trial for trial in result.trials if trial.why.aim == "spread"]
-    assert len(asked) >= 4
-    assert {trial.why.aim for trial in result.trials[-4:]} == {"spread"}
-    places = sorted(trial.x.x for trial in result.trials)
-    assert min(after - before for before, after in pairwise(places)) > 1e-7
 
 
 @pytest.mark.slow

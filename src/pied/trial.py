@@ -30,7 +30,7 @@ class Why:
 
     aim: str
     """"initial", "explore", "verify", "widen" (explore with wider bounds: the level promises nothing), "feasibility"
-    (nothing satisfies the bounds), "spread" (all else would repeat or promises nothing), "fill" (the search failed)."""
+    (nothing satisfies the bounds), "spread" (anything else would repeat), "fill" (the search failed)."""
     lower: tuple[float, ...] = ()
     """Lower bounds of objective and constraints at the point, paper's form."""
     upper: tuple[float, ...] = ()

@@ -43,8 +43,7 @@ DOUBT = 3.0  # what deviations this much wider see as possible is not called inf
 RECENT = 5  # proposals whose outcomes tell how far the belief can be trusted
 NEGLIGIBLE = 1e-6  # of a function's scale: a bound that is off by less was right
 WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
-WORTH = 1e-7  # of the objective's scale: for a smaller promised improvement wider bounds are looked at, too ...
-NOTHING = 1e-12  # ... and one that is smaller yet is rounding
+WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
 SETTLED = 1e-3  # of a function's scale: a measured candidate with bounds this near to each other is known
 MOVED = 8  # points moved onto the white constraints when a whole pool breaks them
@@ -241,10 +240,10 @@ class BayesRun(Run):
             rescue = not bool(is_feasible.any())
             best = scene.within.solve(bounds, scales, pool, known, stream.at("verify"), rescue=rescue)
             why = replace(why, multipliers=best.multipliers)
-        if best is None or not best.satisfied or self._exceeds(scene, best, strictly=True) <= NOTHING:
+        if best is None or not best.satisfied:
             best, why = self._explore(scene)
         u = best.u
-        if why.aim == "spread" or self._repeats(u, data):
+        if self._repeats(u, data):
             u, why = self._spread_out(scene), replace(why, aim="spread")
         lower, _, upper = composite.bounds(u[None], settings.level)
         doubtful = composite.misjudged(u[None], settings.level)
@@ -267,17 +266,6 @@ class BayesRun(Run):
         every = self.settings.verify_every
         return every is not None and number > self.initial and (number - self.initial) % every == 0
 
-    def _exceeds(self, scene: Scene, best: Optimum, *, strictly: bool = False) -> float:
-        """Return by how much, scaled, an optimum would improve on what an exact black box was observed to do.
-
-        Infinite where nothing feasible was; `strictly`: without any tolerance.
-        """
-        values = scene.f[(scene.f[:, 1:] >= 0).all(1) if strictly else scene.is_feasible, 0]
-        values = values[torch.isfinite(values)]
-        if not len(values) or not self._is_exact:
-            return float("inf")
-        return float((best.f[0] - values.max()) / scene.scales[0])
-
     @property
     def _is_exact(self) -> bool:
         return all(noise == 0 for noise in self.problem.noise)
@@ -296,7 +284,7 @@ class BayesRun(Run):
         return bool(len(points)) and bool(((points - u).abs().amax(1) < REPEATED).any())
 
     def _spread_out(self, scene: Scene) -> Float64[Tensor, "d"]:
-        """Return the most uncertain pool point that could be feasible, where nothing else is worth asking for."""
+        """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
         composite, pool = scene.composite, scene.pool
         known = torch.cat([scene.data.U, scene.data.imagined])
         fresh = torch.cdist(pool, known).amin(1) > 1e-4
@@ -355,11 +343,12 @@ class CUQBRun(BayesRun):
         """Maximize the upper bound; when it promises nothing over what was observed, look further out.
 
         A belief that sees no improvement is either right, and the evaluation is free, or over-confident: wider bounds
-        then send it where it is least so, and where they see none either, it is sent where it knows least ("spread").
+        then send it where it is least so.
         """
-        settings, composite = self._own, scene.composite
+        settings, composite, scales = self._own, scene.composite, scene.scales
+        values = scene.f[scene.is_feasible, 0]
         levels = [settings.level]
-        if bool(scene.is_feasible.any()) and settings.widen and self._is_exact:
+        if len(values) and settings.widen and self._is_exact:
             has_more = self._joint_search(scene) is not None
             levels += [level for level in WIDER if level > levels[0] and (has_more or composite.offers(level))]
         why = Why("explore")
@@ -369,11 +358,10 @@ class CUQBRun(BayesRun):
                 why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
             else:
                 why = replace(why, aim="widen")
-            exceeds = self._exceeds(scene, best)
-            if not best.satisfied or (exceeds > WORTH and not self._repeats(best.u, scene.data)):
-                return best, why
-        is_idle = len(levels) > 1 and exceeds <= NOTHING and not isinstance(scene.search, Enumeration)
-        return best, replace(why, aim="spread") if is_idle else why
+            promise = float(best.f[0] - values.max()) if len(values) else float("inf")
+            if not best.satisfied or (promise > WORTH * float(scales[0]) and not self._repeats(best.u, scene.data)):
+                break
+        return best, why
 
     def _optimistic(self, scene: Scene, level: float) -> Optimum:
         """Maximize the objective that can be hoped for: one outcome for all functions, or else each for itself."""

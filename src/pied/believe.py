@@ -11,7 +11,7 @@ from torch import Tensor
 from pied.composite import Belief, Composite
 from pied.estimator import Estimator
 from pied.gp import GP
-from pied.models import Choice, Model, grained
+from pied.models import Choice, Model
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.trial import Dataset
@@ -27,7 +27,7 @@ class Believer:
     def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> GP:
         """Fit the belief to what was told; pending and failed points are imagined at their mean."""
         gp = GP.fit(
-            grained(data.U),
+            data.U,
             data.Y,
             active=problem.active,
             ratios=ratios(problem),

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied.enumeration import Enumeration
-from pied.functions import Functions, Refined, Uncertain
+from pied.functions import Functions, Refined
 from pied.gp import GP
 from pied.models import Model
 from pied.rng import Stream
@@ -94,16 +94,6 @@ class Within:
         success, by_u = self.fence.values_and_slopes(self._point(W))
         by_w = torch.cat([by_u, by_u.new_zeros(len(W), 1, W.shape[1] - self.fence.d)], 2)
         return torch.cat([f, success], 1), torch.cat([slopes, by_w], 1)
-
-    @property
-    def seen(self) -> Bool[Tensor, "d"]:
-        """Which coordinates of a point the functions depend on, where they are bounds; success may depend on all."""
-        everything = torch.ones(self.fence.d, dtype=torch.bool)
-        return self.functions.seen if isinstance(self.functions, Uncertain) else everything
-
-    def doubt(self, w: Float64[Tensor, "w"]) -> Float64[Tensor, "i"]:
-        """Return how far apart the bounds of the functions are, where they are bounds."""
-        return self.functions.doubt(w) if isinstance(self.functions, Uncertain) else w[:0]
 
     def _point(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b d"]:
         return W[:, : self.fence.d].contiguous()

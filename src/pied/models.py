@@ -231,7 +231,7 @@ class Observations:
             if not table:
                 table["none"] = (Warp("none"), *standardization(y), 0.0)
             warps.append(table)
-        return cls(U, rows, active, ratios, Y, tuple(noise), model, tuple(warps))
+        return cls(grained(U), rows, active, ratios, Y, tuple(noise), model, tuple(warps))
 
     def count(self, j: int) -> int:
         """Rows of output j."""

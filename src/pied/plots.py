@@ -135,6 +135,7 @@ def region(study: Study, *, truth: Truth | None = None, size: int = GRID) -> Reg
     belief = settings.believer.fit(problem, data, from_memory(data.last.memory) if data.last is not None else None)
     composite = settings.believer.bound(problem, data, belief, Stream(study.seed).at("region"))
     lower, median, upper = composite.bounds(U, settings.level)
+    scales = spread(median)  # one for all three, so that bounds that are ordered stay so
     X = problem.from_unit(U)
     true = truth(X) if truth is not None else None
     ends = X.reshape(size, size, 2)
@@ -143,10 +144,10 @@ def region(study: Study, *, truth: Truth | None = None, size: int = GRID) -> Reg
         names=(first, second),
         across=ends[0, :, 0].numpy(),
         up=ends[:, 0, 1].numpy(),
-        pessimistic=_margin(lower, size),
-        optimistic=_margin(upper, size),
+        pessimistic=_margin(lower, scales, size),
+        optimistic=_margin(upper, scales, size),
         objective=problem.user_value(1.0) * (median if true is None else true)[:, 0].reshape(size, size).numpy(),
-        truth=None if true is None else _margin(true, size),
+        truth=None if true is None else _margin(true, scales, size),
     )
 
 
@@ -178,11 +179,11 @@ def _as_asked(trials: Sequence[Trial]) -> float:
     return certain
 
 
-def _margin(f: Float64[Tensor, "b k"], size: int) -> Float64[ndarray, "q q"]:
+def _margin(f: Float64[Tensor, "b k"], scales: Float64[Tensor, "k"], size: int) -> Float64[ndarray, "q q"]:
     """Return the smallest scaled constraint; 1 everywhere without constraints."""
     if f.shape[1] == 1:
         return np.ones((size, size))
-    return (f / spread(f))[:, 1:].amin(1).reshape(size, size).detach().numpy()
+    return (f / scales)[:, 1:].amin(1).reshape(size, size).detach().numpy()
 
 
 # ------------------------------------------------------------------------------------------------ how it is drawn

@@ -144,7 +144,7 @@ class Search:
             u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
             ends = [_local(functions, scales, distinct(u, _rank(f / scales)[0], REFINED), self.rounds)]
         best = _pick(functions, scales, ends)
-        if best is not None and self.brevity and len(known) and isinstance(functions, Uncertain):
+        if best is not None and self.brevity and len(known):
             best = _brief(functions, scales, best, known.to(scales.device), self.brevity, self.rounds)
         if best is not None or not rescue:
             return best or _least_violated(functions, scales, ends)
@@ -355,14 +355,14 @@ def _brief(
     f, slopes = functions.values_and_slopes(torch.cat([best.u[None], known]))
     merit, _ = _rank(f / scales)
     widths = functions.doubt(best.u)
-    doubt = float((widths / scales[: len(widths)]).amax()) if len(widths) else 0.0
+    doubt = float((widths / scales[: len(widths)]).amax())
     least, most = SPARED
     spared = min(share * float(merit[0] - merit[1:].max()), max(share * doubt, least), most)
     seen = functions.seen.to(best.u.device).nonzero()[:, 0]
     if not spared > 0 or not len(seen):
         return best
     u, grids = best.u[seen], best.u.new_tensor(GRIDS)[:, None]
-    tight = [i for i in best.active if i < functions.k]
+    tight = list(best.active)
     inward = (slopes[0, tight][:, seen] / scales[tight, None]).sum(0).sign()
     inside = torch.where(inward > 0, torch.ceil(u / grids), torch.floor(u / grids))
     nearest = torch.round(u / grids)

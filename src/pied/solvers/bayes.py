@@ -227,7 +227,7 @@ class BayesRun(Run):
         known = _incumbents(data, f, is_feasible)
         search = settings.search if problem.candidates is None else Enumeration.of(problem.candidates)
         if isinstance(search, Search) and len(data.imagined):
-            search = replace(search, brevity=0.0)  # a round point might be one that is pending
+            search = replace(search, brevity=0.0)  # a round point might be one that is pending or failed
         pool = search.screen(stream, problem.d, known)
         scales = spread(composite.values(pool[:SPREAD_OVER], [0.5] * problem.k, screening=True))
         if isinstance(search, Enumeration) and problem.candidates is not None:

@@ -12,6 +12,7 @@ from oracles import Normals
 from pied import Problem, SettingError
 from pied.believe import Believer
 from pied.composite import Composite
+from pied.models import Model
 from pied.recommend import RULES, Recommendation, default_rule, recommend, relax, white_conflict
 from pied.rng import Stream
 from pied.trial import Dataset, Why
@@ -51,6 +52,15 @@ def test_observed_is_the_best_feasible_told_point_with_its_observed_value() -> N
     assert best.is_feasible
     assert best.certified == -2.5
     assert torch.equal(best.u, hill_data().U[2])
+
+
+def test_bounds_contain_what_was_observed_where_a_belief_smooths_over_it() -> None:
+    smooth = Believer(Model(trends=("constant",), warps=("none",), nugget=(0.3, 0.3)))
+    best = found(hill(), hill_data(), "observed", believer=smooth, level=0.6)
+    composite = smooth.bound(hill(), hill_data(), smooth.fit(hill(), hill_data()), Stream(0))
+    lower, _, upper = (each[0] for each in composite.bounds(best.u[None], 0.6))
+    assert not bool(((lower <= best.value) & (best.value <= upper)).all())
+    assert bool(((best.lower <= best.value) & (best.value <= best.upper)).all())
 
 
 def test_observed_without_a_feasible_point_is_the_least_scaled_violation() -> None:

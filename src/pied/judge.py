@@ -147,12 +147,12 @@ class Judge:
         each, joint = composite.probability(u[None])
         row = data.numbers.index(number) if number in data.numbers else None
         holds = bool((lower[1:] >= 0).all())
-        value, is_feasible, rule = median, holds, "lower"
-        if row is not None and default_rule(problem) == "observed" and bool(data.complete[row]):
-            f = data.functions(problem)
-            value, is_feasible, rule = f[row], bool(feasible(problem, f)[row]), "observed"
-        certified = float(value[0]) if rule == "observed" and is_feasible else float(lower[0]) if holds else None
-        return Recommendation(rule, u, row, value, lower, upper, each[0], float(joint[0]), is_feasible, certified)
+        certified = float(lower[0]) if holds else None
+        found = Recommendation("lower", u, row, median, lower, upper, each[0], float(joint[0]), holds, certified)
+        if row is None or default_rule(problem) != "observed" or not bool(data.complete[row]):
+            return found
+        f = data.functions(problem)
+        return replace(found, is_feasible=bool(feasible(problem, f)[row])).measured(f[row])
 
     # ------------------------------------------------------------------------------------------------ the result
 

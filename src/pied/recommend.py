@@ -6,7 +6,7 @@ it was asked, or the best pessimistic point anywhere in the box.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float64
@@ -45,7 +45,7 @@ class Recommendation:
     """Functions there: as observed (rule "observed"), else their medians."""
     lower: Float64[Tensor, "k"]
     upper: Float64[Tensor, "k"]
-    """Bounds there under the current belief."""
+    """Bounds there under the current belief; what an exact black box made of the point lies within them."""
     probability: Float64[Tensor, "n"]
     """That each constraint holds, by the belief."""
     joint: float
@@ -55,6 +55,12 @@ class Recommendation:
     certified: float | None
     """What the point is certain to be worth: the observed value when exact and feasible, else its lower bound when the
     lower bounds of all constraints hold; None when neither can be said."""
+
+    def measured(self, f: Float64[Tensor, "k"]) -> "Recommendation":
+        """Return the same with what an exact black box made of the point; bounds that smoothed over it reach it too."""
+        certified = float(f[0]) if self.is_feasible else self.certified
+        lower, upper = torch.fmin(self.lower, f), torch.fmax(self.upper, f)
+        return replace(self, rule="observed", value=f, lower=lower, upper=upper, certified=certified)
 
 
 def default_rule(problem: Problem) -> str:
@@ -155,9 +161,7 @@ def _observed(problem: Problem, data: Dataset, composite: Composite, level: floa
         score = -((-f[:, 1:] / scale[1:]).clamp_min(0.0).sum(1))
     row = int(torch.nan_to_num(score, nan=-torch.inf).argmax())
     found = _describe(composite, data.U[row], row, "observed", level, bool(is_feasible[row]))
-    exact = all(noise == 0 for noise in problem.noise)
-    certified = float(f[row, 0]) if exact and found.is_feasible else found.certified
-    return Recommendation(**{**vars(found), "value": f[row], "certified": certified})
+    return found.measured(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
 
 
 def _anywhere(

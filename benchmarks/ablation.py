@@ -121,6 +121,7 @@ LADDER = (
     Rung("randomized level", "level", "cuqb-randomized"),
     Rung("scheduled level", "level", "cuqb-scheduled"),
     Rung("no widening", "level", "cuqb:widen=False"),
+    Rung("no probes", "search", "cuqb:probe=False"),
     Rung("each function alone", "level", "cuqb:joint=False"),
     Rung("no relay", "search", "cuqb:search.relays=0"),
     Rung("three starts", "search", "cuqb:search.starts=3"),

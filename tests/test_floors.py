@@ -32,6 +32,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "tape": (0, "", ""),
     "sqp": (0, "", ""),
     "functions": (0, "", ""),
+    "beside": (0, "", ""),
     "listing": (0, "", ""),
     "record": (1, "errors", ""),
     "executors": (1, "errors", "distributed"),
@@ -64,8 +65,8 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "recommend": (7, "believe composite enumeration errors fence functions gp models problem rng subproblem trial", ""),
     "solvers.bayes": (
         7,
-        "believe composite enumeration errors estimator fence functions gp joint models penalty problem quantile rng "
-        "solvers.base subproblem trial",
+        "believe beside composite enumeration errors estimator fence functions gp joint models penalty problem "
+        "quantile rng solvers.base subproblem trial",
         "",
     ),
     "solvers.folding": (7, "believe models problem solvers.base trial", ""),

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied import quantile
+from pied import beside, quantile
 from pied.believe import Believer, Bounds, Doubtful, White, from_memory, optimistic, pessimistic, possible, to_memory
 from pied.composite import Composite
 from pied.enumeration import Enumeration
@@ -43,6 +43,7 @@ DOUBT = 3.0  # what deviations this much wider see as possible is not called inf
 RECENT = 5  # proposals whose outcomes tell how far the belief can be trusted
 NEGLIGIBLE = 1e-6  # of a function's scale: a bound that is off by less was right
 WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
+LITTLE = 1e-5  # of the objective's scale: before so small an improvement is sought, the bounds it relies on are doubted
 WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
 SETTLED = 1e-3  # of a function's scale: a measured candidate with bounds this near to each other is known
@@ -74,6 +75,9 @@ class CUQB(Solver):
     """"joint": all constraints together, at z = 3; "single": one at a time, at the level (the paper's)."""
     widen: bool = True
     """Whether an exact black box is searched with wider bounds once the level promises no improvement."""
+    probe: bool = True
+    """Whether an exact black box is asked beside the best point, off the bounds it lies on (`pied.beside`), once the
+    level promises little improvement."""
     penalty: float | None = None
     """rho of the recommendation (14), natural units; None: from the multipliers of the subproblems."""
     joint: bool = True
@@ -99,6 +103,7 @@ class CUQB(Solver):
             level=0.95,
             verify_every=None,
             widen=False,
+            probe=False,
             joint=False,
             penalty=1e5,
             believer=Believer(
@@ -340,10 +345,10 @@ class CUQBRun(BayesRun):
         return (best, why) if bool(scene.is_feasible.any()) else self._judge(scene, best, why)
 
     def _hope(self, scene: Scene) -> tuple[Optimum, Why]:
-        """Maximize the upper bound; when it promises nothing over what was observed, look further out.
+        """Maximize the upper bound; when it promises little over what was observed, put the belief to a test.
 
-        A belief that sees no improvement is either right, and the evaluation is free, or over-confident: wider bounds
-        then send it where it is least so.
+        A belief that sees no improvement is either right, and the evaluation is free, or over-confident: off a bound
+        that all points near the best lie on, or where wider bounds send it.
         """
         settings, composite, scales = self._own, scene.composite, scene.scales
         values = scene.f[scene.is_feasible, 0]
@@ -354,14 +359,29 @@ class CUQBRun(BayesRun):
         why = Why("explore")
         for level in levels:
             best = self._optimistic(scene, level)
+            promise = float(best.f[0] - values.max()) if len(values) else float("inf")
             if level == levels[0]:
                 why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
+                doubted = self._off_bounds(scene) if promise <= LITTLE * float(scales[0]) else None
+                if doubted is not None:
+                    return replace(best, u=doubted, active=()), replace(why, aim="probe")
             else:
                 why = replace(why, aim="widen")
-            promise = float(best.f[0] - values.max()) if len(values) else float("inf")
             if not best.satisfied or (promise > WORTH * float(scales[0]) and not self._repeats(best.u, scene.data)):
                 break
         return best, why
+
+    def _off_bounds(self, scene: Scene) -> Float64[Tensor, "d"] | None:
+        """Return the most promising point off a bound that the best told one lies on, as all points near it do."""
+        if not self._own.probe or not self._is_exact or self.problem.candidates is not None:
+            return None
+        asked = torch.cat([scene.data.U, scene.data.imagined])
+        points = beside.off_bounds(scene.known[0], asked, self.problem.active.any(0))
+        for holds in (self._is_white, *([scene.fence.holds] if scene.fence is not None else [])):
+            points = points[holds(points)] if len(points) else points
+        if not len(points):
+            return None
+        return points[scene.composite.values(points, [0.5] * self.problem.k)[:, 0].argmax()]
 
     def _optimistic(self, scene: Scene, level: float) -> Optimum:
         """Maximize the objective that can be hoped for: one outcome for all functions, or else each for itself."""

@@ -35,6 +35,8 @@ class EPBO(Believing):
     """Test of feasibility, as in `CUQB`; None: none, which is the paper's."""
     widen: bool = True
     """Whether wider bounds are searched once the level promises no improvement."""
+    probe: bool = True
+    """Whether the best point is looked at off the bounds it lies on, once the level promises little improvement."""
 
     def __post_init__(self) -> None:
         self._cuqb()
@@ -50,6 +52,7 @@ class EPBO(Believing):
             search=same.search,
             verdict=None,
             widen=same.widen,
+            probe=same.probe,
         )
 
     def _cuqb(self) -> CUQB:
@@ -60,6 +63,7 @@ class EPBO(Believing):
             search=self.search,
             verdict=self.verdict or "single",
             widen=self.widen,
+            probe=self.probe,
             strict=self.strict,
         )
 

@@ -294,10 +294,12 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
     beta = torch.cholesky_solve(half.mT @ y, LA)
     weights = root.mT @ (y - half @ beta)
     worst = max(jitter, trend_jitter)
-    if worst > 0:
+    if worst > LADDER[0]:
         logger.warning(
             "the covariance matrix needed a jitter of %g: are points duplicates, or outputs inconsistent?", worst
         )
+    elif worst > 0:  # what rounding leaves of points that lie close together, as they do towards the end of a run
+        logger.info("the covariance matrix needed a jitter of %g: points lie close together", worst)
     posterior = Posterior(
         points=quick(tasks.U),
         rows=quick(tasks.rows),

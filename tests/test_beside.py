@@ -5,12 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from pied import Problem, Trial, solve
+from pied import Problem, Status, Study, Trial, solve
 from pied.believe import Believer
 from pied.beside import NEAR, STEP, off_bounds
 from pied.models import Model
 from tiny import fast, points
 
+STRAIGHT = Believer(Model(kernels=("squared exponential",), trends=("linear",), warps=("none",)))
 ALL = torch.tensor([True, True, True])
 
 
@@ -47,13 +48,27 @@ def _corner(**words: Any) -> Problem:
 
 
 def _probes(problem: Problem, **words: Any) -> list[Trial]:
-    straight = Believer(Model(kernels=("squared exponential",), trends=("linear",), warps=("none",)))
-    trials = solve(problem, 14, solver=fast(believer=straight, **words), seed=0).trials
+    trials = solve(problem, 14, solver=fast(believer=STRAIGHT, **words), seed=0).trials
     return [trial for trial in trials if trial.why.aim == "probe"]
 
 
 def test_the_best_corner_is_left_along_each_variable_of_an_output():
     assert sorted(points(_probes(_corner()))) == [(2.0 - 2 * STEP, 1.0, 0.0), (2.0, 1.0 - STEP, 0.0)]
+
+
+def test_what_is_hoped_for_counts_once_it_was_put_to_the_test():
+    assert all(probe.why.optimistic is None for probe in _probes(_corner()))
+    result = solve(_corner(), 30, solver=fast(believer=STRAIGHT), seed=0, stop_at_gap=1e-6)
+    assert result.status is Status.GAP_REACHED
+    assert len([trial for trial in result.trials if trial.why.aim == "probe"]) == 2
+
+
+def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_left_too():
+    problem = _corner(subject_to=["a*0.1 + b*0.1 <= 0.3"])
+    study = Study(problem, solver=fast(believer=STRAIGHT), seed=0)
+    study.add({"a": 2.0, "b": 1.0, "c": 0.0}, 8.0)
+    assert 0.3 - 0.1 * 2.0 - 0.1 * 1.0 < 0  # by rounding
+    assert any(trial.why.aim == "probe" for trial in study.run(14).trials)
 
 
 def test_probes_can_be_turned_off_and_noise_needs_none():

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -61,6 +62,11 @@ def test_bounds_contain_what_was_observed_where_a_belief_smooths_over_it() -> No
     lower, _, upper = (each[0] for each in composite.bounds(best.u[None], 0.6))
     assert not bool(((lower <= best.value) & (best.value <= upper)).all())
     assert bool(((best.lower <= best.value) & (best.value <= best.upper)).all())
+
+
+def test_nothing_is_certain_of_a_point_that_was_measured_to_be_infeasible() -> None:
+    best = found(hill(), hill_data(), "observed")
+    assert replace(best, is_feasible=False, certified=1.0).measured(best.value).certified is None
 
 
 def test_observed_without_a_feasible_point_is_the_least_scaled_violation() -> None:

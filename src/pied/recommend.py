@@ -45,7 +45,7 @@ class Recommendation:
     """Functions there: as observed (rule "observed"), else their medians."""
     lower: Float64[Tensor, "k"]
     upper: Float64[Tensor, "k"]
-    """Bounds there under the current belief; what an exact black box made of the point lies within them."""
+    """Bounds there under the current belief; by the rule "observed" an exact observation lies within them."""
     probability: Float64[Tensor, "n"]
     """That each constraint holds, by the belief."""
     joint: float
@@ -58,7 +58,7 @@ class Recommendation:
 
     def measured(self, f: Float64[Tensor, "k"]) -> "Recommendation":
         """Return the same with what an exact black box made of the point; bounds that smoothed over it reach it too."""
-        certified = float(f[0]) if self.is_feasible else self.certified
+        certified = float(f[0]) if self.is_feasible else None
         lower, upper = torch.fmin(self.lower, f), torch.fmax(self.upper, f)
         return replace(self, rule="observed", value=f, lower=lower, upper=upper, certified=certified)
 

@@ -25,7 +25,8 @@ from pied.trial import Dataset, State, Trial, Why
 
 logger = logging.getLogger(__name__)
 
-GAP_CONFIRMATIONS = 3  # evaluations in a row after which a small gap ends a run: one belief alone may be over-confident
+GAP_CONFIRMATIONS = 3  # evaluations in a row, no probe among them, after which a small gap ends a run: one belief alone
+# may be over-confident
 RETRIES = 100  # how often a number may be taken by others before an ask gives up
 HOUR, WEEK = 3600.0, 7 * 24 * 3600.0  # default leases: of a program that evaluates, of people who measure
 
@@ -352,7 +353,7 @@ class Study:
             self._open.discard(trial.number)
             if on_tell is not None:
                 on_tell(self, trial)
-            confirmed = confirmed + 1 if self._gap_reached() else 0
+            confirmed = confirmed + 1 if self._gap_reached() and trial.why.aim != "probe" else 0
             if confirmed == GAP_CONFIRMATIONS:
                 ended = Status.GAP_REACHED
 

@@ -29,9 +29,9 @@ class Why:
     """Why a point was proposed, as it stood when it was asked; plain data, stored with the trial."""
 
     aim: str
-    """"initial", "explore", "verify", "probe" (off a bound that all points near the best lie on), "widen" (explore
-    with wider bounds: the level promises nothing), "feasibility" (nothing satisfies the bounds), "spread" (anything
-    else would repeat), "fill" (the search failed)."""
+    """"initial", "explore", "verify", "probe" (off a bound that all points asked near the best lie on), "widen"
+    (explore with wider bounds: the level promises nothing), "feasibility" (nothing satisfies the bounds), "spread"
+    (anything else would repeat), "fill" (the search failed)."""
     lower: tuple[float, ...] = ()
     """Lower bounds of objective and constraints at the point, paper's form."""
     upper: tuple[float, ...] = ()

@@ -361,10 +361,10 @@ class CUQBRun(BayesRun):
             best = self._optimistic(scene, level)
             promise = float(best.f[0] - values.max()) if len(values) else float("inf")
             if level == levels[0]:
-                why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
                 doubted = self._off_bounds(scene) if promise <= LITTLE * float(scales[0]) else None
-                if doubted is not None:
-                    return replace(best, u=doubted, active=()), replace(why, aim="probe")
+                if doubted is not None:  # what can be hoped for is not written down before it was put to the test
+                    return replace(best, u=doubted, active=()), Why("probe", multipliers=best.multipliers)
+                why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
             else:
                 why = replace(why, aim="widen")
             if not best.satisfied or (promise > WORTH * float(scales[0]) and not self._repeats(best.u, scene.data)):
@@ -376,9 +376,12 @@ class CUQBRun(BayesRun):
         if not self._own.probe or not self._is_exact or self.problem.candidates is not None:
             return None
         asked = torch.cat([scene.data.U, scene.data.imagined])
-        points = beside.off_bounds(scene.known[0], asked, self.problem.active.any(0))
-        for holds in (self._is_white, *([scene.fence.holds] if scene.fence is not None else [])):
-            points = points[holds(points)] if len(points) else points
+        best = scene.known[:1]
+        points = beside.off_bounds(best[0], asked, self.problem.active.any(0))
+        white = White(self.problem, self.problem.white).values(torch.cat([best, points]))[:, 1:]
+        points = points[(white[1:] >= white[0].clamp_max(0.0)).all(1)]  # the best may break one by rounding
+        if scene.fence is not None and len(points):
+            points = points[scene.fence.holds(points)]
         if not len(points):
             return None
         return points[scene.composite.values(points, [0.5] * self.problem.k)[:, 0].argmax()]

@@ -64,11 +64,18 @@ def test_what_is_hoped_for_counts_once_it_was_put_to_the_test():
 
 
 def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_left_too():
-    problem = _corner(subject_to=["a*0.1 + b*0.1 <= 0.3"])
-    study = Study(problem, solver=fast(believer=STRAIGHT), seed=0)
-    study.add({"a": 2.0, "b": 1.0, "c": 0.0}, 8.0)
-    assert 0.3 - 0.1 * 2.0 - 0.1 * 1.0 < 0  # by rounding
-    assert any(trial.why.aim == "probe" for trial in study.run(14).trials)
+    """0.1 + 0.2 is more than 0.3, and no other point of that edge is better."""
+    edge = {
+        "variables": {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 1.0)},
+        "inputs": {"y": ["c"]},
+        "blackbox": lambda x: 3 * x.c,
+        "maximize": "y + a + b",
+        "subject_to": ["a + b <= 0.3"],
+    }
+    study = Study(_corner(**edge), solver=fast(believer=STRAIGHT), seed=0)
+    study.add({"a": 0.1, "b": 0.2, "c": 1.0}, 3.0)
+    probes = [trial for trial in study.run(14).trials if trial.why.aim == "probe"]
+    assert points(probes) == [(0.1, 0.2, 1.0 - STEP)]
 
 
 def test_probes_can_be_turned_off_and_noise_needs_none():

@@ -254,6 +254,19 @@ def test_an_unknown_setting_is_refused_with_the_one_probably_meant() -> None:
         Study(parabola(), solver=CUQB(), settings={"level": 0.9})
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ({"probe": "no"}, "probe of solver 'cuqb' is true or false, got 'no'"),
+        ({"widen": 0}, "widen of solver 'cuqb' is true or false, got 0"),
+        ({"level": "0.9"}, "level of solver 'cuqb' is a number, got '0.9'"),
+    ],
+)
+def test_a_setting_of_another_kind_is_refused(words: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingError, match=says):
+        Study(parabola(), solver="cuqb", settings=words)
+
+
 def test_settings_reach_the_solver() -> None:
     study = Study(parabola(), settings={"level": 0.9})
     assert study.solver == CUQB(level=0.9)

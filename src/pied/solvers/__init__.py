@@ -43,7 +43,7 @@ def make(solver: "str | Solver", **settings: Any) -> Solver:
     """Return a solver from its name and settings, or the solver itself.
 
     Raises:
-        SettingError: For an unknown name or setting, with the one probably meant.
+        SettingError: For an unknown name or setting, with the one probably meant; for a value of another kind.
     """
     if isinstance(solver, Solver):
         if settings:
@@ -53,8 +53,12 @@ def make(solver: "str | Solver", **settings: Any) -> Solver:
         raise SettingError(f"unknown solver '{solver}'.{did_you_mean(str(solver), registry)}")
     module, name = registry[solver].split(":")
     maker = getattr(import_module(module), name)
-    known = [field.name for field in fields(maker)] if isinstance(maker, type) else []
-    for setting in settings:
+    known = {field.name: field.default for field in fields(maker)} if isinstance(maker, type) else {}
+    for setting, value in settings.items():
         if setting not in known:
             raise SettingError(f"solver '{solver}' has no setting '{setting}'.{did_you_mean(setting, known)}")
+        if isinstance(known[setting], bool) and not isinstance(value, bool):
+            raise SettingError(f"{setting} of solver '{solver}' is true or false, got {value!r}")
+        if isinstance(known[setting], int | float) and isinstance(value, str):
+            raise SettingError(f"{setting} of solver '{solver}' is a number, got {value!r}")
     return maker(**settings)

@@ -372,7 +372,7 @@ class CUQBRun(BayesRun):
         return best, why
 
     def _off_bounds(self, scene: Scene) -> Float64[Tensor, "d"] | None:
-        """Return the most promising point off a bound that the best told one lies on, as all points near it do."""
+        """Return the most promising point off a bound that the best told one lies on, and all points asked near it."""
         if not self._own.probe or not self._is_exact or self.problem.candidates is not None:
             return None
         asked = torch.cat([scene.data.U, scene.data.imagined])

@@ -34,7 +34,19 @@ def test_warps_go_there_and_back_and_keep_the_order(name, y):
     line = torch.linspace(-4, 4, 50, dtype=torch.float64)[:, None]
     assert (gp.unwarp(line).diff(dim=0) > 0).all()
     jacobian = torch.func.vmap(torch.func.grad(lambda each: warp.forward(each[None])[0]))(y)
-    assert warp.log_slope(y) == pytest.approx(float(jacobian.log().sum()), abs=1e-12)
+    slopes = jacobian * warp.unit / 3.0
+    assert warp.log_slopes(y, 3.0) == pytest.approx(float(slopes.log().sum()), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["log", "shifted log"])
+@pytest.mark.parametrize("size", [2.0**-1000, 2.0**-30, 2.0**60, 2.0**1020])
+def test_logarithms_do_not_see_units(name, size):
+    y = torch.tensor([0.1, 2.0, 7.0], dtype=torch.float64)
+    warp, other = Warp.of(name, y), Warp.of(name, size * y)
+    assert torch.equal(warp.forward(y), other.forward(size * y))
+    assert warp.log_slopes(y, 3.0) == other.log_slopes(size * y, 3.0)
+    gp = fixed(points(3), size * y, warp=name, nugget=1e-4)
+    assert torch.isfinite(gp.unwarp(torch.full((1, 1), 1e6, dtype=torch.float64))).all()
 
 
 def test_warps_refuse_what_they_cannot_take():
@@ -42,7 +54,7 @@ def test_warps_refuse_what_they_cannot_take():
     assert Warp.of("log", mixed) is None
     assert Warp.of("log", constant) is None
     assert Warp.of("shifted log", constant) is None
-    assert Warp.of("none", mixed) == Warp("none")
+    assert Warp.of("none", mixed) == Warp("none", unit=1.0)
 
 
 def test_quantiles_are_carried_through_the_warp():

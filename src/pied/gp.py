@@ -136,21 +136,23 @@ class GP:
         """Return outputs in natural units from values on the warped scale."""
         if not self.is_warped:
             return W
-        is_log, signs, offsets = self._logs
-        return torch.where(is_log, signs * (torch.exp((signs * W).clamp_max(700.0)) - offsets), W)
+        is_log, signs, offsets, units = self._logs
+        inner = units * torch.exp(torch.minimum(signs * W, 700.0 - units.log().clamp_min(0.0)))
+        return torch.where(is_log, signs * (inner - offsets), W)
 
     def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
         """Return the derivatives of `unwarp` where it gives these outputs: of a logarithm, its argument."""
-        is_log, signs, offsets = self._logs
+        is_log, signs, offsets, _ = self._logs
         return torch.where(is_log, signs * Y + offsets, 1.0)
 
     @cached_property
-    def _logs(self) -> tuple[Bool[Tensor, "m"], Float64[Tensor, "m"], Float64[Tensor, "m"]]:
-        """Which outputs are modelled as logarithms, of which sign and offset."""
+    def _logs(self) -> tuple[Bool[Tensor, "m"], Float64[Tensor, "m"], Float64[Tensor, "m"], Float64[Tensor, "m"]]:
+        """Which outputs are modelled as logarithms, of which sign, offset and unit."""
         return (
             torch.tensor([warp.name != "none" for warp in self.warps], device=self.spread.device),
             self.spread.new_tensor([warp.sign for warp in self.warps]),
             self.spread.new_tensor([warp.offset for warp in self.warps]),
+            self.spread.new_tensor([warp.unit for warp in self.warps]),
         )
 
     @cached_property

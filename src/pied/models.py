@@ -118,35 +118,51 @@ class Choice:
 
 @dataclass(frozen=True)
 class Warp:
-    """A monotone map between an output and the scale it is modelled on: w = sign log(sign y + offset), or w = y."""
+    """A monotone map between an output and the scale it is modelled on: w = sign log((sign y + offset) / unit), or w = y.
+
+    The unit follows the output and is a power of two: other units change no bit of the logarithm.
+    """
 
     name: str
     sign: float = 1.0
     offset: float = 0.0
+    unit: float = 1.0
 
     @classmethod
     def of(cls, name: str, y: Float64[Tensor, "n"]) -> "Warp | None":
         """Return the warp of this name for these observations; None when it cannot take them."""
+        unit = _binary_unit(y)
         if name == "none":
-            return cls("none")
+            return cls("none", unit=unit)
         low, high = float(y.min()), float(y.max())
         if name == "log":
             if not (low > 0 or high < 0) or not high > low:
                 return None
-            warp = cls(name, 1.0 if low > 0 else -1.0)
+            warp = cls(name, 1.0 if low > 0 else -1.0, unit=unit)
         else:
             if not (math.isfinite(high - low) and high > low):
                 return None
-            warp = cls(name, 1.0, SHIFT * (high - low) - low)
+            warp = cls(name, 1.0, SHIFT * (high - low) - low, unit)
         return warp if bool(torch.isfinite(warp.forward(y)).all()) else None
 
     def forward(self, y: Float64[Tensor, "n"]) -> Float64[Tensor, "n"]:
         """Return w(y)."""
-        return y if self.name == "none" else self.sign * torch.log(self.sign * y + self.offset)
+        return y if self.name == "none" else self.sign * torch.log((self.sign * y + self.offset) / self.unit)
 
-    def log_slope(self, y: Float64[Tensor, "n"]) -> float:
-        """Return sum log |dw/dy|, the Jacobian that makes densities of different warps comparable."""
-        return 0.0 if self.name == "none" else -float(torch.log(self.sign * y + self.offset).sum())
+    def log_slopes(self, y: Float64[Tensor, "n"], spread: float) -> float:
+        """Return sum log |dz/dv|, the Jacobian that makes densities of different warps comparable.
+
+        Here z = w / spread is what is modelled and v = y / unit.
+        """
+        if self.name == "none":
+            return -len(y) * math.log(spread / self.unit)
+        return -float(torch.log((self.sign * y + self.offset) / self.unit).sum()) - len(y) * math.log(spread)
+
+
+def _binary_unit(y: Float64[Tensor, "n"]) -> float:
+    """Return the power of two at the largest observation; one where all are zero."""
+    largest = float(y.abs().max()) if y.numel() else 0.0
+    return 2.0 ** (math.frexp(largest)[1] - 1) if largest > 0 and math.isfinite(largest) else 1.0
 
 
 def standardization(w: Float64[Tensor, "n"]) -> tuple[float, float]:
@@ -227,7 +243,7 @@ class Observations:
                 warp = Warp.of(name, y) if len(y) else Warp("none") if name == "none" else None
                 if warp is not None:
                     location, spread = standardization(warp.forward(y))
-                    table[name] = (warp, location, spread, warp.log_slope(y) - len(y) * math.log(spread))
+                    table[name] = (warp, location, spread, warp.log_slopes(y, spread))
             if not table:
                 table["none"] = (Warp("none"), *standardization(y), 0.0)
             warps.append(table)
@@ -262,7 +278,7 @@ class Observations:
             y = Y[rows[j], j]
             warps.append(
                 {
-                    name: (warp, location, spread, warp.log_slope(y) - len(y) * math.log(spread))
+                    name: (warp, location, spread, warp.log_slopes(y, spread))
                     for name, (warp, location, spread, _) in table.items()
                 }
             )

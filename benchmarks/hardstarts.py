@@ -20,17 +20,19 @@ import torch
 from suite_sweep import SAME, difference, names_of
 
 from pied import suite
+from pied.bench.plan import RESCALED
 from pied.errors import Infeasible
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.study import Study
 from pied.suite import Benchmark
+from pied.suite.twins import rescaled
 from pied.trial import State, Trial
 
 SOLVED = 1e-3
 """Normalized regret that a run from a hard start must reach."""
-BUDGETS = {"other units": 8, "infeasible start": 60}
-"""Evaluations of a case, in other units beyond the initial design; `BUDGET` for the rest."""
+BUDGETS = {"binary units": 8, "decimal units": 8, "infeasible start": 60}
+"""Evaluations of a case, in other units those beyond the initial design; `BUDGET` for the rest."""
 BUDGET = 40
 SAMPLE = 4096
 """Random points among which the worst are looked for."""
@@ -134,17 +136,43 @@ def solved(benchmark: Benchmark, study: Study, budget: int, tell: Callable[[Stud
     }
 
 
-def other_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """The same run in other units: the same points of the unit cube."""
+def binary_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
+    """The same run in units that differ by powers of two, another one for each name: the same points"""
+    whole = benchmark.whole
+    return in_units(
+        benchmark,
+        seed,
+        budget,
+        x={name: 2.0 ** (5 - 3 * place) for place, name in enumerate(whole.variables)},
+        y={name: 2.0 ** (7 * place % 20 - 9) for place, name in enumerate(whole.outputs)},
+        g={name: 2.0 ** (4 - 5 * place) for place, name in enumerate(("objective", *whole.constraints))},
+    )
+
+
+def decimal_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
+    """The same run in units that differ by powers of ten, which rounds: the same points"""
+    return in_units(benchmark, seed, budget, **RESCALED)
+
+
+def in_units(benchmark: Benchmark, seed: int, budget: int, **factors: Any) -> dict[str, Any]:
+    """Compare two runs, one in these units; both are stated as functions, because a formula rounds differently."""
     budget = 2 * benchmark.whole.d + 1 + budget
-    names = (benchmark.name, f"rescaled:{benchmark.name}")
-    runs = [runner.run(runner.Task(name, "cuqb", seed, budget, "full", None, True)) for name in names]
-    gap, first = difference(*runs)
+    own, other = (points_of(rescaled(benchmark, **words), seed, budget) for words in ({}, factors))
+    gap, first = difference({"points": own}, {"points": other})
     where = ""
     if first is not None:
-        before = report.at(runs[0]["regret"], first - 1) if first > 1 else math.inf
-        where = f"; they part at evaluation {first}, with a regret of {report.small(before)}"
+        before = torch.tensor(own[: first - 1], dtype=torch.float64)
+        known = float(benchmark.normalized_regret(benchmark.whole.from_unit(before)).min()) if first > 1 else math.inf
+        where = f"; they part at evaluation {first}, with a regret of {report.small(known)}"
     return {"passed": gap <= SAME, "figure": f"largest difference {gap:.0e} over {budget} evaluations{where}"}
+
+
+def points_of(benchmark: Benchmark, seed: int, budget: int) -> list[list[float]]:
+    """Run, and return the points of the unit cube that were asked."""
+    whole = benchmark.whole
+    with Study(benchmark.problem, solver="cuqb", seed=seed) as study:
+        trials = list(asked(study, budget, plainly))
+    return [whole.to_unit(whole.point(dict(trial.x))).tolist() for trial in trials]
 
 
 def infeasible_start(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
@@ -218,7 +246,8 @@ def missing_output(benchmark: Benchmark, seed: int, budget: int) -> dict[str, An
 
 
 CASES: dict[str, tuple[Callable[[Benchmark, int, int], dict[str, Any]], Sequence[str]]] = {
-    "other units": (other_units, suite.sets["paper"]),
+    "binary units": (binary_units, suite.sets["paper"]),
+    "decimal units": (decimal_units, suite.sets["paper"]),
     "infeasible start": (infeasible_start, (*suite.sets["constrained"], "williams-otto")),
     "duplicates": (duplicates, SEVERAL),
     "constant output": (constant_output, SEVERAL),

@@ -322,3 +322,26 @@ def test_a_covariance_that_cannot_be_factorized_gives_an_infinite_loss():
     theta, after = kriging.optimize(tasks, at(1e-30), 5)
     assert theta.isfinite().all()
     assert float(after.loss) == math.inf
+
+
+def test_a_fit_that_passes_by_what_was_told_is_worse_than_any_that_does_not():
+    """A jump within a thousandth: long length scales need a variance of which 1e-12 is a noise."""
+    U = torch.tensor([[0.1], [0.499], [0.5], [0.501], [0.9]], dtype=torch.float64)
+    y = torch.tensor([-1.0, -1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
+    tasks = task(U, y, "squared exponential", nugget=(1e-12, 1e-12))
+    long, short = (kriging.evaluate(tasks, at(1e-12, [scale])) for scale in (3.0, 0.001))
+    assert float(long.loss) > 0.9 * kriging.UNMET
+    assert float(long.density) < -0.9 * kriging.UNMET
+    assert abs(float(short.loss)) < 100
+    assert abs(float(short.density)) < 100
+    noisy = task(U, y, "squared exponential", nugget=(1e-8, 1e-8))
+    assert float(kriging.evaluate(noisy, at(1e-8, [3.0])).loss) < 0.1 * kriging.UNMET
+
+
+def test_values_that_contradict_each_other_are_fitted_as_well_as_they_can_be():
+    U, y = data(12)
+    doubled, contrary = torch.cat([U, U]), torch.cat([y, y + 0.5])
+    tasks = task(doubled, contrary, nugget=(1e-12, 1e-12))
+    theta, fit = kriging.optimize(tasks, at(1e-12), 20)
+    assert kriging.UNMET < float(fit.loss) < kriging.evaluate(tasks, at(1e-12)).loss
+    assert theta.isfinite().all()

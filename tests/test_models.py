@@ -265,3 +265,26 @@ def test_unknown_settings_are_refused(words, sentence):
 
 def test_the_names_of_warps_are_known():
     assert all(Model(warps=(name,)).warps == (name,) for name in WARPS)
+
+
+def jump(U):
+    """A change of regime: two levels and nothing between them."""
+    return torch.sin(3 * U[:, 0]) + 2.0 * (U[:, 0] > 0.5)
+
+
+def missed(gp, U, y):
+    return float((gp.unwarp(gp.moments(U)[0])[:, 0] - y).abs().max() / y.std())
+
+
+def test_an_output_that_jumps_is_believed_where_it_was_told():
+    """Points close to the jump on both sides, as a search for its edge asks for them."""
+    U = torch.cat([points(12, 1), 0.5 + torch.linspace(-2e-3, 2e-3, 9, dtype=torch.float64)[:, None]])
+    y = jump(U)
+    assert missed(GP.fit(U, y[:, None]), U, y) < 2e-3
+
+
+def test_a_choice_that_cannot_give_back_what_was_told_is_made_again():
+    U = torch.cat([points(12, 1), 0.5 + torch.linspace(-2e-3, 2e-3, 9, dtype=torch.float64)[:, None]])
+    y = jump(U)
+    smooth = GP.fit(U[:-1], torch.sin(3 * U[:-1]), model=Model(reselect=10**6))
+    assert missed(GP.fit(U, y[:, None], model=Model(reselect=10**6), previous=smooth.choices), U, y) < 2e-3

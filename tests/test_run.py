@@ -422,6 +422,16 @@ def test_variables_that_never_enter_the_black_box_are_solved_exactly() -> None:
     assert result.x.a == pytest.approx(math.pi / 2, abs=0.01)
 
 
+@pytest.mark.parametrize("objective", ["y - 0.1*x", "exp(y) - 0.1*x"], ids=["closed", "sampled"])
+def test_an_exact_black_box_is_looked_at_with_wider_bounds_when_nothing_is_promised(objective: str) -> None:
+    trials = solve(parabola(maximize=objective), 24, solver=fast(), seed=0).trials
+    wide = [trial.number for trial in trials if trial.why.aim == "widen"]
+    assert len(wide) >= 2
+    assert not any(trial.why.aim == "widen" for trial in solve(parabola(), 24, solver=fast(widen=False), seed=0).trials)
+    noisy = solve(parabola(maximize=objective, noise=0.01), 14, solver=fast(), seed=0).trials
+    assert not any(trial.why.aim == "widen" for trial in noisy)
+
+
 def test_functions_without_a_value_at_told_points_do_not_stop_a_study() -> None:
     problem = parabola(maximize="log(y)", ranges={"y": (0.0, None)}, blackbox=lambda x: x.x - 2.5)
     result = solve(problem, 6, seed=0)

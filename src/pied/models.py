@@ -118,7 +118,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Warp:
-    """A monotone map between an output and the scale it is modelled on: w = sign log((sign y + offset) / unit), or w = y.
+    """A monotone map of an output to the scale it is modelled on: w = sign log((sign y + offset) / unit), or w = y.
 
     The unit follows the output and is a power of two: other units change no bit of the logarithm.
     """

@@ -35,10 +35,10 @@ def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice
     for block in data.blocks():
         to_select = [group for group in block if _is_selection_due(data, group, previous)]
         to_refit = [group for group in block if group not in to_select and _is_refit_due(data, group, previous)]
+        if to_refit:
+            to_select += _refit(learned, to_refit, choices)
         if to_select:
             _select(learned, to_select, choices)
-        if to_refit:
-            _refit(learned, to_refit, choices)
         for j in [j for group in (*to_select, *to_refit) for j in group]:
             choices[j] = replace(_made(choices[j]), fitted=data.count(j))
         for j in [j for group in to_select for j in group]:
@@ -216,14 +216,23 @@ def _best_starts(
     return theta[chosen], fit.density[chosen]
 
 
-def _refit(data: Observations, groups: list[tuple[int, ...]], choices: list[Choice | None]) -> None:
-    """Fit the length scales and frequencies of the current choices again, from where they are."""
+def _refit(data: Observations, groups: list[tuple[int, ...]], choices: list[Choice | None]) -> list[tuple[int, ...]]:
+    """Fit the length scales and frequencies of the current choices again, from where they are.
+
+    Returns:
+        The groups for which this found nothing that gives back what was told: they are without a choice now.
+    """
+    lost = []
     current = [_made(choices[group[0]]) for group in groups]
     specs = [old.spec(group) for group, old in zip(groups, current, strict=True)]
     specs, theta, fit = _fitted(data, specs, thetas(current).to(data.U), REFIT_STEPS)
     for row, (group, old) in enumerate(zip(groups, current, strict=True)):
-        if math.isfinite(float(fit.loss[row])):
+        fresh = None
+        if float(fit.loss[row]) < 0.5 * kriging.UNMET:
             own = theta[row].tolist()
             fresh = replace(old, theta=(*own[: len(old.theta) - 1], own[-1]), waves=specs[row].waves)
-            for j in group:
-                choices[j] = fresh
+        else:
+            lost.append(group)
+        for j in group:
+            choices[j] = fresh
+    return lost

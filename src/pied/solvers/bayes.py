@@ -42,7 +42,7 @@ BESIDE = 0.03  # a confirmation this near (every coordinate) to a told point wou
 DOUBT = 3.0  # what deviations this much wider see as possible is not called infeasible
 RECENT = 5  # proposals whose outcomes tell how far the belief can be trusted
 NEGLIGIBLE = 1e-6  # of a function's scale: a bound that is off by less was right
-WIDER = (VERDICT_LEVEL, 0.9999997133484281)  # Phi(3), Phi(5): where to look when the level promises nothing
+WIDER = (2.0, 3.0)  # deviations this much wider: where to look when the belief promises nothing
 LITTLE = 1e-5  # of the objective's scale: before so small an improvement is sought, the bounds it relies on are doubted
 WORTH = 1e-7  # of the objective's scale: a smaller promised improvement is none
 REPEATED = 1e-7  # a point this near (every coordinate) to a known one would only repeat it
@@ -350,26 +350,31 @@ class CUQBRun(BayesRun):
         A belief that sees no improvement is either right, and the evaluation is free, or over-confident: off a bound
         that all points near the best lie on, or where wider bounds send it.
         """
-        settings, composite, scales = self._own, scene.composite, scene.scales
-        values = scene.f[scene.is_feasible, 0]
-        levels = [settings.level]
-        if len(values) and settings.widen and self._is_exact:
-            has_more = self._joint_search(scene) is not None
-            levels += [level for level in WIDER if level > levels[0] and (has_more or composite.offers(level))]
-        why = Why("explore")
-        for level in levels:
-            best = self._optimistic(scene, level)
-            promise = float(best.f[0] - values.max()) if len(values) else float("inf")
-            if level == levels[0]:
-                doubted = self._off_bounds(scene) if promise <= LITTLE * float(scales[0]) else None
-                if doubted is not None:  # what can be hoped for is not written down before it was put to the test
-                    return replace(best, u=doubted, active=()), Why("probe", multipliers=best.multipliers)
-                why = replace(why, optimistic=self._reachable(scene, best), multipliers=best.multipliers)
-            else:
-                why = replace(why, aim="widen")
-            if not best.satisfied or (promise > WORTH * float(scales[0]) and not self._repeats(best.u, scene.data)):
+        best = self._optimistic(scene)
+        promise, scale = self._promise(scene, best), float(scene.scales[0])
+        if promise <= LITTLE * scale:
+            doubted = self._off_bounds(scene)
+            if doubted is not None:  # what can be hoped for is not written down before it was put to the test
+                return replace(best, u=doubted, active=()), Why("probe", multipliers=best.multipliers)
+        why = Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
+        can_widen = self._own.widen and self._is_exact and bool(scene.is_feasible.any())
+        for width in WIDER if can_widen else ():
+            if not best.satisfied or (promise > WORTH * scale and not self._repeats(best.u, scene.data)):
                 break
+            best, why = self._optimistic(self._doubting(scene, width)), replace(why, aim="widen")
+            promise = self._promise(scene, best)
         return best, why
+
+    def _promise(self, scene: Scene, best: Optimum) -> float:
+        """By how much more than the best observation can be hoped for; without one, infinitely more."""
+        values = scene.f[scene.is_feasible, 0]
+        return float(best.f[0] - values.max()) if len(values) else float("inf")
+
+    def _doubting(self, scene: Scene, width: float) -> Scene:
+        """The same with deviations so much wider."""
+        belief = Doubtful(scene.belief, width)
+        composite = self._own.believer.bound(self.problem, scene.data, belief, scene.stream)
+        return replace(scene, composite=composite)
 
     def _off_bounds(self, scene: Scene) -> Float64[Tensor, "d"] | None:
         """Return the most promising point off a bound that the best told one lies on, and all points asked near it."""
@@ -386,9 +391,9 @@ class CUQBRun(BayesRun):
             return None
         return points[scene.composite.values(points, [0.5] * self.problem.k)[:, 0].argmax()]
 
-    def _optimistic(self, scene: Scene, level: float) -> Optimum:
+    def _optimistic(self, scene: Scene) -> Optimum:
         """Maximize the objective that can be hoped for: one outcome for all functions, or else each for itself."""
-        stream, composite = scene.stream.at("explore"), scene.composite
+        stream, composite, level = scene.stream.at("explore"), scene.composite, self._own.level
         search = self._joint_search(scene)
         if search is not None:
             joint = Joint(composite, quantile.normal(level))

@@ -301,14 +301,14 @@ def _headings() -> list[str]:
     return [f"better / worse / same, p: {first}", *others]
 
 
-def folded_table(ladder: Ladder) -> str:
-    """Return how the default without its white box compares with rivals that never had one."""
-    rivals = [rung.label for rung in LADDER if rung.group == "folded" and rung.label in ladder.runs]
-    if FOLDED not in ladder.runs or not rivals:
+def rivals_table(ladder: Ladder, group: str, base: str) -> str:
+    """Return how the rivals of a group compare with a base."""
+    rivals = [rung.label for rung in LADDER if rung.group == group and ladder.runs.get(rung.label)]
+    if base not in ladder.runs or not rivals:
         return ""
-    p = {measure: _corrected(ladder, rivals, measure, FOLDED) for measure in MEASURES}
-    rows = [[rival, *(_against(ladder, rival, each, p[each], FOLDED) for each in MEASURES)] for rival in rivals]
-    return report.table([f"against '{FOLDED}'", *_headings()], rows)
+    p = {measure: _corrected(ladder, rivals, measure, base) for measure in MEASURES}
+    rows = [[rival, *(_against(ladder, rival, each, p[each], base) for each in MEASURES)] for rival in rivals]
+    return report.table([f"against '{base}'", *_headings()], rows)
 
 
 def _corrected(ladder: Ladder, labels: Sequence[str], measure: str, base: str = DEFAULT) -> dict[str, float]:
@@ -387,8 +387,13 @@ def page(records: Sequence[Any]) -> str:
     for name, ladder in on.items():
         if DEFAULT in ladder.runs:
             blocks += [f"## On the {name}", ladder_table(ladder), swings_table(ladder)]
-            blocks += [table for table in [folded_table(ladder)] if table]
+            blocks += [table for table in [rivals_table(ladder, "folded", FOLDED)] if table]
             blocks += [f"### The default on the {name}", problems_table(list(ladder.runs[DEFAULT].values()))]
+    if all(DEFAULT in ladder.runs for ladder in on.values()):
+        whole = Ladder.of(records)
+        tables = [rivals_table(whole, "engine", DEFAULT), rivals_table(whole, "folded", FOLDED)]
+        if any(tables):
+            blocks += ["## Rivals on both together", *(table for table in tables if table)]
     blocks += ["## The rungs", report.table(["rung", "what changes"], [[r.label, f"`{r.change}`"] for r in LADDER])]
     false = [r for r in records if not r.get("error") and is_false(r)]
     if false:

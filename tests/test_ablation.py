@@ -113,10 +113,20 @@ def test_rivals_without_a_white_box_are_compared_with_the_default_without_one():
         record("g folded into h", [1e-3, 1e-3, 1e-9]),
         record("EIC, g folded", [1e-3, 1e-3, 1e-3, 1e-9]),
     ])  # fmt: skip
-    assert [cell[:9] for cell in cells(ablation.folded_table(ladder), "EIC, g folded")[1:]] == [
-        "0 / 0 / 1", "0 / 0 / 1", "0 / 1 / 0", "0 / 1 / 0"
-    ]  # fmt: skip
-    assert not ablation.folded_table(ablation.Ladder.of([record("default", [1e-9])]))
+    table = ablation.rivals_table(ladder, "folded", ablation.FOLDED)
+    expected = ["0 / 0 / 1", "0 / 0 / 1", "0 / 1 / 0", "0 / 1 / 0"]
+    assert [cell[:9] for cell in cells(table, "EIC, g folded")[1:]] == expected
+    assert not ablation.rivals_table(ablation.Ladder.of([record("default", [1e-9])]), "folded", ablation.FOLDED)
+
+
+def test_rivals_are_compared_on_both_sets_together():
+    runs = [record(rung, regret, problem) for problem in ("booth", "draw:0:gp") for rung, regret in (
+        ("default", [1e-3, 1e-9]), ("log-EI", [1e-3, 1e-3, 1e-9]),
+    )]  # fmt: skip
+    page = ablation.page(runs)
+    together = page.split("## Rivals on both together")[1]
+    assert [cell[:9] for cell in cells(together, "log-EI")[1:]] == ["0 / 2 / 0", "0 / 0 / 2", "0 / 2 / 0", "0 / 2 / 0"]
+    assert "on both together" not in ablation.page(runs[:2])
 
 
 def test_a_run_that_raised_solves_nothing_and_is_named():

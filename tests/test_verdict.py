@@ -60,6 +60,14 @@ def test_a_limit_beyond_reach_is_declared_with_its_relaxation(hopeless: tuple[St
 
 @pytest.mark.slow
 @unchecked()
+def test_the_gap_is_infinite_where_nothing_can_be_hoped_for(hopeless: tuple[Study, Result]) -> None:
+    study, result = hopeless
+    assert all(trial.why.optimistic is None for trial in study.trials)
+    assert result.gap == result.relative_gap == math.inf
+
+
+@pytest.mark.slow
+@unchecked()
 def test_asking_on_after_the_verdict_raises_with_the_reason(hopeless: tuple[Study, Result]) -> None:
     study, result = hopeless
     with pytest.raises(Infeasible, match="'residual A' cannot be met"):

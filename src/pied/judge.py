@@ -93,9 +93,10 @@ class Judge:
 
     def gap(self, recommendation: Recommendation | None = None) -> tuple[float | None, float | None]:
         """Return the gap and the relative gap: how much better any point could still be (see `recommend.gap`)."""
-        optima = [trial.why.optimistic for trial in self._of_this_question if trial.why.optimistic is not None]
-        if not optima:
-            return None, None
+        whys = [trial.why for trial in self._of_this_question]
+        optima = [why.optimistic for why in whys if why.optimistic is not None]
+        if not optima:  # where constraints were judged, nothing could even be hoped for
+            return (math.inf, math.inf) if any(why.margin is not None for why in whys) else (None, None)
         found = recommendation or self.recommend(None)
         certain = found.certified if found is not None else None
         width = gap(optima, certain)

@@ -8,6 +8,7 @@ import torch
 from pied import Problem, Status, Study, Trial, solve
 from pied.believe import Believer
 from pied.beside import NEAR, STEP, off_bounds
+from pied.fence import Fence
 from pied.models import Model
 from tiny import fast, points
 
@@ -86,3 +87,15 @@ def test_probes_can_be_turned_off_and_noise_needs_none():
 def test_a_probe_breaks_no_white_constraint():
     (probe,) = points(_probes(_corner(subject_to=["a >= 1.99"])))
     assert probe == pytest.approx((2.0, 1.0 - STEP, 0.0))
+
+
+@pytest.mark.parametrize("is_fenced", [False, True])
+def test_a_probe_stays_within_the_fence(monkeypatch, is_fenced):
+    """One evaluation failed; where the others may succeed is said here."""
+    if is_fenced:
+        monkeypatch.setattr(Fence, "holds", lambda self, U: U[:, 0] > 1.0 - STEP / 2)
+    study = Study(_corner(), solver=fast(believer=STRAIGHT), seed=0)
+    study.fail(study.ask(), "it did not converge")
+    probes = [trial for trial in study.run(15).trials if trial.why.aim == "probe"]
+    off_b, off_a = (2.0, 1.0 - STEP), (2.0 - 2 * STEP, 1.0)
+    assert sorted((a, b) for a, b, _ in points(probes)) == ([off_b] if is_fenced else [off_a, off_b])

@@ -111,7 +111,13 @@ def reached(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
     told = [trial for trial in trials if trial.state is State.TOLD and not trial.is_added]
     if not told:
         return math.inf
-    X = torch.stack([benchmark.whole.point(dict(trial.x)) for trial in told])
+    return best_of(benchmark, torch.stack([benchmark.whole.point(dict(trial.x)) for trial in told]))
+
+
+def best_of(benchmark: Benchmark, X: torch.Tensor) -> float:
+    """Return the normalized regret of the best strictly feasible point; infinite where none is."""
+    if not len(X):
+        return math.inf
     fine = benchmark.is_strictly_feasible(X)
     return float(torch.where(fine, benchmark.normalized_regret(X), torch.inf).min())
 
@@ -161,9 +167,8 @@ def in_units(benchmark: Benchmark, seed: int, budget: int, **factors: Any) -> di
     gap, first = difference({"points": own}, {"points": other})
     where = ""
     if first is not None:
-        before = torch.tensor(own[: first - 1], dtype=torch.float64)
-        known = float(benchmark.normalized_regret(benchmark.whole.from_unit(before)).min()) if first > 1 else math.inf
-        where = f"; they part at evaluation {first}, with a regret of {report.small(known)}"
+        before = best_of(benchmark, benchmark.whole.from_unit(torch.tensor(own[: first - 1], dtype=torch.float64)))
+        where = f"; they part at evaluation {first}, with a regret of {report.small(before)}"
     return {"passed": gap <= SAME, "figure": f"largest difference {gap:.0e} over {budget} evaluations{where}"}
 
 

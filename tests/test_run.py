@@ -11,6 +11,7 @@ import pytest
 
 from pied import Named, Problem, SettingError, Status, Study, Trial, Variable, maximize, minimize, solve
 from pied.rng import Stream
+from pied.suite.twins import rescaled
 from pied.trial import Dataset, State
 from tiny import distance, fast, hill, parabola, points, unchecked, waves
 
@@ -430,6 +431,18 @@ def test_an_exact_black_box_is_looked_at_with_wider_bounds_when_nothing_is_promi
     assert not any(trial.why.aim == "widen" for trial in solve(parabola(), 24, solver=fast(widen=False), seed=0).trials)
     noisy = solve(parabola(maximize=objective, noise=0.01), 14, solver=fast(), seed=0).trials
     assert not any(trial.why.aim == "widen" for trial in noisy)
+
+
+@pytest.mark.slow
+def test_units_that_differ_by_powers_of_two_change_no_bit() -> None:
+    """Spring: outputs on logarithmic scales, functions in closed form and sampled."""
+    asked = []
+    for words in ({}, {"x": 2.0**-3, "y": 2.0**20, "g": {"objective": 2.0**7, "deflection": 2.0**-11}}):
+        problem = rescaled("spring", **words).problem
+        result = solve(problem, 10, seed=0)
+        assert any(choice["warp"] == "log" for choice in result.trials[-1].why.memory["choices"])
+        asked.append([problem.to_unit(problem.point(dict(trial.x))).tolist() for trial in result.trials])
+    assert asked[0] == asked[1]
 
 
 def test_functions_without_a_value_at_told_points_do_not_stop_a_study() -> None:

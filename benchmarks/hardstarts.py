@@ -32,7 +32,7 @@ from pied.trial import State, Trial
 SOLVED = 1e-3
 """Normalized regret that a run from a hard start must reach."""
 BUDGETS = {"binary units": 8, "decimal units": 8, "infeasible start": 60}
-"""Evaluations of a case, in other units those beyond the initial design; `BUDGET` for the rest."""
+"""Evaluations of a case; in other units, beyond the initial design; `BUDGET` for the rest."""
 BUDGET = 40
 SAMPLE = 4096
 """Random points among which the worst are looked for."""
@@ -167,7 +167,8 @@ def in_units(benchmark: Benchmark, seed: int, budget: int, **factors: Any) -> di
     gap, first = difference({"points": own}, {"points": other})
     where = ""
     if first is not None:
-        before = best_of(benchmark, benchmark.whole.from_unit(torch.tensor(own[: first - 1], dtype=torch.float64)))
+        known = torch.tensor(own, dtype=torch.float64)[: first - 1]
+        before = best_of(benchmark, benchmark.whole.from_unit(known))
         where = f"; they part at evaluation {first}, with a regret of {report.small(before)}"
     return {"passed": gap <= SAME, "figure": f"largest difference {gap:.0e} over {budget} evaluations{where}"}
 

@@ -178,6 +178,14 @@ def test_a_spare_output_changes_neither_objective_nor_feasibility():
     assert changed.structure[0].outputs == benchmark.problem.structure[0].outputs
 
 
+def test_runs_that_part_at_once_have_no_regret_yet(monkeypatch):
+    asked = iter([[[0.1, 0.2]], [[0.1, 0.3]]])
+    monkeypatch.setattr(hardstarts, "points_of", lambda *_: next(asked))
+    found = hardstarts.in_units(suite.get("booth"), 0, 0, x=10.0)
+    assert not found["passed"]
+    assert found["figure"].endswith("part at evaluation 1, with a regret of none")
+
+
 def test_a_case_that_fails_shows():
     made = record("", [])["made"]
     item = {"case": "duplicates", "problem": "booth", "seed": 0, "budget": 5}

@@ -95,7 +95,7 @@ class Judge:
         """Return the gap and the relative gap: how much better any point could still be (see `recommend.gap`)."""
         whys = [trial.why for trial in self._of_this_question]
         optima = [why.optimistic for why in whys if why.optimistic is not None]
-        if not optima:  # where constraints were judged, nothing could even be hoped for
+        if not optima:  # while constraints are judged, nothing is known to be feasible, and nothing is certain
             return (math.inf, math.inf) if any(why.margin is not None for why in whys) else (None, None)
         found = recommendation or self.recommend(None)
         certain = found.certified if found is not None else None

@@ -148,7 +148,7 @@ def prior_mean(active: Float64[Tensor, "B d"]) -> Float64[Tensor, "B 1"]:
 
 PRIOR_VARIANCE = 3.0  # of the log length scales
 MISSED = 1e-3  # of the spread: an exact output is not explained by a fit that misses what was told by more
-UNMET = 1e6  # nats that such a fit is worse, so that it is chosen only where there is no other
+UNMET = 1e6  # nats an output that such a fit is worse, so that it is chosen only where there is no other
 NUGGET_PRIOR = (-6.0, 3.0)  # mean and std of the log nugget when the noise is learned: open from 1e-8 to 10
 VARIANCE_PRIOR = (0.0, 2.0)  # mean and std of the log process variance when the noise is known
 
@@ -215,7 +215,7 @@ def _evaluate(tasks: Tasks, theta: Float64[Tensor, "B q"], with_slope: bool) -> 
     density = -0.5 * (tasks.rows[:, :, None] * each).sum((1, 2))
 
     penalty, penalty_slope = _prior(tasks, theta, s2)
-    unmet = UNMET * _misses(tasks, residual, nugget)
+    unmet = UNMET * count * _misses(tasks, residual, nugget)
     loss = torch.where(failed | ~torch.isfinite(loss), torch.inf, loss + penalty + unmet)
     density = torch.where(failed | ~torch.isfinite(density), -torch.inf, density - unmet)
     if not with_slope:

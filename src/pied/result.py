@@ -32,7 +32,8 @@ class Result:
     is_feasible: bool
     """Whether the point is feasible by the rule's measure; if not, it is the least violated one."""
     gap: float | None
-    """Largest imaginable improvement: the smallest optimistic optimum so far less what is certain; None: no belief."""
+    """Largest imaginable improvement: the smallest optimistic optimum so far less what is certain; infinite while
+    nothing is; None: no belief."""
     relative_gap: float | None
     """The gap relative to the size of the objective."""
     rule: str

@@ -220,7 +220,7 @@ def _refit(data: Observations, groups: list[tuple[int, ...]], choices: list[Choi
     """Fit the length scales and frequencies of the current choices again, from where they are.
 
     Returns:
-        The groups for which this found nothing that gives back what was told: they are without a choice now.
+        The groups for which this found nothing, or nothing that gives back what was told: left without a choice.
     """
     lost = []
     current = [_made(choices[group[0]]) for group in groups]
@@ -228,7 +228,7 @@ def _refit(data: Observations, groups: list[tuple[int, ...]], choices: list[Choi
     specs, theta, fit = _fitted(data, specs, thetas(current).to(data.U), REFIT_STEPS)
     for row, (group, old) in enumerate(zip(groups, current, strict=True)):
         fresh = None
-        if float(fit.loss[row]) < 0.5 * kriging.UNMET:
+        if float(fit.loss[row]) < 0.5 * kriging.UNMET * len(group):
             own = theta[row].tolist()
             fresh = replace(old, theta=(*own[: len(old.theta) - 1], own[-1]), waves=specs[row].waves)
         else:

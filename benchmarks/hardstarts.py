@@ -143,7 +143,7 @@ def solved(benchmark: Benchmark, study: Study, budget: int, tell: Callable[[Stud
 
 
 def binary_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """The same run in units that differ by powers of two, another one for each name: the same points"""
+    """The same run in units that differ by powers of two, another one for each name: the same points."""
     whole = benchmark.whole
     return in_units(
         benchmark,
@@ -156,7 +156,7 @@ def binary_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]
 
 
 def decimal_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """The same run in units that differ by powers of ten, which rounds: the same points"""
+    """The same run in units that differ by powers of ten, which rounds: the same points."""
     return in_units(benchmark, seed, budget, **RESCALED)
 
 

@@ -49,6 +49,11 @@ class Judge:
         return sum(not trial.is_added for trial in self.trials)
 
     @property
+    def pending(self) -> tuple[int, ...]:
+        """Numbers of the trials whose outcome is not known, or not completely."""
+        return tuple(trial.number for trial in self.trials if trial.state in (State.ASKED, State.PARTIAL))
+
+    @property
     def settings(self) -> CUQB:
         """The solver's settings where it has a belief, else those of the belief that judges for it."""
         return self.solver if isinstance(self.solver, CUQB) else CUQB()
@@ -74,16 +79,32 @@ class Judge:
 
     @cached_property
     def is_infeasible(self) -> bool:
-        """Whether the last told trials of a belief all found the constraints unsatisfiable, and none is feasible."""
+        """Whether the last tests of a belief all found the constraints unsatisfiable, and no told point is feasible."""
         if self.patience is None or self.problem.n == 0:
             return False
         single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"
-        patience = 1 if single else self.patience
-        told = [trial for trial in self._of_this_question if trial.state is State.TOLD and not trial.is_added]
-        last = [trial.why.margin for trial in told if trial.why.aim != "initial"][-patience:]
-        if len(last) < patience or not all(margin is not None and margin < 0 for margin in last):
+        if self.confirmations < (1 if single else self.patience):
             return False
         return not bool(feasible(self.problem, self.data.functions(self.problem)).any())
+
+    @cached_property
+    def confirmations(self) -> int:
+        """How many outcomes in a row confirm that the constraints cannot be met.
+
+        A test that finds them unsatisfiable (M < 0) confirms when its trial was told. Tests made side by side rest on
+        the same data and count once: each needs the outcome of the one before it. So this is the longest chain of told
+        tests, each of which knew its predecessor's outcome, since the last test that was passed.
+        """
+        chains: list[tuple[Trial, int]] = []
+        for trial in self._of_this_question:
+            if trial.is_added or trial.why.aim == "initial":
+                continue
+            if trial.why.margin is None or not trial.why.margin < 0:
+                chains = []
+            elif trial.state is State.TOLD:
+                known = [length for before, length in chains if trial.knew(before)]
+                chains.append((trial, 1 + max(known, default=0)))
+        return max((length for _, length in chains), default=0)
 
     @property
     def _of_this_question(self) -> list[Trial]:

@@ -209,8 +209,9 @@ class Study:
             number = max(self._trials, default=0) + 1
             proposal = self._proposal(judge, number)
             x = self.problem.named_x(self.problem.natural(proposal.u))
+            why = replace(proposal.why, pending=judge.pending)
             row = self._record.take(
-                number, dict(x), why=proposal.why.to_dict(), summary=self._expectation(proposal.why),
+                number, dict(x), why=why.to_dict(), summary=self._expectation(why),
                 revision=self._revision, worker=self.worker, lease=self.lease,
             )  # fmt: skip
             if row is not None:

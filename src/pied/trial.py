@@ -50,6 +50,8 @@ class Why:
     """Time the suggestion took."""
     memory: Mapping[str, Any] = field(default_factory=dict)
     """What the solver wants to find again: for a belief, its choices."""
+    pending: tuple[int, ...] | None = None
+    """Numbers of the trials whose outcome was not known when this one was asked; None: not written down."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -62,6 +64,8 @@ class Why:
         sequences: dict[str, Any] = {
             name: tuple(known[name]) for name in ("lower", "upper", "active", "multipliers") if name in known
         }
+        if known.get("pending") is not None:
+            sequences["pending"] = tuple(int(number) for number in known["pending"])
         return cls(**{"aim": "added", **known, **sequences})
 
 
@@ -87,6 +91,21 @@ class Trial:
     """Number of the question under which it was asked: bounds and verdicts of another question say nothing now."""
     worker: str = ""
     """Who evaluates it, or did."""
+    asked: float = 0.0
+    """When it was asked or added, seconds since 1970."""
+    settled: float | None = None
+    """When it was told completely, or failed."""
+
+    def knew(self, other: "Trial") -> bool:
+        """Whether the outcome of another trial was known when this one was asked.
+
+        What was pending is written down with a trial. In a record made before that, the times decide.
+        """
+        if other.number >= self.number:
+            return False
+        if self.why.pending is not None:
+            return other.number not in self.why.pending
+        return other.settled is None or other.settled <= self.asked
 
     @classmethod
     def of(cls, problem: Problem, row: Row) -> "Trial":
@@ -103,6 +122,8 @@ class Trial:
             summary=row.summary,
             revision=row.revision,
             worker=row.worker,
+            asked=row.asked,
+            settled=row.settled,
         )
 
     def __str__(self) -> str:

@@ -434,10 +434,25 @@ class CUQBRun(BayesRun):
             if other.satisfied:
                 found = other
                 break
-        why = replace(why, aim="feasibility", margin=max(found.margin, 0.0) if found.satisfied else found.margin)
+        is_open = found.satisfied or self._is_guess(scene, search, found)
+        why = replace(why, aim="feasibility", margin=max(found.margin, 0.0) if is_open else found.margin)
         chosen = found if found.satisfied else self._elsewhere(scene, found)
         is_beyond = scene.fence is not None and not bool(scene.fence.holds(chosen.u[None]).all())
         return best if is_beyond else chosen, why  # what is judged is the constraints; what is asked must not fail
+
+    def _is_guess(self, scene: Scene, search: Search | Enumeration, found: Optimum) -> bool:
+        """Whether a failed test rests on what is imagined of pending points: without that, the constraints can be met.
+
+        Pending points are imagined at their mean, as if the doubt about them were gone. That spreads points out, but it
+        is no outcome, and a verdict counts outcomes.
+        """
+        data = scene.data
+        if len(data.failures) == len(data.imagined):
+            return False
+        told = replace(data, imagined=data.failed, failures=tuple(range(len(data.failures))))
+        belief = self._own.believer.fit(self.problem, told, from_memory(data.last.memory) if data.last else None)
+        bounds = next(self._doubts(replace(scene, data=told, belief=belief)))
+        return largest_margin(search, bounds, scene.scales, self._dense(scene), found.u, THOROUGH).satisfied
 
     def _elsewhere(self, scene: Scene, found: Optimum) -> Optimum:
         """Confirm a verdict where it can be refuted: beside a told point, look at the least excluded place that is not.

@@ -259,15 +259,15 @@ class Trusting(CUQB):
 class TrustingRun(CUQBRun):
     """One run with a late trust region."""
 
-    def _optimistic(self, scene: Scene) -> Optimum:
+    def _optimistic(self, scene: Scene, composite: Composite) -> Optimum:
         late = scene.number > self.initial + 10 and bool(scene.is_feasible.any())
         if not late or not isinstance(scene.search, Search):
-            return super()._optimistic(scene)
+            return super()._optimistic(scene, composite)
         value = torch.where(scene.is_feasible, scene.f[:, 0], -torch.inf)
         best = int(value.argmax())
         half = max(LEAST_HALF_WIDTH, HALF_WIDTH * 0.5 ** ((len(value) - 1 - best) // self.problem.d))
         low, high = (scene.data.U[best] - half).clamp_min(0.0), (scene.data.U[best] + half).clamp_max(1.0)
-        region = Region(optimistic(scene.composite, self._own.level), low, high)
+        region = Region(optimistic(composite, self._own.level), low, high)
         found = scene.search.solve(
             region, scene.scales, scene.pool, region.inside(scene.known), scene.stream.at("explore")
         )

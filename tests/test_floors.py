@@ -59,7 +59,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "trial": (5, "errors named problem record", ""),
     "joint": (6, "composite rng subproblem", ""),
     "believe": (6, "composite errors estimator gp models problem rng trial", ""),
-    "bridge": (6, "composite errors problem rng", "botorch gpytorch"),
+    "bridge": (6, "composite errors problem rng", "botorch gpytorch linear_operator"),
     "fence": (6, "enumeration functions gp models rng subproblem trial", ""),
     "solvers.base": (6, "errors problem rng trial", ""),
     "recommend": (7, "believe composite enumeration errors fence functions gp models problem rng subproblem trial", ""),

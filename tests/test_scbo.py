@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pied import MissingExtra, SettingError, Study, solve
+from pied.errors import NumericalError
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.scbo import SCBO, region, scoped
@@ -101,14 +102,14 @@ def test_the_optimum_of_a_tiny_problem_is_approached_and_white_constraints_are_k
 
 def test_models_that_fail_give_a_point_of_the_region_unless_strict(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
-        raise RuntimeError("not positive definite")
+        raise NumericalError("not positive definite")
 
     monkeypatch.setattr("pied.solvers.scbo._fitted", fails)
     study = Study(hill(), solver=quick("scbo", strict=False), seed=0)
     study.run(6)
     assert study.trials[-1].why.rung == "random in the region: not positive definite"
     assert study.trials[-1].x.a + study.trials[-1].x.b <= 3
-    with pytest.raises(RuntimeError, match="not positive definite"):
+    with pytest.raises(NumericalError, match="not positive definite"):
         Study(hill(), solver=quick("scbo"), seed=0).run(6)
 
 

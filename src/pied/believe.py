@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied.composite import Belief, Composite
+from pied.composite import WORST_POINTS, Belief, Composite
 from pied.estimator import Estimator
 from pied.gp import GP
 from pied.models import Choice, Model
@@ -177,11 +178,22 @@ class White:
         return tuple(range(1, self.k))
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
-        """Return all functions; where one is not finite, the worst there is among these points."""
+        """Return all functions; where one is not finite, what stands for the worst."""
         f = torch.stack(self._columns(U), -1).detach()
         fine = torch.isfinite(f)
-        worst = torch.where(fine, f, torch.inf).amin(0).clamp(max=-1.0)
-        return torch.where(fine, f, 2.0 * worst)
+        return f if bool(fine.all()) else torch.where(fine, f, self._worst.to(f.device))
+
+    @cached_property
+    def _worst(self) -> Float64[Tensor, "k"]:
+        """Below zero, and one range below what each function is in the box; found from the same points always.
+
+        So a value depends on its point alone, not on the points beside it.
+        """
+        f = torch.stack(self._columns(Stream(0).at("worst").sobol(WORST_POINTS, self.problem.d)), -1).detach()
+        fine = torch.isfinite(f)
+        low, high = torch.where(fine, f, torch.inf).amin(0), torch.where(fine, f, -torch.inf).amax(0)
+        worst = torch.minimum(low, -high.abs()) - (high - low)
+        return torch.where(fine.any(0) & (worst < 0.0), worst, -1.0)
 
     def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
         """Return all functions and their slopes; not finite where they are not."""

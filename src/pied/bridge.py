@@ -4,7 +4,8 @@ BoTorch is imported when a name of this file is first used, never before.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from pied.composite import Composite
-from pied.errors import MissingExtra, SettingError
+from pied.errors import MissingExtra, NumericalError, SettingError
 from pied.rng import Stream
 
 if TYPE_CHECKING:
@@ -244,7 +245,8 @@ def fitted(U: Float64[Tensor, "N d"], y: Float64[Tensor, "N 1"], variance: Float
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
     model = SingleTaskGP(U, y, variance)
-    fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+    with _breakdowns():
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     return model
 
 
@@ -252,8 +254,20 @@ def drawn(model: Any, U: Float64[Tensor, "c d"]) -> Float64[Tensor, "c"]:
     """Draw a function from a model's posterior, at all points together."""
     from gpytorch.settings import max_cholesky_size
 
-    with torch.no_grad(), max_cholesky_size(math.inf):
+    with torch.no_grad(), max_cholesky_size(math.inf), _breakdowns():
         return model.posterior(U).sample()[0, :, 0]
+
+
+@contextmanager
+def _breakdowns() -> Iterator[None]:
+    """Raise what BoTorch and GPyTorch say of numbers they cannot compute with as our own error."""
+    from botorch.exceptions.errors import ModelFittingError, OptimizationGradientError
+    from linear_operator.utils.errors import NanError, NotPSDError
+
+    try:
+        yield
+    except (ModelFittingError, OptimizationGradientError, NanError, NotPSDError) as error:
+        raise NumericalError(str(error)) from error
 
 
 def need_botorch(purpose: str) -> None:

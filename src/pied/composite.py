@@ -160,10 +160,7 @@ class Composite:
                 slopes = slopes if by_scale is None else slopes + by_scale @ _rows(scale_slope)
             parts.append((stack.which, f.T, slopes))
         values, slopes = self._in_order(parts, U)
-        values = self._finite(values)
-        if self._worsts:  # where nothing is finite, nothing has a slope
-            slopes = library(slopes).nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
-        return tensor(values), tensor(slopes)
+        return tensor(self._finite(values)), tensor(_sloped(slopes))
 
     def _natural(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Array, "b d"], Float64[Array, "b 1 d"]]:
         """Points in natural units, and the slopes of being so."""
@@ -212,10 +209,7 @@ class Composite:
             by_xi = by_W * scale[:, None]
             by_scale = by_W * step[:, None]
         by_u = by_x.swapaxes(0, 1) * unit_slopes + by_W @ mean_slope + by_scale @ _rows(scale_slope)
-        f = G[:, 0].T
-        if not bool(xp.isfinite(f).all()):
-            by_u, by_xi = (xp.nan_to_num(each, nan=0.0, posinf=0.0, neginf=0.0) for each in (by_u, by_xi))
-        return tensor(self._finite(f)), tensor(by_u), tensor(by_xi)
+        return tensor(self._finite(G[:, 0].T)), tensor(_sloped(by_u)), tensor(_sloped(by_xi))
 
     def bounds(
         self, U: Float64[Tensor, "b d"], level: float
@@ -490,6 +484,17 @@ class _Stack:
     """Base samples, or the steps of a shift; None: the mean alone."""
     bend: Float64[Array, "R b m"] | None = None
     """Slopes of the outputs by W; None: all are 1."""
+
+
+def _sloped(slopes: Float64[Array, "*b"]) -> Float64[Array, "*b"]:
+    """Let what has no finite slope at a point have the slope 0 there, whatever was asked before or beside it.
+
+    A function that is not finite is constant, its worst. One that is finite with an infinite slope (sqrt at 0) could
+    not be stepped onto otherwise: a search refuses points whose slopes are not finite.
+    """
+    xp = library(slopes)
+    fine = xp.isfinite(slopes)
+    return slopes if bool(fine.all()) else xp.where(fine, slopes, 0.0)
 
 
 def _flat(by_scale: Float64[Array, "b f m m"]) -> Float64[Array, "b f mm"]:

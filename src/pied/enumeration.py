@@ -128,8 +128,14 @@ class Enumeration:
 
 
 def _best(score: Float64[Tensor, "c"], count: int) -> Int64[Tensor, "b"]:
-    """Rows of the best scores, in the order of the list."""
-    return score.topk(min(SHORTLIST, count)).indices.sort().values
+    """Rows of the best scores, in the order of the list; of equal ones the first.
+
+    `topk` alone takes any of those that tie with the last, others on another platform.
+    """
+    count = min(SHORTLIST, count)
+    last = score.topk(count).values[-1]
+    above, level = (score > last).nonzero()[:, 0], (score == last).nonzero()[:, 0]
+    return torch.cat([above, level[: count - len(above)]]).sort().values
 
 
 def exact_weight(scaled: Float64[Tensor, "c k"], best: float) -> float:

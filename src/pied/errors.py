@@ -9,6 +9,8 @@ PiedError
 ├── EvaluationError (RuntimeError)   the black box did not return what was promised
 ├── TellError (ValueError)           a result that cannot be told like this
 ├── SettingError (ValueError)        a solver's setting is out of range or unknown
+├── NumericalError (ArithmeticError) linear algebra or a search breaks down on these data; `ask` then proposes a
+│                                    space-filling point
 ├── SolverDone (RuntimeError)        the solver has nothing more to propose
 ├── StoreError (OSError)             a store cannot be opened, read or written
 ├── Infeasible (RuntimeError)        no point can meet the constraints (asking on is pointless)
@@ -57,6 +59,10 @@ class TellError(PiedError, ValueError):
 
 class SettingError(PiedError, ValueError):
     """A solver's setting is out of range or unknown."""
+
+
+class NumericalError(PiedError, ArithmeticError):
+    """Linear algebra, a fit or a search breaks down on these data: nobody's mistake, and a reason to fall back."""
 
 
 class SolverDone(PiedError, RuntimeError):

@@ -212,14 +212,20 @@ class Problem:
         return torch.where(log, ratio, U)
 
     def from_unit(self, U: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
-        """Map the unit cube to natural units: 0 gives exactly the lower, 1 exactly the upper end."""
+        """Map the unit cube to natural units: 0 gives exactly the lower, 1 exactly the upper end, nothing lies outside.
+
+        Rounding may step out of the box by a last bit, which is taken back without touching the derivative.
+        """
         lo, hi = self.bounds.to(U.device).unbind(-1)
         X = lo * (1 - U) + hi * U
-        if not self._has_log:
-            return X
-        log = self._log.to(U.device)
-        one = lo.new_ones(())
-        return torch.where(log, torch.where(log, lo, one) ** (1 - U) * torch.where(log, hi, one) ** U, X)
+        if self._has_log:
+            log = self._log.to(U.device)
+            one = lo.new_ones(())
+            X = torch.where(log, torch.where(log, lo, one) ** (1 - U) * torch.where(log, hi, one) ** U, X)
+        with torch.no_grad():
+            inside = torch.maximum(torch.minimum(X, hi), lo)
+            back = torch.where((U < 0.0) | (U > 1.0), 0.0, inside - X)
+        return X + back
 
     def natural(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
         """Return the point that a place of the unit cube stands for; of a list, the nearest candidate as it was given.

@@ -1,6 +1,7 @@
 """What a study found, in the user's words and units."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,12 @@ class Result:
         """Asked trials, the budget's measure."""
         return sum(not trial.is_added for trial in self.trials)
 
+    @property
+    def rungs(self) -> dict[str, int]:
+        """How often a proposal needed a rung of the numerical ladder: "jitter 1e-08", "space-filling"; plain ones not
+        counted."""
+        return dict(Counter(trial.why.rung.partition(":")[0] for trial in self.trials if trial.why.rung != "plain"))
+
     def __str__(self) -> str:
         lines = [self.message]
         if self.x is not None:
@@ -96,6 +103,7 @@ class Result:
             "seed": self.seed,
             "conflict": list(self.relaxation.conflict) if self.relaxation else [],
             "relaxation": self.relaxation.alone if self.relaxation else {},
+            "rungs": self.rungs,
             "trials": [_row(trial) for trial in self.trials],
         }
 
@@ -130,4 +138,5 @@ def _row(trial: Trial) -> dict[str, Any]:
         "y": {name: _plain(value) for name, value in trial.y.items()} if trial.y is not None else None,
         "reason": trial.reason,
         "seconds": trial.why.seconds,
+        "rung": trial.why.rung,
     }

@@ -72,6 +72,8 @@ def _least_distances(
     f[-1] = 1.0
     weights, sizes = np.zeros(h.shape), np.zeros(len(h))
     for i, each in enumerate(E):
+        if not np.isfinite(each).all():  # overflow: an inconsistent subproblem, too
+            continue
         try:
             weights[i], sizes[i] = nnls(each, f)
         except RuntimeError:  # too many iterations: treated like an inconsistent subproblem

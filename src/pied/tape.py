@@ -70,10 +70,12 @@ _SQUARE = _Operation(lambda a, _: a * a, (lambda parts, f, slope: slope * (2.0 *
 _POWER = _Operation(
     np.power,
     (
-        lambda parts, f, slope: slope * parts[1] * np.power(parts[0], parts[1] - 1.0),
-        lambda parts, f, slope: slope * f * np.log(parts[0]),
+        lambda parts, f, slope: np.where(parts[1] == 0.0, 0.0, slope * parts[1] * np.power(parts[0], parts[1] - 1.0)),
+        lambda parts, f, slope: np.where((parts[0] == 0.0) & (parts[1] >= 0.0), 0.0, slope * f * np.log(parts[0])),
     ),
 )
+"""Where the formulas say 0 * inf, slopes are those of torch: a^0 is 1 for every a, so that its slope by a is 0; 0^p is 0
+for every p above 0, so that its slope by p is 0, also in the corner p = 0."""
 _MINUS = _Operation(operator.neg, (lambda parts, f, slope: -slope,))
 _LIFT = _Operation(lambda a: a[..., None], (lambda parts, f, slope: slope[..., 0],))
 _TOTAL = _Operation(lambda a: a.sum(-1), (lambda parts, f, slope: np.broadcast_to(slope[..., None], parts[0].shape),))

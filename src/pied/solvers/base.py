@@ -8,12 +8,19 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from pied.errors import NumericalError
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.trial import Dataset, Why
+
+BREAKDOWNS = (NumericalError, torch.linalg.LinAlgError, np.linalg.LinAlgError, FloatingPointError, OverflowError)
+"""What is raised where linear algebra, a fit or a search breaks down on the numbers it is given. A solver then falls
+back; every other exception is a mistake and is seen."""
 
 
 @dataclass(frozen=True, eq=False)

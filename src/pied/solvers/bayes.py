@@ -20,7 +20,7 @@ from pied import beside, quantile
 from pied.believe import Believer, Bounds, Doubtful, White, from_memory, optimistic, pessimistic, possible, to_memory
 from pied.composite import Composite
 from pied.enumeration import Enumeration
-from pied.errors import PiedError, SettingError, SolverDone
+from pied.errors import SettingError
 from pied.estimator import Estimator
 from pied.fence import Fence, fenced
 from pied.functions import Picked
@@ -30,7 +30,7 @@ from pied.models import Choice, Model
 from pied.penalty import PenaltySearch
 from pied.problem import Problem
 from pied.rng import Stream
-from pied.solvers.base import Proposal, Run, Solver
+from pied.solvers.base import BREAKDOWNS, Proposal, Run, Solver
 from pied.subproblem import Optimum, Search, distinct
 from pied.trial import Dataset, Why, feasible, spread
 
@@ -209,14 +209,18 @@ class BayesRun(Run):
         """Seek the next point; the optimum has the functions of the problem, or of its own, objective first."""
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        """Propose the next point; never fails for numerical reasons unless `strict`."""
+        """Propose the next point; never fails for numerical reasons unless `strict`.
+
+        What linear algebra raises leads to a space-filling point. Everything else is a mistake, here or in the user's
+        functions, and is seen.
+        """
         began = time.perf_counter()
         stream = self.stream.at("trial", number)
         previous = from_memory(data.last.memory) if data.last else None
         try:
             proposal = self._propose(number, data, previous, stream)
-        except (PiedError, RuntimeError, ArithmeticError, ValueError) as error:
-            if self.settings.strict or isinstance(error, SettingError | SolverDone):
+        except BREAKDOWNS as error:
+            if self.settings.strict:
                 raise
             logger.warning("trial %d: the search failed (%s); a space-filling point is proposed", number, error)
             proposal = self._fill(data, stream, str(error), previous)
@@ -350,7 +354,7 @@ class CUQBRun(BayesRun):
         A belief that sees no improvement is either right, and the evaluation is free, or over-confident: off a bound
         that all points near the best lie on, or where wider bounds send it.
         """
-        best = self._optimistic(scene)
+        best = self._optimistic(scene, scene.composite)
         promise, scale = self._promise(scene, best), float(scene.scales[0])
         if promise <= LITTLE * scale:
             doubted = self._off_bounds(scene)
@@ -361,7 +365,7 @@ class CUQBRun(BayesRun):
         for width in WIDER if can_widen else ():
             if not best.satisfied or (promise > WORTH * scale and not self._repeats(best.u, scene.data)):
                 break
-            best, why = self._optimistic(self._doubting(scene, width)), replace(why, aim="widen")
+            best, why = self._optimistic(scene, self._doubting(scene, width)), replace(why, aim="widen")
             promise = self._promise(scene, best)
         return best, why
 
@@ -370,11 +374,9 @@ class CUQBRun(BayesRun):
         values = scene.f[scene.is_feasible, 0]
         return float(best.f[0] - values.max()) if len(values) else float("inf")
 
-    def _doubting(self, scene: Scene, width: float) -> Scene:
-        """The same with deviations so much wider."""
-        belief = Doubtful(scene.belief, width)
-        composite = self._own.believer.bound(self.problem, scene.data, belief, scene.stream)
-        return replace(scene, composite=composite)
+    def _doubting(self, scene: Scene, width: float) -> Composite:
+        """The belief with deviations so much wider, composed with g."""
+        return self._own.believer.bound(self.problem, scene.data, Doubtful(scene.belief, width), scene.stream)
 
     def _off_bounds(self, scene: Scene) -> Float64[Tensor, "d"] | None:
         """Return the most promising point off a bound that the best told one lies on, and all points asked near it."""
@@ -391,9 +393,9 @@ class CUQBRun(BayesRun):
             return None
         return points[scene.composite.values(points, [0.5] * self.problem.k)[:, 0].argmax()]
 
-    def _optimistic(self, scene: Scene) -> Optimum:
+    def _optimistic(self, scene: Scene, composite: Composite) -> Optimum:
         """Maximize the objective that can be hoped for: one outcome for all functions, or else each for itself."""
-        stream, composite, level = scene.stream.at("explore"), scene.composite, self._own.level
+        stream, level = scene.stream.at("explore"), self._own.level
         search = self._joint_search(scene)
         if search is not None:
             joint = Joint(composite, quantile.normal(level))
@@ -542,7 +544,7 @@ def single_margin(bounds: Bounds, scales: Float64[Tensor, "k"], pool: Float64[Te
     best = (bounds.values(pool) / scales)[:, 1:].amax(0)
     for i in (best < 0).nonzero()[:, 0].tolist():
         one = Picked(bounds, (i + 1,))
-        start = pool[one.values(pool)[:, 0].topk(3).indices]
+        start = pool[one.values(pool)[:, 0].argsort(descending=True, stable=True)[:3]]
         found = Search(pool=1, starts=3).solve(one, scales[i + 1 : i + 2], pool, start, Stream(0))
         best[i] = found.f[0] / scales[i + 1]
     return float(best.min())

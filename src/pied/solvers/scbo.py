@@ -23,7 +23,7 @@ from pied.believe import White
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.rng import Stream
-from pied.solvers.base import Proposal, Run, Solver
+from pied.solvers.base import BREAKDOWNS, Proposal, Run, Solver
 from pied.solvers.folding import FoldedRun
 from pied.trial import Dataset, Why, feasible, spread
 
@@ -131,7 +131,7 @@ class SCBORun(Run):
                 U = self._candidates(around, _weights(models[0] if models else None, self.problem.d), stream)
                 drawn = [None if model is None else bridge.drawn(model, U) for model in models]
             u, rung = U[self._best(U, drawn, data)], "plain"
-        except (RuntimeError, ArithmeticError, ValueError) as error:
+        except BREAKDOWNS as error:
             if self.settings.strict:
                 raise
             logger.warning("trial %d: the models failed (%s); a random point of the region is proposed", number, error)

@@ -1,0 +1,180 @@
+"""Values and slopes are functions of the point alone, ties are broken by order, proposals stay inside of the box."""
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from pied import Problem, Study, Variable
+from pied.believe import Believer, White
+from pied.composite import Composite
+from pied.enumeration import SHORTLIST, Enumeration
+from pied.fence import Fence
+from pied.formula import Formula, Scope
+from pied.named import Named
+from pied.rng import Stream
+from pied.trial import Dataset
+from tiny import fast, hill
+
+
+def told(problem: Problem, count: int) -> Dataset:
+    """What a black box said at a few points."""
+    U = Stream(3).uniform(count, problem.d)
+    Y = torch.stack([problem.evaluate(problem.named_x(problem.from_unit(u))) for u in U])
+    return Dataset(tuple(range(1, count + 1)), U, Y, U[:0])
+
+
+def composed(**words: Any) -> Composite:
+    """A belief about y = a - 1, composed with functions that are not finite, or not smooth, in a part of the box."""
+    problem = Problem({"a": (0.0, 2.0), "b": (0.0, 2.0)}, ["y"], blackbox=lambda x: x.a - 1.0, noise=0, **words)
+    data = told(problem, 6)
+    believer = Believer()
+    return believer.bound(problem, data, believer.fit(problem, data), Stream(1))
+
+
+ROUGH: list[dict[str, Any]] = [
+    {"maximize": "sqrt(b) + y", "subject_to": {"c": "log(y) >= -1", "w": "b^0.5 + 0*a >= 0.1"}},
+    {"maximize": "sqrt(b) + y", "subject_to": {"c": "log(y) + log(a - 1) >= -1"}},
+]
+
+
+@pytest.mark.parametrize("words", ROUGH, ids=["monotone", "sampled"])
+def test_slopes_do_not_depend_on_what_was_asked_before_or_beside(words: dict[str, Any]) -> None:
+    """At b = 0 a square root has no finite slope; where y < 0 its logarithm is not finite."""
+    U = torch.tensor([[0.8, 0.0], [0.9, 0.5], [0.1, 0.0], [0.05, 0.3]], dtype=torch.float64)
+    fresh, used = composed(**words), composed(**words)
+    levels = (0.95,) * used.problem.k
+    used.values_and_slopes(U.flip(0), levels)
+    together, slopes = used.values_and_slopes(U, levels)
+    for row, u in enumerate(U):
+        alone, own = fresh.values_and_slopes(u[None], levels)
+        torch.testing.assert_close(alone[0], together[row], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(own[0], slopes[row], rtol=1e-6, atol=1e-9)
+    assert bool(torch.isfinite(slopes).all())
+
+
+def test_slopes_of_outcomes_do_not_depend_on_their_neighbours() -> None:
+    composite = composed(**ROUGH[0])
+    U = torch.tensor([[0.8, 0.0], [0.1, 0.0]], dtype=torch.float64)
+    xi = torch.zeros(2, 1, dtype=torch.float64)
+    _, together, by_xi = composite.outcomes_and_slopes(U, xi)
+    for row in range(2):
+        _, alone, own = composite.outcomes_and_slopes(U[row : row + 1], xi[:1])
+        torch.testing.assert_close(alone[0], together[row], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(own[0], by_xi[row], rtol=1e-9, atol=1e-12)
+
+
+def test_white_values_do_not_depend_on_their_neighbours() -> None:
+    problem = hill(subject_to={"far enough": "y >= 1", "pole": "log(a - 1) + b >= -100"})
+    white = White(problem, problem.white)
+    U = torch.tensor([[0.1, 0.5], [0.5, 0.5], [0.2500001, 0.0]], dtype=torch.float64)
+    together = white.values(U)
+    assert bool((torch.cat([white.values(u[None]) for u in U]) == together).all())
+    assert float(together[0, 1]) < 0.0
+
+
+def test_what_is_not_finite_anywhere_is_broken_everywhere() -> None:
+    problem = hill(subject_to={"far enough": "y >= 1", "pole": "log(0*a - 1) >= 0"})
+    assert bool((White(problem, problem.white).values(Stream(0).sobol(8, 2))[:, 1] < 0).all())
+
+
+@pytest.mark.parametrize("formula", ["a^b", "a^(2*b)", "a^0.5", "a^1.5", "a^0", "2^b", "(a - 1)^b", "b^a", "a^-1", "a^2"])
+def test_both_ways_to_slopes_agree_on_powers_also_at_zero(formula: str) -> None:
+    made = Formula(f"{formula} + 0*a + 0*b", Scope(("a", "b"), ("y",), {}))
+    grid = torch.tensor([0.0, 0.5, 1.0, 2.0], dtype=torch.float64)
+    X = torch.cartesian_prod(grid, torch.cat([grid, -grid[1:]])).requires_grad_()
+    Y = torch.ones(1, len(X), 1, dtype=torch.float64)
+    (wanted,) = torch.autograd.grad(made(Named({"a": 0, "b": 1}, X), Named({"y": 0}, Y)).sum(), X)
+    X = X.detach()
+    weight = torch.ones(len(X), dtype=torch.float64).numpy()
+    found, _ = made.tape.back(made.tape.forward(X.numpy(), Y.numpy()), weight, X.numpy(), Y.numpy())
+    torch.testing.assert_close(torch.from_numpy(found), wanted, equal_nan=True, rtol=1e-12, atol=1e-12)
+
+
+class Flat:
+    """Two levels of the objective, no constraint."""
+
+    k, white = 1, ()
+
+    def values(self, U: torch.Tensor) -> torch.Tensor:
+        return (U[:, :1] >= 0.5).to(torch.float64)
+
+    def values_and_slopes(self, U: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.values(U), torch.zeros(len(U), 1, U.shape[1], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("count", [SHORTLIST - 1, 3 * SHORTLIST, 50 * SHORTLIST])
+def test_the_first_of_equal_candidates_wins(count: int) -> None:
+    U = torch.linspace(0.0, 1.0, count, dtype=torch.float64)[:, None]
+    some = Enumeration(U, torch.ones(count, dtype=torch.bool))
+    first = int((U[:, 0] >= 0.5).nonzero()[0])
+    ones = torch.ones(1, dtype=torch.float64)
+    assert torch.equal(some.solve(Flat(), ones).u, U[first])
+    assert torch.equal(some.without(torch.tensor([first])).solve(Flat(), ones).u, U[first + 1])
+
+
+@pytest.mark.slow
+def test_the_fence_is_fitted_once_an_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the level promises nothing and the search goes on with wider bounds, twice."""
+    problem = hill()
+    study = Study(problem, seed=0, solver=fast(probe=False))
+    for _ in range(12):
+        trial = study.ask()
+        if trial.x.a < 0.5:
+            study.fail(trial, "too cold")
+        else:
+            study.tell(trial, problem.evaluate(trial.x).tolist())
+    study.fail(study.ask(), "too hot")
+    fits, around = [], Fence.around
+    monkeypatch.setattr(Fence, "around", lambda data: fits.append(1) or around(data))
+    monkeypatch.setattr("pied.solvers.bayes.WORTH", math.inf)  # nothing is worth it: every ask widens
+    monkeypatch.setattr("pied.solvers.bayes.CUQBRun._verifies", lambda *_: False)
+    assert study.ask().why.aim in ("widen", "spread")
+    assert len(fits) == 1
+
+
+# ---------------------------------------------------------------------------------------------------------- the box
+
+BOXES = [
+    (1e6, 1e6 + 1.0),
+    (-1e6 - 1.0, -1e6),
+    (0.1, 0.3),
+    (1.0, 1.0 + 1e-6),
+    (1e-300, 3e-300),
+    (-1e300, 1e300),
+    (-3.3, 7.7e15),
+    (273.15, 373.15),
+]
+
+
+@pytest.mark.parametrize(("lo", "hi"), BOXES)
+@pytest.mark.parametrize("log", [False, True])
+def test_points_never_lie_outside_of_the_box(lo: float, hi: float, log: bool) -> None:
+    if log and lo <= 0:
+        pytest.skip("a logarithmic scale needs a positive variable")
+    problem = Problem({"a": Variable(lo, hi, log=log)}, ["y"], maximize="y")
+    tiny = 10.0 ** -torch.arange(1, 20, dtype=torch.float64)
+    U = torch.cat([Stream(0).uniform(4096), tiny, 1.0 - tiny, torch.tensor([0.0, 1.0])]).to(torch.float64)[:, None]
+    X = problem.from_unit(U)
+    assert float(X.min()) == lo
+    assert float(X.max()) == hi
+    assert all(lo <= problem.natural(u).item() <= hi for u in U[-50:])
+
+
+@pytest.mark.parametrize(("lo", "hi"), BOXES[:4])
+def test_staying_inside_keeps_the_derivative(lo: float, hi: float) -> None:
+    problem = Problem({"a": (lo, hi)}, ["y"], maximize="y")
+    U = torch.cat([Stream(0).uniform(256), torch.tensor([0.0, 1e-17, 1.0])]).to(torch.float64)[:, None].requires_grad_()
+    (slope,) = torch.autograd.grad(problem.from_unit(U).sum(), U)
+    torch.testing.assert_close(slope, torch.full_like(slope, hi - lo), rtol=1e-12, atol=0.0)
+
+
+@pytest.mark.slow
+def test_proposals_never_lie_outside_of_a_nasty_box() -> None:
+    lo, hi = 1e6, 1e6 + 1.0
+    problem = Problem(
+        {"a": (lo, hi), "b": (lo, hi)}, ["y"], blackbox=lambda x: x.a - x.b, maximize="y", noise=0,
+    )  # fmt: skip
+    result = Study(problem, seed=0, solver=fast()).run(12)
+    assert all(lo <= value <= hi for trial in result.trials for value in trial.x.values())

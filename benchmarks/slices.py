@@ -45,7 +45,7 @@ def parser(text: str | None, *, out: str, seeds: int) -> argparse.ArgumentParser
     made.add_argument("--seeds", type=int, default=seeds, help=f"how many, from 0; default {seeds}")
     made.add_argument("--out", type=Path, default=report.RESULTS / out, help="records are appended here")
     made.add_argument("--limit", type=float, metavar="SECONDS", help="then what is under way is left")
-    made.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
+    made.add_argument("--workers", "--jobs", type=int, default=report.cores(), help="processes; default all processors")
     made.add_argument("--any-code", action="store_true", help="count records of other code as done")
     made.add_argument("--report", action="store_true", help="run nothing; write the page from the records")
     made.add_argument("--page", type=Path, help="where the page is written; default benchmarks/results")

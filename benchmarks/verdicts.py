@@ -120,11 +120,16 @@ def tight(benchmark: Benchmark, share: float) -> Benchmark:
     The margin is the smallest black constraint in units of its scale, where the white ones hold; where it is largest,
     the point stays feasible, with little around it.
     """
+    return tightened(benchmark, share)[0]
+
+
+def tightened(benchmark: Benchmark, share: float) -> tuple[Benchmark, torch.Tensor | None]:
+    """Return the tight problem, and the point of the unit cube that stays feasible; None where nothing was tightened."""
     whole, scales = benchmark.whole, benchmark.scales
     black = [place for place in range(1, whole.k) if whole.structure[place].kind != "white"]
     white = [place for place in range(1, whole.k) if place not in black]
     if not black:
-        return benchmark
+        return benchmark, None
     found = best(
         lambda U: (benchmark.truth(U, unit=True) / scales)[:, black + white],
         whole.d,
@@ -146,8 +151,9 @@ def tight(benchmark: Benchmark, share: float) -> Benchmark:
         fraction=None,
     )
     point = whole.from_unit(found.u[None])
-    assert bool((changed.truth(point)[:, 1:] >= -1e-9 * scales[1:]).all()) or found.value <= 0
-    return changed
+    is_feasible = bool((changed.truth(point)[:, 1:] >= -1e-9 * scales[1:]).all())
+    assert is_feasible or found.value <= 0
+    return changed, found.u if is_feasible else None
 
 
 # --- One run ----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,168 @@
+"""What numbers break leads to a space-filling point; what is a mistake is seen."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pied import CUQB, Problem, SolverDone, Study
+from pied.errors import NumericalError
+from pied.rng import Stream
+from pied.solvers import make
+from pied.solvers.base import BREAKDOWNS
+from pied.solvers.bayes import CUQBRun
+from pied.sqp import minimize
+from pied.trial import Dataset
+from tiny import fast, hill, unchecked
+
+
+def record(Y: torch.Tensor, U: torch.Tensor | None = None) -> Dataset:
+    """Outputs at points of the unit square."""
+    U = Stream(1).uniform(len(Y), 2) if U is None else U
+    return Dataset(tuple(range(1, len(Y) + 1)), U, Y.to(torch.float64), U[:0])
+
+
+def ask(problem: Problem, data: Dataset, solver: Any) -> Any:
+    """The proposal after these data."""
+    return solver.start(problem, Stream(0)).ask(len(data.U) + 1, data)
+
+
+USUAL = Stream(2).uniform(7, 1) * 5.0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.linalg.LinAlgError("singular"),
+        np.linalg.LinAlgError("singular"),
+        NumericalError("singular"),
+        FloatingPointError("singular"),
+        OverflowError("singular"),
+    ],
+    ids=lambda error: type(error).__module__ + "." + type(error).__name__,
+)
+def test_a_numerical_breakdown_gives_a_space_filling_point_logged_and_written_down(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(CUQBRun, "_explore", breaks)
+    proposal = ask(hill(), record(USUAL), fast(verify_every=None))
+    assert proposal.why.aim == "fill"
+    assert proposal.why.rung == "space-filling: singular"
+    assert "space-filling" in caplog.text
+    with pytest.raises(type(error), match="singular"):
+        ask(hill(), record(USUAL), fast(verify_every=None, strict=True))
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, RuntimeError, KeyError, IndexError, AssertionError])
+def test_a_mistake_in_a_solver_is_seen(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    def mistaken(*_: Any) -> Any:
+        raise error("a slip")
+
+    monkeypatch.setattr(CUQBRun, "_explore", mistaken)
+    with pytest.raises(error, match="a slip"):
+        ask(hill(), record(USUAL), fast(verify_every=None))
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, RuntimeError])
+def test_a_mistake_in_the_users_function_is_seen(error: type[Exception]) -> None:
+    is_broken = []
+
+    def objective(x: Any, y: Any) -> Any:
+        if is_broken:
+            raise error("a slip")
+        return y.y * x.a
+
+    study = Study(hill(minimize=objective), seed=0, solver=fast())
+    study.run(5)
+    is_broken.append(True)
+    with pytest.raises(error, match="a slip"):
+        study.ask()
+
+
+def test_what_ends_a_search_is_no_breakdown() -> None:
+    assert not issubclass(SolverDone, BREAKDOWNS)
+    assert not {ValueError, RuntimeError, TypeError} & set(BREAKDOWNS)
+
+
+def test_rungs_are_counted_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def breaks(*_: Any) -> Any:
+        raise NumericalError("singular")
+
+    study = Study(hill(), seed=0, solver=fast(verify_every=None))
+    study.run(5)
+    assert study.result().rungs == {}
+    monkeypatch.setattr(CUQBRun, "_explore", breaks)
+    study.run(2)
+    result = study.result()
+    assert result.rungs == {"space-filling": 2}
+    assert result.to_dict()["rungs"] == {"space-filling": 2}
+    assert result.to_dict()["trials"][-1]["rung"] == "space-filling: singular"
+
+
+W = Stream(5).uniform(7, 2)
+POINTS = Stream(6).uniform(7, 2)
+NASTY: dict[str, Dataset] = {
+    "large": record(1e300 * (W - 0.5)),
+    "largest": record(1e308 * torch.sign(W - 0.5)),
+    "small": record(1e-300 * (W - 0.5)),
+    "denormal": record(5e-324 * torch.ones_like(W)),
+    "mixed": record((W - 0.5) * torch.tensor([1e300, 1e-300], dtype=torch.float64)),
+    "constant": record(torch.zeros_like(W)),
+    "one outlier": record(torch.cat([W[1:], torch.full_like(W[:1], 1e300)])),
+    "contradictions": record(W, POINTS[:1].repeat(7, 1)),
+    "close together": record(W, 0.5 + 1e-16 * POINTS),
+    "corners": record(W, (POINTS > 0.5).to(torch.float64)),
+    "eighty decades": record(torch.exp(200.0 * (W - 0.5))),
+    "an offset": record(1e15 + W),
+    "parts missing": record(torch.where(W > 0.7, torch.nan, W)),
+    "two points": record(W[:2]),
+}
+SHAPES: dict[str, dict[str, Any]] = {
+    "affine": {"maximize": "y", "subject_to": {"c": "z >= 0"}},
+    "curved": {"maximize": "y*z - y^2", "subject_to": {"c": "z*y >= 1"}},
+    "poles": {"maximize": "exp(y) + log(a)", "subject_to": {"c": "1/z >= 0.1", "w": "a + b <= 1.5"}},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", NASTY)
+@unchecked()
+def test_ask_never_raises_on_nasty_data(name: str, shape: str) -> None:
+    """Where a strict run breaks down it says so in the words of linear algebra."""
+    for noise in (0, None):
+        problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y", "z"], noise=noise, **SHAPES[shape])
+        proposal = ask(problem, NASTY[name], fast())
+        assert bool(torch.isfinite(proposal.u).all())
+        assert bool(((proposal.u >= 0) & (proposal.u <= 1)).all())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("solver", ["epbo", "eic-cf", "bois", "cobalt"])
+@pytest.mark.parametrize("name", ["largest", "denormal", "contradictions", "one outlier"])
+@unchecked()
+def test_no_solver_with_a_belief_raises_on_nasty_data(name: str, solver: str) -> None:
+    problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y", "z"], noise=0, **SHAPES["affine"])
+    proposal = ask(problem, NASTY[name], make(solver, search=fast().search))
+    assert bool(torch.isfinite(proposal.u).all())
+
+
+def test_the_paper_does_not_raise_on_nasty_data() -> None:
+    problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y", "z"], noise=0, **SHAPES["affine"])
+    proposal = ask(problem, NASTY["largest"], CUQB.paper())
+    assert bool(torch.isfinite(proposal.u).all())
+
+
+def test_a_local_solve_whose_slopes_overflow_ends_without_raising() -> None:
+    """A quadratic subproblem of infinite entries is an inconsistent one; SciPy's solver refuses it with ValueError."""
+
+    def evaluate(Z: np.ndarray) -> tuple[np.ndarray, ...]:
+        total = Z.sum(1, keepdims=True)
+        return total[:, 0], np.ones_like(Z), 1e308 * (total - 0.6), np.full((len(Z), 1, 2), 1e308)
+
+    found = minimize(evaluate, np.full((2, 2), 0.25), np.zeros(2), np.ones(2), 5)
+    assert bool(np.isfinite(found.z).all())

@@ -124,7 +124,7 @@ def tight(benchmark: Benchmark, share: float) -> Benchmark:
 
 
 def tightened(benchmark: Benchmark, share: float) -> tuple[Benchmark, torch.Tensor | None]:
-    """Return the tight problem, and the point of the unit cube that stays feasible; None where nothing was tightened."""
+    """Return the tight problem, and the point of the unit cube that stays feasible; None where none is known."""
     whole, scales = benchmark.whole, benchmark.scales
     black = [place for place in range(1, whole.k) if whole.structure[place].kind != "white"]
     white = [place for place in range(1, whole.k) if place not in black]

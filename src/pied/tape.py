@@ -67,15 +67,22 @@ _RATIO = _Operation(
     operator.truediv, (lambda parts, f, slope: slope / parts[1], lambda parts, f, slope: -slope * f / parts[1])
 )
 _SQUARE = _Operation(lambda a, _: a * a, (lambda parts, f, slope: slope * (2.0 * parts[0]),))
-_POWER = _Operation(
-    np.power,
-    (
-        lambda parts, f, slope: np.where(parts[1] == 0.0, 0.0, slope * parts[1] * np.power(parts[0], parts[1] - 1.0)),
-        lambda parts, f, slope: np.where((parts[0] == 0.0) & (parts[1] >= 0.0), 0.0, slope * f * np.log(parts[0])),
-    ),
-)
-"""Where the formulas say 0 * inf, slopes are those of torch: a^0 is 1 for every a, so that its slope by a is 0; 0^p is 0
-for every p above 0, so that its slope by p is 0, also in the corner p = 0."""
+
+
+def _by_base(parts: Sequence[Value], f: Value, slope: Value) -> Value:
+    """Return the slope of a^p by a; 0 where p = 0, as in torch: a^0 is 1 for every a, also at 0."""
+    by = slope * parts[1] * np.power(parts[0], parts[1] - 1.0)
+    return by if isinstance(parts[1], float) and parts[1] != 0.0 else np.where(parts[1] == 0.0, 0.0, by)
+
+
+def _by_exponent(parts: Sequence[Value], f: Value, slope: Value) -> Value:
+    """Return the slope of a^p by p; 0 where a = 0 and p >= 0, as in torch: 0^p is 0 for every p above 0."""
+    by = slope * f * np.log(parts[0])
+    is_zero = parts[0] == 0.0
+    return np.where(is_zero & (parts[1] >= 0.0), 0.0, by) if np.any(is_zero) else by
+
+
+_POWER = _Operation(np.power, (_by_base, _by_exponent))
 _MINUS = _Operation(operator.neg, (lambda parts, f, slope: -slope,))
 _LIFT = _Operation(lambda a: a[..., None], (lambda parts, f, slope: slope[..., 0],))
 _TOTAL = _Operation(lambda a: a.sum(-1), (lambda parts, f, slope: np.broadcast_to(slope[..., None], parts[0].shape),))

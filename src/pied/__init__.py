@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pied.errors import FormulaError as FormulaError
     from pied.errors import Infeasible as Infeasible
     from pied.errors import MissingExtra as MissingExtra
+    from pied.errors import NumericalError as NumericalError
     from pied.errors import PiedError as PiedError
     from pied.errors import SettingError as SettingError
     from pied.errors import SolverDone as SolverDone
@@ -57,6 +58,7 @@ _HOMES = {
     "EvaluationError": "pied.errors",
     "TellError": "pied.errors",
     "SettingError": "pied.errors",
+    "NumericalError": "pied.errors",
     "SolverDone": "pied.errors",
     "StoreError": "pied.errors",
     "Infeasible": "pied.errors",

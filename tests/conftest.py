@@ -1,12 +1,23 @@
 """One BLAS thread per test process: small matrices are slower on several, and several processes run side by side."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from servers import Missing, postgresql
+
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+
+def pytest_configure() -> None:
+    """Disturb last bits if that is asked for: `PIED_DISTURB=1 pytest` (CONTRIBUTING.md)."""
+    if os.environ.get("PIED_DISTURB"):
+        import disturb
+
+        disturb.install(float(os.environ["PIED_DISTURB"]))
 
 
 @pytest.fixture
@@ -19,3 +30,14 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "lab.toml").write_text(LAB)
     (tmp_path / "simulate.py").write_text(SIMULATION)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server of our own; without one the tests that need it are skipped, no others."""
+    pytest.importorskip("psycopg")
+    try:
+        with postgresql(tmp_path_factory.mktemp("postgres")) as url:
+            yield url
+    except Missing as error:
+        pytest.skip(str(error))

@@ -89,13 +89,11 @@ def test_a_death_by_signal_and_a_program_that_is_not_there_say_so() -> None:
 def test_a_late_program_is_ended_with_everything_it_has_started(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid)); time.sleep(60)"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])\n"
+        f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid)); time.sleep(3600)"
     )
-    began = time.monotonic()
     with pytest.raises(EvaluationError, match=r"took longer than 0\.7 s"):
-        python(code, timeout=0.7)(POINT)
-    assert time.monotonic() - began < 10
+        python(code, timeout=0.7)(POINT)  # waiting for the program would exceed the limit of one test
     child = int((tmp_path / "pid").read_text())
     for _ in range(100):
         if not Path(f"/proc/{child}").exists() or "State:\tZ" in Path(f"/proc/{child}/status").read_text():
@@ -116,7 +114,7 @@ def test_a_program_is_started_again_as_often_as_was_said(tmp_path: Path) -> None
 
 
 def test_stopping_ends_what_is_running_and_no_retry_follows() -> None:
-    command = python("import time; time.sleep(60)", retries=5)
+    command = python("import time; time.sleep(3600)", retries=5)
     raised: list[Exception] = []
 
     def work() -> None:

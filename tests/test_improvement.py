@@ -1,6 +1,7 @@
 """Expected improvement: closed forms against quadrature, samples against closed forms, and runs that use them."""
 
 import math
+from statistics import median
 from typing import Any
 
 import mpmath
@@ -206,8 +207,11 @@ def test_white_constraints_are_kept_exactly(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf", "eic-paper", "eic-cf-paper"])
 def test_the_optimum_of_a_tiny_problem_is_found(name: str) -> None:
+    """In the median of three seeds."""
     close = 0.1 if name.endswith("paper") else 1e-3
-    assert solve(hill(), 14, solver=name, seed=1).value == pytest.approx(2.0, abs=close)
+    values = [solve(hill(), 13, solver=name, seed=seed).value for seed in (1, 2, 3)]
+    assert min(values) >= 2.0 - 1e-5  # the least there is, but for what counts as feasible
+    assert median(values) <= 2.0 + close
 
 
 @pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])

@@ -69,7 +69,7 @@ def test_kernels_are_the_textbook_ones(name):
         "matern 3/2": (1 + math.sqrt(3) * r) * torch.exp(-math.sqrt(3) * r),
     }[name]
     ours, _ = shapes.radial((r**2)[None, None], torch.tensor([KERNELS[name]], dtype=torch.float64))
-    torch.testing.assert_close(ours[0, 0], theirs, rtol=0, atol=1e-14)
+    torch.testing.assert_close(ours[0, 0], theirs, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -78,7 +78,7 @@ def test_slope_of_a_kernel_is_its_derivative_by_half_the_squared_distance(name):
     coefficients = torch.tensor([KERNELS[name]], dtype=torch.float64)
     k, w = shapes.radial((2 * half)[None, None], coefficients)
     (slope,) = torch.autograd.grad(k.sum(), half)
-    torch.testing.assert_close(w[0, 0], -slope, rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(w[0, 0], -slope, rtol=1e-11, atol=1e-12)
 
 
 def test_kernels_do_not_change_in_mixed_company():
@@ -88,7 +88,7 @@ def test_kernels_do_not_change_in_mixed_company():
     for i in range(3):
         alone = shapes.radial(squares, every[i : i + 1])
         for ours, theirs in zip(together, alone, strict=True):
-            torch.testing.assert_close(ours[i], theirs[0], rtol=0, atol=1e-15)
+            torch.testing.assert_close(ours[i], theirs[0], rtol=0, atol=1e-12)
 
 
 def test_squared_distances_equal_the_sum_over_inputs():

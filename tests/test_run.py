@@ -309,7 +309,11 @@ def test_an_expectation_of_a_minimum_is_printed_in_order() -> None:
 @pytest.mark.slow
 @unchecked()
 def test_other_units_lead_to_the_same_points() -> None:
-    """Variables, output, objective and constraints in other units; to 1e-6 of the box."""
+    """Variables, output, objective and constraints in other units.
+
+    What is promised is compared to 1e-5 of it. Points are compared to 1e-3 of the box: near an optimum, where nothing
+    is promised by moving, the last bits decide.
+    """
     other = Problem(
         {"a": (0.0, 4e-3), "b": (0.0, 4e5)},
         ["y"],
@@ -320,8 +324,11 @@ def test_other_units_lead_to_the_same_points() -> None:
     )
     one, two = solve(hill(), 9, seed=0), solve(other, 9, seed=0)
     for (a, b), (c, d) in zip(points(one.trials), points(two.trials), strict=True):
-        assert 1e3 * c == pytest.approx(a, abs=4e-6)
-        assert 1e-5 * d == pytest.approx(b, abs=4e-6)
+        assert 1e3 * c == pytest.approx(a, abs=4e-3)
+        assert 1e-5 * d == pytest.approx(b, abs=4e-3)
+    for mine, theirs in zip(one.trials, two.trials, strict=True):
+        for factor, upper, other_upper in zip((7e5, 3.0, 20.0), mine.why.upper, theirs.why.upper, strict=False):
+            assert other_upper == pytest.approx(factor * upper, rel=1e-5, abs=1e-5 * factor)
 
 
 @pytest.mark.slow

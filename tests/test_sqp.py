@@ -166,8 +166,9 @@ def test_each_start_ends_where_it_would_end_alone(name: str) -> None:
     together = solve(problem, starts)
     for i in range(len(starts)):
         alone = solve(problem, starts[i : i + 1])
-        np.testing.assert_array_equal(alone.z[0], together.z[i])
-        assert alone.phi[0] == together.phi[i]
+        # to what the stopping rule allows: many matrices at once may be multiplied in another order than one
+        np.testing.assert_allclose(alone.z[0], together.z[i], atol=1e-4)
+        assert alone.phi[0] == pytest.approx(together.phi[i], rel=1e-8, abs=1e-8)
 
 
 def test_no_trial_point_leaves_the_box() -> None:

@@ -33,7 +33,7 @@ def test_trials_are_numbered_from_one_and_start_with_the_initial_design() -> Non
     study = Study(hill(), seed=0, solver=fast())
     trials = [evaluate(study, study.ask()) for _ in range(6)]
     assert [trial.number for trial in trials] == [1, 2, 3, 4, 5, 6]
-    assert [trial.why.aim for trial in trials] == ["initial"] * 5 + ["explore"]
+    assert [trial.why.aim == "initial" for trial in trials] == [True] * 5 + [False]
     assert study.trials == tuple(trials)
 
 
@@ -139,7 +139,7 @@ def test_complete_old_data_reduces_the_initial_design_and_costs_nothing() -> Non
         study.add(x, study.problem.evaluate(x).tolist())
     assert study.used == 0
     aims = [evaluate(study, study.ask()).why.aim for _ in range(3)]
-    assert aims == ["initial", "initial", "explore"]
+    assert [aim == "initial" for aim in aims] == [True, True, False]
     assert study.used == 3
     assert [trial.is_added for trial in study.trials] == [True] * 3 + [False] * 3
 
@@ -149,7 +149,7 @@ def test_partial_old_data_does_not_reduce_the_initial_design() -> None:
     added = study.add({"s": 0.5, "t": 0.5}, {"p": 0.9})
     assert added.state is State.PARTIAL
     aims = [evaluate(study, study.ask()).why.aim for _ in range(6)]
-    assert aims == ["initial"] * 5 + ["explore"]
+    assert [aim == "initial" for aim in aims] == [True] * 5 + [False]
     assert study.tell(added, {"q": 0.5, "r": 0.25}).state is State.TOLD
 
 
@@ -157,7 +157,7 @@ def test_enough_old_data_replaces_the_initial_design() -> None:
     study = Study(parabola(), seed=0)
     for x in (0.0, 1.0, 2.0):
         study.add([x], study.problem.evaluate([x]).tolist())
-    assert study.ask().why.aim == "explore"
+    assert study.ask().why.aim != "initial"
 
 
 def test_old_data_outside_of_the_box_or_with_wrong_names_is_refused() -> None:
@@ -174,7 +174,7 @@ def test_old_data_outside_of_the_box_or_with_wrong_names_is_refused() -> None:
 def test_the_initial_design_can_be_chosen() -> None:
     study = Study(parabola(), seed=0, initial=4)
     aims = [evaluate(study, study.ask()).why.aim for _ in range(5)]
-    assert aims == ["initial"] * 4 + ["explore"]
+    assert [aim == "initial" for aim in aims] == [True] * 4 + [False]
 
 
 def test_the_initial_design_is_the_same_for_every_solver() -> None:

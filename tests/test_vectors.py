@@ -49,7 +49,7 @@ def test_outputs_with_places_are_a_vector_of_their_own_name() -> None:
     x, y = vector_views()
     expected = (((y.array[..., 1:4] - torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)) ** 2).sum(-1)) * x.a
     formula = Formula("a * sum((c - observed)^2)", VECTORS)
-    assert torch.allclose(formula(x, y), expected, rtol=1e-14)
+    assert torch.allclose(formula(x, y), expected, rtol=1e-12)
     assert formula.names == ("a", "c[1]", "c[2]", "c[3]", "observed")
 
 

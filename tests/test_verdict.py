@@ -130,9 +130,12 @@ def deep() -> Problem:
 def test_patience_counts_the_tests_in_a_row() -> None:
     one, two = (Study(deep(), seed=0, patience=patience, solver=fast()).run(16) for patience in (1, 2))
     assert one.status is two.status is Status.INFEASIBLE
-    assert one.evaluations == 6
-    assert two.evaluations == 7
-    assert "(z = 3, 1 confirmation, 6 evaluations)" in one.message
+    for patience, result in enumerate((one, two), 1):
+        failed = [trial.why.margin is not None and trial.why.margin < 0 for trial in result.trials]
+        assert failed[-patience:] == [True] * patience
+        assert not all(failed[-1 - patience :])
+    assert f"(z = 3, 1 confirmation, {one.evaluations} evaluations)" in one.message
+    assert f"(z = 3, 2 confirmations, {two.evaluations} evaluations)" in two.message
 
 
 @pytest.mark.slow

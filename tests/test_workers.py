@@ -100,11 +100,9 @@ def test_a_pool_that_breaks_is_replaced_and_only_the_guilty_fail() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", [None, "processes", "pool"])
 def test_an_evaluation_that_takes_too_long_has_failed(executor: str | None) -> None:
-    began = time.monotonic()
     given = ThreadPoolExecutor(2) if executor == "pool" else executor
     box = slow_left_of_one if executor != "pool" else lambda x: time.sleep(2 * TIMEOUT) if x.x < 1.0 else curve(x)
     result = study(box).run(5, executor=given, workers=2 if executor else None, timeout=TIMEOUT)
-    assert time.monotonic() - began < 55.0
     assert [trial.state for trial in result.trials] == [expected(trial) for trial in result.trials]
     assert {trial.reason for trial in result.trials if trial.state is State.FAILED} == {
         f"The evaluation took longer than {TIMEOUT:g} s."

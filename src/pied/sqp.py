@@ -27,6 +27,8 @@ NEWS = 1e-9  # improvement of the best point for which stragglers are waited on
 SAME = 1e-3  # a start this near (every coordinate) to one that has converged, and not better, would end there
 PATIENCE = 6  # rounds that stragglers are waited for
 NOTHING = (float("inf"), float("inf"))  # violation and value before anything is known
+ACTIVE = 1e-6  # a bound with a multiplier is met exactly by a step that misses it by less
+EDGE = 1e-14  # of the width of the box: this near to a bound, a point lies on it
 FARTHEST = 1e6  # relaxation weight of inconsistent linearized constraints
 
 
@@ -169,7 +171,7 @@ class _Runs:
 
     def trials(self, rows: ndarray) -> Float64[ndarray, "s z"]:
         """The next points that these starts want evaluated."""
-        return _clipped(self.z[rows] + self.length[rows, None] * self.step[rows], self.low, self.high)
+        return within(self.z[rows] + self.length[rows, None] * self.step[rows], self.low, self.high)
 
     def receive(self, rows: ndarray, z: Float64[ndarray, "s z"], evaluated: Evaluated) -> None:
         """Accept the trial points or shorten the steps."""
@@ -267,6 +269,15 @@ def _clipped(z: ndarray, low: ndarray, high: ndarray) -> ndarray:
     return np.minimum(np.maximum(z, low), high)
 
 
+def within(z: Float64[ndarray, "*s z"], low: Float64[ndarray, "z"], high: Float64[ndarray, "z"]) -> ndarray:
+    """Return points moved into the box; a coordinate within rounding of a bound lies on it, exactly.
+
+    The step to an active bound is computed, and ends a few last bits beside it; which ones, differs by machine.
+    """
+    edge = EDGE * (high - low)
+    return np.where(z <= low + edge, low, np.where(z >= high - edge, high, z))
+
+
 def _solve_qps(
     root: Float64[ndarray, "s z z"],
     g: Float64[ndarray, "s z"],
@@ -280,12 +291,15 @@ def _solve_qps(
     G = np.concatenate([A @ root, root, -root], 1)
     h = (G @ target[:, :, None])[:, :, 0] - np.concatenate([b, -low, high], 1)
     v, multipliers, inconsistent = np.zeros(g.shape), np.zeros(b.shape), np.array([], dtype=int)
+    is_low, is_high = np.zeros(g.shape, dtype=bool), np.zeros(g.shape, dtype=bool)
     bound = (h > 0).any(1).nonzero()[0]
     if len(bound):
         found, weights, is_met = _least_distances(G[bound], h[bound])
         v[bound], multipliers[bound] = found, weights[:, : b.shape[1]]
+        is_low[bound], is_high[bound] = np.split(weights[:, b.shape[1] :] > 0, 2, 1)
         inconsistent = bound[~is_met]
     p = _clipped((root @ (v - target)[:, :, None])[:, :, 0], low, high)
+    p = np.where(is_low & (p - low < ACTIVE), low, np.where(is_high & (high - p < ACTIVE), high, p))
     for i in inconsistent:
         p[i], multipliers[i] = solve_relaxed_qp(root[i], g[i], A[i], b[i], low[i], high[i])
     return p, multipliers

@@ -404,7 +404,7 @@ def _restore_white(functions: Functions, scales: Tensor, u: Tensor, f: Tensor) -
         answer = sqp.solve_qp(np.eye(len(z)), np.zeros(len(z)), A, b - ROUNDING, -z, 1.0 - z)
         if answer is None:
             break
-        moved = torch.from_numpy(np.clip(z + answer[0], 0.0, 1.0)).to(u.device)
+        moved = torch.from_numpy(sqp.within(z + answer[0], np.zeros(len(z)), np.ones(len(z)))).to(u.device)
         there, _ = functions.values_and_slopes(moved[None])
         if not bool((there[0, index] / scales[index]).min() > (f[index] / scales[index]).min()):
             break

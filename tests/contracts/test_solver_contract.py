@@ -310,7 +310,7 @@ def test_cuqb_records_aim_bounds_active_constraints_rung_seconds_and_memory() ->
     assert all(low <= high for low, high in zip(why.lower, why.upper, strict=True))
     assert set(why.active) <= {"black", "white"}
     assert why.rung == "plain" or why.rung.startswith("jitter")
-    assert 0 < why.seconds < 60
+    assert why.seconds > 0
     assert len(why.memory["choices"]) == 1
     assert explore.optimistic is not None
     assert explore.margin is None  # feasible points are known

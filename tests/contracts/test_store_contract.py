@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pgserver
 import pytest
 
 from pied import TellError
@@ -39,14 +38,6 @@ class Place:
 
     def record(self, name: str = "") -> Record:
         return self.make(name or uuid.uuid4().hex, self.clock)
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A PostgreSQL server of our own."""
-    started = pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
-    yield started.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    started.cleanup()
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

@@ -20,7 +20,7 @@ from pied import beside, quantile
 from pied.believe import Believer, Bounds, Doubtful, White, from_memory, optimistic, pessimistic, possible, to_memory
 from pied.composite import Composite
 from pied.enumeration import Enumeration
-from pied.errors import PiedError, SettingError, SolverDone
+from pied.errors import PiedError, SettingError, SolverDone, WhiteBoxError
 from pied.estimator import Estimator
 from pied.fence import Fence, fenced
 from pied.functions import Picked
@@ -216,7 +216,7 @@ class BayesRun(Run):
         try:
             proposal = self._propose(number, data, previous, stream)
         except (PiedError, RuntimeError, ArithmeticError, ValueError) as error:
-            if self.settings.strict or isinstance(error, SettingError | SolverDone):
+            if self.settings.strict or isinstance(error, SettingError | SolverDone | WhiteBoxError):
                 raise
             logger.warning("trial %d: the search failed (%s); a space-filling point is proposed", number, error)
             proposal = self._fill(data, stream, str(error), previous)

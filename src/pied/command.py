@@ -110,6 +110,8 @@ class Command:
             raise EvaluationError(f"The program '{program}' cannot be started: {error.strerror}.") from error
         self._alive.add(process)
         try:
+            if self._ended.is_set():  # stopped while it was started
+                raise EvaluationError(f"'{program}' was ended.")
             out, said = _talk(process, json.dumps({name: float(x[name]) for name in x}), self.timeout)
         except BaseException as error:
             _kill(process)

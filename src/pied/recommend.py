@@ -30,9 +30,9 @@ RULES = {
     "asked": "the told point with the best penalized lower bound as it stood when it was asked, equation (14)",
     "anywhere": "the best median objective in the whole box where the lower bounds of all constraints hold",
 }
-NEAREST = 500
+NEAREST = 256
 """Told points, the nearest ones, by which an observed point is bounded: what lies beyond them says little about it, and
-the belief of all takes time that grows with the cube of their number."""
+the belief of all takes time that grows with the cube of their number. A model is chosen from as many."""
 SAFETY = 2.0  # of the largest multiplier seen: beliefs change, and a multiplier holds at one optimum
 
 

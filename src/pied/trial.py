@@ -154,9 +154,10 @@ class Dataset:
         numbers, points, outputs, whys, failures = [], [], [], [], []
         imagined: list[tuple[float, ...]] = []
         last = None
+        known = (State.TOLD, State.PARTIAL)
         for trial in trials:
             point = trial.x.array
-            if trial.y is not None and trial.state in (State.TOLD, State.PARTIAL):
+            if trial.y is not None and trial.state in known:
                 numbers.append(trial.number)
                 whys.append(trial.why)
                 points.append(point)

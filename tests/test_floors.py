@@ -130,7 +130,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     ),
     "shell.running": (
         14,
-        "command files shell.answers shell.opening shell.options shell.pages shell.speech",
+        "command executors files shell.answers shell.opening shell.options shell.pages shell.speech",
         "click",
     ),
     "shell.showcase": (

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,11 @@ logger = logging.getLogger(__name__)
 SAID = 400
 """Characters kept of what a failed program said: its last ones, where the reason stands."""
 MOST = 1_000_000
-"""Characters of output that are looked at."""
+"""Bytes of output that are kept: its last ones, where the answer stands. What comes before is read and dropped."""
+MOST_SAID = 64_000
+"""Bytes kept of what a program says on its standard error."""
+PIECE = 65_536
+"""Bytes read at once: what a pipe holds."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -46,7 +51,7 @@ class Command:
     """How often it is started again after a bad exit or a late answer."""
     folder: Path | None = None
     """Where it is started."""
-    _alive: set["subprocess.Popen[str]"] = field(default_factory=set, init=False, repr=False, compare=False)
+    _alive: set["subprocess.Popen[bytes]"] = field(default_factory=set, init=False, repr=False, compare=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -99,13 +104,15 @@ class Command:
         try:
             process = subprocess.Popen(
                 self.filled(x), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
-                text=True, encoding="utf-8", errors="replace", start_new_session=True,
+                start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise EvaluationError(f"The program '{program}' cannot be started: {error.strerror}.") from error
         self._alive.add(process)
         try:
-            out, said = process.communicate(json.dumps({name: float(x[name]) for name in x}), timeout=self.timeout)
+            if self._ended.is_set():  # stopped while it was started
+                raise EvaluationError(f"'{program}' was ended.")
+            out, said = _talk(process, json.dumps({name: float(x[name]) for name in x}), self.timeout)
         except BaseException as error:
             _kill(process)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -126,7 +133,54 @@ class Command:
             _kill(process)
 
 
-def _kill(process: "subprocess.Popen[str]") -> None:
+def _talk(process: "subprocess.Popen[bytes]", point: str, timeout: float | None) -> tuple[str, str]:
+    """Hand over a point, wait for the end, and return the last of what was printed and said.
+
+    `communicate` would keep everything: a program that logs for hours costs gigabytes.
+    """
+    out, said = _Tail(MOST), _Tail(MOST_SAID)
+    until = None if timeout is None else time.monotonic() + timeout
+    threads = [
+        threading.Thread(target=work, args=args, daemon=True, name="pied pipe")
+        for work, args in ((_write, (process, point.encode())), (out.read, (process.stdout,)), (said.read, (process.stderr,)))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(None if until is None else max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            raise subprocess.TimeoutExpired(process.args, timeout or 0.0)
+    process.wait(None if until is None else max(0.0, until - time.monotonic()))
+    return str(out), str(said)
+
+
+def _write(process: "subprocess.Popen[bytes]", text: bytes) -> None:
+    """Hand a text to a program, which need not read it."""
+    with contextlib.suppress(OSError, ValueError):
+        if process.stdin is not None:
+            with process.stdin as pipe:
+                pipe.write(text)
+
+
+class _Tail:
+    """The last bytes that come out of a pipe."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.kept = most, bytearray()
+
+    def read(self, pipe: Any) -> None:
+        """Read to the end, and keep the last of it."""
+        with contextlib.suppress(OSError, ValueError), pipe:
+            while piece := pipe.read1(PIECE):
+                self.kept += piece
+                if len(self.kept) > 2 * self.most:
+                    del self.kept[: -self.most]
+
+    def __str__(self) -> str:
+        return self.kept[-self.most :].decode("utf-8", errors="replace")
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
     """End a program that was not waited for yet, and what it has started."""
     with contextlib.suppress(OSError):
         if hasattr(os, "killpg"):
@@ -147,7 +201,7 @@ def answer(out: str) -> Any:
     Raises:
         EvaluationError: When there is nothing of the kind.
     """
-    lines = [line for line in out[-MOST:].splitlines() if line.strip()]
+    lines = [line for line in out.splitlines() if line.strip()]
     if not lines:
         raise EvaluationError("The program printed nothing: it should print the outputs, as JSON or as numbers.")
     for text in (out, lines[-1]):

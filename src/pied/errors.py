@@ -4,7 +4,7 @@ PiedError
 ├── StatementError (ValueError)      the problem cannot be stated like this
 │   ├── UnknownName (KeyError, AttributeError)   a name that does not exist, with the one probably meant
 │   ├── FormulaError                 a formula cannot be read, or uses what is not allowed
-│   ├── WhiteBoxError                a function of the white box fails when tried on a tiny batch
+│   ├── WhiteBoxError                a function of the white box fails, when tried or later
 │   └── StudyMismatch                a stored study has other variables or outputs
 ├── EvaluationError (RuntimeError)   the black box did not return what was promised
 ├── TellError (ValueError)           a result that cannot be told like this
@@ -20,6 +20,10 @@ PiedError
 import difflib
 from collections.abc import Iterable
 from enum import Enum
+
+
+LONGEST_NAME = 200
+"""Characters up to which names are compared for likeness: the comparison takes the square of their length."""
 
 
 class PiedError(Exception):
@@ -42,7 +46,7 @@ class FormulaError(StatementError):
 
 
 class WhiteBoxError(StatementError):
-    """A function of the white box fails when tried on a tiny batch."""
+    """A function of the white box fails, or returns what it must not: when tried on a tiny batch, or later."""
 
 
 class StudyMismatch(StatementError):
@@ -99,7 +103,8 @@ class Status(Enum):
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ' Did you mean ...?' when a known name is close, else the list of known names."""
     names = [str(each) for each in known]
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    short = [each for each in names if len(each) <= LONGEST_NAME] if len(name) <= LONGEST_NAME else []
+    close = difflib.get_close_matches(name, short, n=1, cutoff=0.6)
     if close:
         return f" Did you mean '{close[0]}'?"
     shown = ", ".join(f"'{each}'" for each in names[:12]) + (", ..." if len(names) > 12 else "")

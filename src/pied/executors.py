@@ -7,6 +7,7 @@ import contextlib
 import logging
 import math
 import multiprocessing
+import os
 import pickle
 import queue
 import signal
@@ -24,6 +25,12 @@ logger = logging.getLogger(__name__)
 
 STEP = 0.5
 """Seconds between looks at the clock while waiting, so that Ctrl-C and timeouts are noticed."""
+GRACE = 1.0
+"""Seconds that a worker process has to end what it has started, before it is killed."""
+
+
+class Terminated(KeyboardInterrupt):
+    """This process was told to end (SIGTERM): as Ctrl-C, but nobody waits for an answer."""
 
 
 class Serial(Executor):
@@ -137,6 +144,9 @@ class _Worker:
         return self._pipe.recv()
 
     def kill(self) -> None:
+        """End the process; it is asked first, so that it can end a program of its own."""
+        self._process.terminate()
+        self._process.join(GRACE)
         self._process.kill()
 
     def end(self) -> int | None:
@@ -147,6 +157,20 @@ class _Worker:
 def _serve(pipe: Connection) -> None:
     """Evaluate what comes until no more does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        _serve_all(pipe)
+    except Terminated:
+        os._exit(128 + signal.SIGTERM)  # at once: the black box may have left threads behind
+
+
+def _end(*_: object) -> None:
+    """Leave the black box, through whatever it is doing: a command ends its program."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated
+
+
+def _serve_all(pipe: Connection) -> None:
     pipe.send("ready")
     while True:
         try:

@@ -22,6 +22,11 @@ LARGEST = 1_000_000
 """Bytes of a statement at most."""
 LONGEST = 1000
 """Parts of a vector of outputs at most: each is modelled by itself."""
+DEEPEST = 16
+"""Tables and lists inside of each other, and parts of a dotted key: a statement needs four, and the reader of TOML takes
+memory that grows with the square of them."""
+SHOWN = 200
+"""Characters of a value that are shown in a message."""
 
 TOP = (
     "variables", "outputs", "candidates", "maximize", "minimize", "subject_to", "constants", "inputs", "noise",
@@ -31,6 +36,9 @@ TOP = (
 STUDY = ("name", "seed", "initial", "patience", "stop_at_gap", "lease_hours")
 RUN = ("command", "timeout", "retries", "workers")
 
+_MARK = re.compile(r"""["'#\[\]{}.,=\n]""")
+_BASIC_END = re.compile(r'\\.|"""', re.DOTALL)
+_LINE_END = re.compile(r'\\.|["\n]', re.DOTALL)
 _KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 _KEYS = re.compile(_KEY)
 _HEADING = re.compile(rf"\s*\[+\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]+\s*(?:#.*)?$")
@@ -214,7 +222,7 @@ class _Outputs:
             path = ("outputs", name)
             page.check_place(path, each)
             if not isinstance(each, dict):
-                page.fail(path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {each!r}")
+                page.fail(path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {_shown(each)}")
             page.check_words(path, each, ("range", "noise", "inputs", "length"))
             parts = [name]
             if "length" in each:
@@ -298,9 +306,10 @@ class _Page:
 
     def __init__(self, file: Path, text: str) -> None:
         self.file, self.lines = file, text.splitlines()
+        _check_nesting(text, file.name)
         try:
             self.data: dict[str, Any] = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:  # of TOML, or a whole number of thousands of digits
             raise StatementError(f"{file.name} is no TOML: {error}; texts stand in quotes, names = values") from None
         except RecursionError:
             raise StatementError(f"{file.name} is nested too deeply to be a statement") from None
@@ -356,12 +365,13 @@ class _Page:
     def table(self, word: str) -> dict[str, Any]:
         given = self.data.get(word, {})
         if not isinstance(given, dict):
-            self.fail((word,), f"this should be a heading, [{word}], with one name = value a line, got {given!r}")
+            said = f"this should be a heading, [{word}], with one name = value a line"
+            self.fail((word,), f"{said}, got {_shown(given)}")
         return given
 
     def number(self, path: tuple[str, ...], value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            self.fail(path, f"a number is expected, got {value!r}")
+            self.fail(path, f"a number is expected, got {_shown(value)}")
         try:
             made = float(value)
         except OverflowError:
@@ -372,7 +382,9 @@ class _Page:
 
     def whole(self, path: tuple[str, ...], value: Any, least: int | None, most: int | None = None) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            self.fail(path, f"a whole number is expected, got {value!r}")
+            self.fail(path, f"a whole number is expected, got {_shown(value)}")
+        if not -(2**63) <= value < 2**63:
+            self.fail(path, "this whole number is too large: it has at most 18 digits")
         if (least is not None and value < least) or (most is not None and value > most):
             self.fail(
                 path, f"a whole number {f'from {least} to {most}' if most else f'of at least {least}'} is expected"
@@ -381,18 +393,18 @@ class _Page:
 
     def text(self, path: tuple[str, ...], value: Any, what: str) -> str:
         if not isinstance(value, str) or not value.strip():
-            self.fail(path, f"{what} in quotes is expected, got {value!r}")
+            self.fail(path, f"{what} in quotes is expected, got {_shown(value)}")
         return value
 
     def names(self, path: tuple[str, ...], value: Any) -> list[str]:
         if not isinstance(value, list) or not value:
-            self.fail(path, f'a list of names is expected, ["a", "b"], got {value!r}')
+            self.fail(path, f'a list of names is expected, ["a", "b"], got {_shown(value)}')
         return [self.text(path, each, "a name") for each in value]
 
     def ends(self, path: tuple[str, ...], value: Any) -> tuple[float | None, float | None]:
         """Read a range; inf is an open end."""
         if not isinstance(value, list) or len(value) != 2:
-            self.fail(path, f"a range has two ends, [0, 1], with -inf or inf for an open one, got {value!r}")
+            self.fail(path, f"a range has two ends, [0, 1], with -inf or inf for an open one, got {_shown(value)}")
         lo, hi = (None if each in (math.inf, -math.inf) else self.number(path, each) for each in value)
         if lo is not None and hi is not None and not lo < hi:
             self.fail(path, f"the lower end {lo:g} must be below the upper end {hi:g}")
@@ -408,9 +420,8 @@ class _Page:
         if isinstance(value, list) and len(value) == 2:
             value = {"lo": value[0], "hi": value[1]}
         if not isinstance(value, dict):
-            self.fail(
-                path, f'a variable has two bounds, [70, 100] or {{ lo = 70, hi = 100, unit = "degC" }}, got {value!r}'
-            )
+            example = '[70, 100] or { lo = 70, hi = 100, unit = "degC" }'
+            self.fail(path, f"a variable has two bounds, {example}, got {_shown(value)}")
         self.check_words(path, value, ("lo", "hi", "log", "unit"))
         for end in ("lo", "hi"):
             if end not in value:
@@ -445,11 +456,56 @@ class _Page:
         try:
             file = (folder / given).resolve()
         except (OSError, ValueError, RuntimeError):
-            self.fail(path, f"{given!r} is no file's name")
+            self.fail(path, f"{_shown(given)} is no file's name")
         if not file.is_relative_to(folder):
             self.fail(path, f"'{given}' lies outside of the folder of {self.file.name}: copy it there")
         with self.at(*path):
             return Table.read(file)
+
+
+def _shown(value: Any) -> str:
+    """Return a value for a message, cut to what fits in one."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        return "a number of thousands of digits"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def _check_nesting(text: str, file: str) -> None:
+    """Refuse a text nested deeper than a statement can be, before it is read: TOML's reader has no limits."""
+    place = depth = dots = 0
+    while mark := _MARK.search(text, place):
+        char, place = mark[0], mark.end()
+        if char == "#":
+            place = text.find("\n", place)
+        elif char in "\"'":
+            place = _after_string(text, mark.start())
+        else:
+            dots = dots + 1 if char == "." else 0
+            depth += (char in "[{") - (char in "]}")
+        if place < 0:  # a comment at the end, or a string that never ends, which the reader reports
+            return
+        if max(dots + 1, depth) > DEEPEST:
+            what = "a name has" if dots >= DEEPEST else "tables and lists have"
+            line = text.count("\n", 0, place) + 1
+            raise StatementError(f"{file}, line {line}: this is nested too deeply, {what} more than {DEEPEST} levels")
+
+
+def _after_string(text: str, start: int) -> int:
+    """Return where a string that begins here has ended; -1 when it never does."""
+    quote = text[start]
+    is_long = text.startswith(3 * quote, start)
+    place = start + (3 if is_long else 1)
+    if quote == "'":
+        end = text.find(3 * quote if is_long else quote, place)
+        return end + (3 if is_long else 1) if end >= 0 else -1
+    pattern = _BASIC_END if is_long else _LINE_END
+    while found := pattern.search(text, place):
+        place = found.end()
+        if found[0][0] != "\\":
+            return place
+    return -1
 
 
 _MISPLACED = "'{}' belongs to the top of the file, above the first [heading]: move the line there"

@@ -14,6 +14,7 @@ mixing them needs no care at run time.
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any, NoReturn
 
 import torch
@@ -28,6 +29,10 @@ LONGEST = 10_000
 """Characters a formula may have: longer text is a mistake, or an attack."""
 DEEPEST = 64
 """Levels of nesting: far above any formula a person writes, far below Python's own limit."""
+CHAIN = 32
+"""Comparisons in one formula: each is a constraint that is tried and bounded by itself, and people write two."""
+NUMBERS_AT_ONCE = 4_000_000
+"""Numbers of one array while a formula is computed (32 MB): a vector of data has its length for each point and sample."""
 
 _SPELLINGS = str.maketrans({"≤": "<=", "≥": ">=", "−": "-", "·": "*", "×": "*"})
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -57,6 +62,17 @@ class Scope:
     constants: Mapping[str, float | tuple[float, ...]] = field(default_factory=dict)
     """Named numbers and vectors."""
 
+    @cached_property
+    def places(self) -> dict[str, tuple[str, str, int]]:
+        """By the canonical form of each name: what it is, the name, and its place; for all formulas of a problem."""
+        kinds = (("x", self.variables), ("y", self.outputs), ("constant", self.constants))
+        return {canonical(name): (kind, name, i) for kind, names in kinds for i, name in enumerate(names)}
+
+    @cached_property
+    def groups(self) -> dict[str, list[int]]:
+        """The vectors among the outputs, with the places of their parts."""
+        return groups(self.outputs)
+
 
 @dataclass(frozen=True)
 class Formula:
@@ -78,22 +94,33 @@ class Formula:
     """The compiled function."""
     tape: Tape = field(init=False, repr=False, compare=False)
     """The same as instructions, for slopes."""
+    width: int = field(init=False, repr=False, compare=False)
+    """Length of the longest vector inside: how many numbers a point and sample take, 1 without one."""
 
     def __post_init__(self) -> None:
-        run, tape, names = _compile(self.text, self.scope, self.part)
-        object.__setattr__(self, "run", run)
-        object.__setattr__(self, "tape", tape)
+        result, names = _compile(self.text, self.scope, self.part)
+        object.__setattr__(self, "run", result.run)
+        object.__setattr__(self, "width", _width(result))
+        object.__setattr__(self, "tape", _taped(result, self.width))
         object.__setattr__(self, "names", names)
 
     @classmethod
     def constraints(cls, text: str, scope: Scope) -> tuple["Formula", ...]:
         """Read a text with comparisons: one slack for each of them."""
-        count = len(_Reader(text).comparisons()[1])
+        count = len(_read(text)[1])
         return tuple(cls(text, scope, part) for part in range(max(count, 1)))
 
     def __call__(self, x: Named, y: Named) -> Float64[Tensor, "*b"]:
-        """Evaluate at tensors: x is `b d`, y is `L b m`, the value `L b`, or `b` when no output is used."""
-        return self.run(x, y)
+        """Evaluate at tensors: x is `b d`, y is `L b m`, the value `L b`, or `b` when no output is used.
+
+        Where long vectors are inside and nobody asks for slopes, a few points at a time.
+        """
+        X, Y = x.array, y.array
+        size = max(1, NUMBERS_AT_ONCE // (self.width * (len(Y) if Y.ndim == 3 else 1)))
+        if size >= len(X) or X.requires_grad or Y.requires_grad:
+            return self.run(x, y)
+        pieces = zip(X.split(size), Y.split(size, -2), strict=True)
+        return torch.cat([self.run(Named((), a), Named((), b)) for a, b in pieces], -1)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Formula, (self.text, self.scope, self.part)
@@ -140,6 +167,8 @@ class _Reader:
         while self.sign() in _UP + _DOWN:
             signs.append(self.take()[1])
             sides.append(self.expression(0))
+            if len(signs) > CHAIN:
+                self.fail(f"a formula has at most {CHAIN} comparisons: write several constraints instead")
         if self.sign() in ("==", "="):
             self.fail("equalities are not supported: write two inequalities with a little room, 'a <= b <= c'")
         if self.tokens[self.next][0] != "end":
@@ -275,7 +304,12 @@ class _Part:
     parts: tuple["_Part", ...] = ()
 
 
-def _taped(part: _Part) -> Tape:
+def _width(part: _Part) -> int:
+    """Return the length of the longest vector in a compiled piece."""
+    return max([part.size or 1, *(_width(each) for each in part.parts)])
+
+
+def _taped(part: _Part, width: int) -> Tape:
     """Write a compiled piece down as instructions, parts before what uses them; what occurs twice is written once."""
     steps: list[Step] = []
     places: dict[Any, int] = {}
@@ -290,13 +324,22 @@ def _taped(part: _Part) -> Tape:
         return places[key]
 
     write(part)
-    return Tape(tuple(steps))
+    return Tape(tuple(steps), max(1, NUMBERS_AT_ONCE // width))
 
 
-def _compile(text: str, scope: Scope, part: int | None) -> tuple[Run, Tape, tuple[str, ...]]:
-    """Read a text and return its function, its tape and the names it uses."""
+@lru_cache(maxsize=16)
+def _read(text: str) -> tuple[list[_Node], list[str]]:
+    """Read a text once for all of its comparisons: the sides, and the signs between them."""
     try:
-        sides, signs = _Reader(text).comparisons()
+        return _Reader(text).comparisons()
+    except RecursionError:
+        raise FormulaError("The formula is nested too deeply.") from None
+
+
+def _compile(text: str, scope: Scope, part: int | None) -> tuple[_Part, tuple[str, ...]]:
+    """Read a text and return what to run and the names it uses."""
+    try:
+        sides, signs = _read(text)
         if part is None and signs:
             raise FormulaError(f"'{text}' is an objective and must not compare: leave out '{signs[0]}'.")
         if part is not None and not signs:
@@ -315,7 +358,7 @@ def _compile(text: str, scope: Scope, part: int | None) -> tuple[Run, Tape, tupl
         raise FormulaError(f"'{text}' gives {result.size} numbers for one point: {advice}.")
     if result.constant is not None:
         raise FormulaError(f"'{text}' uses no variable and no output, so there is nothing to decide.")
-    return result.run, _taped(result), tuple(builder.names)
+    return result, tuple(builder.names)
 
 
 class _Builder:
@@ -325,11 +368,8 @@ class _Builder:
         self.text = text
         self.scope = scope
         self.names: dict[str, None] = {}
-        parts = {name: _x_column(place) for place, name in enumerate(scope.variables)}
-        parts |= {name: _y_column(place) for place, name in enumerate(scope.outputs)}
-        parts |= {name: _constant(value) for name, value in scope.constants.items()}
-        self.known = {canonical(name): (name, part) for name, part in parts.items()}
-        self.groups = groups(scope.outputs)
+        self.known, self.groups = scope.places, scope.groups
+        self.parts: dict[str, _Part] = {}
 
     def build(self, node: _Node) -> _Part:
         if node.kind == "number":
@@ -362,9 +402,12 @@ class _Builder:
     def name(self, node: _Node) -> _Part:
         wanted = canonical(node.value)
         if wanted in self.known:
-            name, part = self.known[wanted]
+            kind, name, place = self.known[wanted]
             self.names[name] = None
-            return part
+            if name not in self.parts:
+                column = _x_column if kind == "x" else _y_column
+                self.parts[name] = _constant(self.scope.constants[name]) if kind == "constant" else column(place)
+            return self.parts[name]
         if wanted == "pi":
             return _constant(torch.pi)
         if wanted == "outputs":

@@ -12,12 +12,12 @@ from numpy import ndarray
 from torch import Tensor
 
 from pied import words
-from pied.errors import EvaluationError, StatementError, UnknownName, did_you_mean
+from pied.errors import EvaluationError, PiedError, StatementError, UnknownName, WhiteBoxError, did_you_mean
 from pied.formula import Formula, Scope
 from pied.listing import Listing
 from pied.named import Named
 from pied.rng import Stream
-from pied.structure import POINTS_TRIED, Structure, found, probes, tried
+from pied.structure import POINTS_TRIED, Structure, called, found, probes, tried
 from pied.words import Function, described, numbers
 from pied.words import Variable as Variable
 
@@ -289,7 +289,14 @@ class Problem:
             y: What was told.
             partial: Whether names may be missing; they become NaN.
         """
-        return torch.tensor(numbers(y, self._y, "output", EvaluationError, partial=partial), dtype=torch.float64)
+        try:
+            read = numbers(y, self._y, "output", EvaluationError, partial=partial)
+        except PiedError:
+            raise
+        except Exception as error:  # an object of the user's, which may raise anything when it is read
+            kind = type(y).__name__
+            raise EvaluationError(f"The outputs came as {kind}, which cannot be read: {error}") from error
+        return torch.tensor(read, dtype=torch.float64)
 
     # --------------------------------------------------------------------------------------------------- black, white
 
@@ -320,11 +327,24 @@ class Problem:
         x, y = Named(self._x, X), Named(self._y, Y)
         values = []
         for place in range(self.k) if which is None else which:
-            value = self._calls[place](x, y)
+            call = self._calls[place]
+            value = call(x, y) if isinstance(call, Formula) else self._checked(place, X, Y)
             if self._white[place] and value.ndim == 2:
                 value = value[0]
             values.append(-value if place == 0 and self.minimizes else value)
         return values
+
+    def _checked(self, place: int, X: Tensor, Y: Tensor) -> Tensor:
+        """Evaluate a function of the user's, which may misbehave at points where it was not tried."""
+        name = self.functions[place]
+        value = called(name, self._calls[place], X, Y, (self._x, self._y))
+        wanted = X.requires_grad and (Y.requires_grad or self._white[place]) and torch.is_grad_enabled()
+        if wanted and not value.requires_grad:
+            raise WhiteBoxError(
+                f"'{name}' has no derivative any more, which it had when it was tried: compute with torch functions on "
+                "the tensors themselves, without .detach(), .numpy() or .item(), in every branch."
+            )
+        return value
 
     def traced(
         self, X: Float64[Tensor | ndarray, "b d"], Y: Float64[Tensor | ndarray, "L b m"], which: Sequence[int]
@@ -347,10 +367,7 @@ class Problem:
         """Evaluate one function, and return its way back."""
         call, is_array = self._calls[place], isinstance(X, ndarray)
         if is_array and isinstance(call, Formula):
-            tape, values = call.tape, call.tape.forward(X, Y)
-            if place == 0 and self.minimizes:
-                return -values[-1], lambda weight: tape.back(values, -weight, X, Y)
-            return values[-1], lambda weight: tape.back(values, weight, X, Y)
+            return call.tape.traced(X, Y, -1.0 if place == 0 and self.minimizes else 1.0)
         X, Y = (torch.from_numpy(each) if is_array else each.detach() for each in (X, Y))
         X, Y = X.requires_grad_(), Y.requires_grad_()
         with torch.enable_grad():
@@ -360,7 +377,10 @@ class Problem:
             by_x, by_Y = torch.zeros_like(X), torch.zeros_like(Y)
             if g.requires_grad:
                 weight = torch.from_numpy(weight) if is_array else weight
-                by_x, by_Y = torch.autograd.grad(g, (X, Y), weight, allow_unused=True, materialize_grads=True)
+                try:
+                    by_x, by_Y = torch.autograd.grad(g, (X, Y), weight, allow_unused=True, materialize_grads=True)
+                except Exception as error:
+                    raise WhiteBoxError(f"The derivative of '{self.functions[place]}' failed: {error}") from error
             return (by_x.numpy(), by_Y.numpy()) if is_array else (by_x, by_Y)
 
         return g.detach().numpy() if is_array else g.detach(), back
@@ -457,8 +477,9 @@ class _Constant:
 
     function: Function
 
-    def __call__(self, x: Named, y: Named) -> Float64[Tensor, "*b"]:
-        return self.function(x, y) + 0.0 * x.array[..., 0]
+    def __call__(self, x: Named, y: Named) -> Any:
+        value = self.function(x, y)
+        return value + 0.0 * x.array[..., 0] if isinstance(value, Tensor) else value
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ RULES = {
     "asked": "the told point with the best penalized lower bound as it stood when it was asked, equation (14)",
     "anywhere": "the best median objective in the whole box where the lower bounds of all constraints hold",
 }
+NEAREST = 256
+"""Told points, the nearest ones, by which an observed point is bounded: what lies beyond them says little about it, and
+the belief of all takes time that grows with the cube of their number. A model is chosen from as many."""
 SAFETY = 2.0  # of the largest multiplier seen: beliefs change, and a multiplier holds at one optimum
 
 
@@ -101,10 +104,10 @@ def recommend(
     if not bool(data.complete.any()):
         return None
     believer, stream = believer or Believer(), stream or Stream(0)
+    if rule == "observed":
+        return _observed(problem, data, believer, previous, level, stream)
     belief = believer.fit(problem, data, previous)
     composite = believer.bound(problem, data, belief, stream.at("recommend"))
-    if rule == "observed":
-        return _observed(problem, data, composite, level)
     if rule == "anywhere":
         found = _anywhere(problem, data, composite, level, _searching(problem, search), stream)
         if found is not None:
@@ -150,8 +153,18 @@ def weights(
     return rho
 
 
-def _observed(problem: Problem, data: Dataset, composite: Composite, level: float) -> Recommendation:
-    """The best told point by what was observed; when none is feasible, the least scaled violation."""
+def _observed(
+    problem: Problem,
+    data: Dataset,
+    believer: Believer,
+    previous: Sequence[Choice] | None,
+    level: float,
+    stream: Stream,
+) -> Recommendation:
+    """The best told point by what was observed; when none is feasible, the least scaled violation.
+
+    It is found without a belief; its bounds come from the belief of the points around it (`NEAREST`).
+    """
     f = data.functions(problem)
     is_feasible = feasible(problem, f)
     scale = spread(f[torch.isfinite(f).all(1)])
@@ -160,6 +173,8 @@ def _observed(problem: Problem, data: Dataset, composite: Composite, level: floa
     else:
         score = -((-f[:, 1:] / scale[1:]).clamp_min(0.0).sum(1))
     row = int(torch.nan_to_num(score, nan=-torch.inf).argmax())
+    around = data.near(data.U[row], NEAREST)
+    composite = believer.bound(problem, around, believer.fit(problem, around, previous), stream.at("recommend"))
     found = _describe(composite, data.U[row], row, "observed", level, bool(is_feasible[row]))
     return found.measured(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
 

@@ -415,8 +415,11 @@ def _url(given: str | Path) -> sql.URL:
     text = str(given)
     try:
         url = sql.make_url(text) if "://" in text else sql.URL.create("sqlite", database=text)
-    except ArgumentError as error:
-        raise StoreError(f"'{text}' names no store: write sqlite:///file.db, or postgresql+psycopg://...") from error
+    except (ArgumentError, ValueError):  # both may quote the address, so they are not chained
+        shown = text.partition("://")[0]
+        raise StoreError(
+            f"'{shown}://...' names no store: write sqlite:///file.db, or postgresql+psycopg://user@host:5432/base"
+        ) from None
     kind = url.get_backend_name()
     if kind == "postgres" or (kind == "postgresql" and url.drivername == "postgresql"):
         url = url.set(drivername="postgresql+psycopg")

@@ -30,6 +30,15 @@ PROBES = 64
 """Values tried for each output (L of the probe); with POINTS_TRIED points, 2048 pairs."""
 POINTS_TRIED = 32
 """Points of the box at which the structure is tried."""
+NUMBERS_TRIED = PROBES * POINTS_TRIED * 1000
+"""Numbers of one array of a probe (16 MB): beyond 1,000 outputs, or with longer vectors of data, fewer points are tried."""
+FEWEST_POINTS = 4
+"""Points that are tried in any case."""
+EVIDENT = 1e-9
+"""A change of the function, relative to its value and estimated by its slope, that cannot be rounding."""
+
+LONGEST_REASON = 1000
+"""Characters kept of what a function raised."""
 
 White = Callable[[Named, Named], Any]
 Places = tuple[dict[str, int], dict[str, int]]
@@ -85,17 +94,41 @@ def _inside(ranges: Float64[Tensor, "m 2"], part: Float64[Tensor, "*b m"]) -> Fl
     return lo * (1 - part) + hi * part
 
 
+def called(name: str, function: White, X: Tensor, Y: Tensor, index: Places) -> Tensor:
+    """Call a function and check what it returns: a function may fail at points where it was not tried.
+
+    Args:
+        name: What the function is called in messages.
+        function: The white-box function.
+        X: Points, natural units, `b d`.
+        Y: Samples of the outputs there, `L b m`.
+        index: The places of the names of x and of y.
+    """
+    value = _called(name, function, X, Y, index)
+    _check_result(name, value, (Y.shape[0], Y.shape[1]))
+    return value
+
+
 def _called(name: str, function: White, X: Tensor, Y: Tensor, index: Places) -> Any:
     """Call a function on tensors and say what is wrong with it when it raises."""
     x, y = Named(index[0], X), Named(index[1], Y)
+    before = _versions(X, Y)
     try:
-        return function(x, y)
+        value = function(x, y)
     except UnknownName as error:
         _explain_name(name, error, index)
     except WhiteBoxError:
         raise
     except Exception as error:
-        raise WhiteBoxError(f"'{name}' {_remedy(error)}") from error
+        raise WhiteBoxError(f"'{name}' {_remedy(error, X, Y)}") from error
+    if _versions(X, Y) != before:
+        raise WhiteBoxError(f"'{name}' {_IN_PLACE}")
+    return value
+
+
+def _versions(*tensors: Tensor) -> list[int]:
+    """How often tensors were changed in place, as torch counts it."""
+    return [0 if each.is_inference() else each._version for each in tensors]
 
 
 def _explain_name(name: str, error: UnknownName, index: Places) -> NoReturn:
@@ -115,7 +148,13 @@ _NUMPY = (
 _SINGLE = "turns tensors into single numbers (float, math.exp): use torch functions (torch.exp instead of math.exp)."
 _CHOICE = "decides on tensors (if, and, or, min, max): use torch.where, torch.minimum or torch.maximum."
 _DTYPE = "mixes float32 and float64: make constants with dtype=torch.float64, and leave the dtype of x and y as it is."
+_IN_PLACE = (
+    "changes x or y in place (y.array[...] = ..., +=, .clamp_() and the like): make a new tensor, y.a + 1, torch.where "
+    "or .clamp(), or change a copy, y.array.clone()."
+)
 _REMEDIES = (
+    ("in-place operation", _IN_PLACE),
+    ("inplace operation", _IN_PLACE),
     ("numpy", _NUMPY),
     ("boolean value of tensor", _CHOICE),
     ("one element tensors can be converted", _SINGLE),
@@ -132,14 +171,15 @@ _REMEDIES = (
 """What an error of torch, NumPy or math contains, and what to do about it."""
 
 
-def _remedy(error: Exception) -> str:
+def _remedy(error: Exception, X: Tensor, Y: Tensor) -> str:
     """Return what to do about an error that torch, NumPy or math raised inside a function."""
     text = str(error).lower()
     for sign, remedy in _REMEDIES:
         if sign in text:
             return remedy
-    first = (str(error).splitlines() or [""])[0]
-    return f"raised {type(error).__name__} when tried on tensors (x: {POINTS} points, y: {SAMPLES} samples): {first}"
+    first = (str(error).splitlines() or [""])[0][:LONGEST_REASON]
+    points, samples = (f"{len(each)} {word}{'s' * (len(each) != 1)}" for each, word in ((X, "point"), (Y, "sample")))
+    return f"raised {type(error).__name__} when tried on tensors (x: {points}, y: {samples}): {first}"
 
 
 def _check_result(name: str, value: Any, shape: tuple[int, int]) -> None:
@@ -181,11 +221,12 @@ def found(
         probes: Two sets of outputs at these points, from `probes`.
         index: The places of the names of x and of y.
     """
-    Y, other = probes
+    points = points_for(max(getattr(function, "width", 1), probes[0].shape[-1]))
+    X, (Y, other) = X[:points], (each[:, :points] for each in probes)
     values, slopes = _values(name, function, X, Y, index)
     if values.ndim == 1:
         return Structure("white", ())
-    used = _used(name, function, X, Y, other, values, index)
+    used = _used(name, function, X, (Y, other), (values, slopes), index)
     valid = values.isfinite().any(0)  # points where x itself leaves the function's domain say nothing about y
     if not bool(valid.any()):
         logger.warning("'%s' is not a finite number at any value tried: are ranges= of the outputs missing?", name)
@@ -208,7 +249,7 @@ def probes(ranges: Float64[Tensor, "m 2"], turn: int) -> Float64[Tensor, "L b m"
         turn: Which set; another number gives independent values.
     """
     stream = Stream(0).at("probes", turn)
-    shape = (PROBES, POINTS_TRIED, ranges.shape[0])
+    shape = (PROBES, points_for(ranges.shape[0]), ranges.shape[0])
     even, exponent, kind, side = (stream.at(name).uniform(*shape) for name in ("even", "exponent", "kind", "side"))
     lo, hi = ranges.unbind(-1)
     edge = 0.5 * 10 ** (-6 * exponent)
@@ -219,13 +260,17 @@ def probes(ranges: Float64[Tensor, "m 2"], turn: int) -> Float64[Tensor, "L b m"
     return torch.where(lo.isfinite() & hi.isfinite(), lo * (1 - part) + hi * part, half)
 
 
+def points_for(width: int) -> int:
+    """Return how many points are tried where each point and sample takes so many numbers."""
+    return min(POINTS_TRIED, max(FEWEST_POINTS, NUMBERS_TRIED // (PROBES * width)))
+
+
 def _values(
     name: str, function: White, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], index: Places
 ) -> tuple[Float64[Tensor, "..."], Float64[Tensor, "L b m"]]:
     """Return the values and their slopes by each output."""
     X, Y = X.clone().requires_grad_(), Y.clone().requires_grad_()
-    value = _called(name, function, X, Y, index)
-    _check_result(name, value, (Y.shape[0], Y.shape[1]))
+    value = called(name, function, X, Y, index)
     slopes = torch.zeros_like(Y)
     if value.requires_grad:
         (slopes,) = torch.autograd.grad(value.sum(), Y, allow_unused=True, materialize_grads=True)
@@ -241,21 +286,35 @@ def _used(
     name: str,
     function: White,
     X: Float64[Tensor, "b d"],
-    Y: Float64[Tensor, "L b m"],
-    other: Float64[Tensor, "L b m"],
-    values: Float64[Tensor, "L b"],
+    probes: tuple[Float64[Tensor, "L b m"], Float64[Tensor, "L b m"]],
+    found: tuple[Float64[Tensor, "L b"], Float64[Tensor, "L b m"]],
     index: Places,
 ) -> tuple[int, ...]:
-    """Return the outputs whose change, one at a time, changes the value somewhere."""
-    used = []
-    for place in range(Y.shape[-1]):
+    """Return the outputs whose change changes the value somewhere.
+
+    Most are known by their slopes. The others are moved all at once, and halved until those that matter are found: one
+    call where none does, however many outputs there are.
+    """
+    (Y, other), (values, slopes) = probes, found
+    change = (slopes * (other - Y)).abs_()
+    used = (change > EVIDENT * values.abs()[..., None]).flatten(0, 1).any(0)
+    groups = [(~used).nonzero()[:, 0].tolist()]
+    while groups:
+        group = groups.pop()
+        if not group:
+            continue
         moved = Y.clone()
-        moved[..., place] = other[..., place]
+        moved[..., group] = other[..., group]
         with torch.no_grad():
-            after = _called(name, function, X, moved, index)
-        if _differ(values, after):
-            used.append(place)
-    return tuple(used)
+            after = called(name, function, X, moved, index)
+        if not _differ(values, after):
+            continue
+        if len(group) == 1:
+            used[group] = True
+        else:
+            half = len(group) // 2
+            groups += [group[:half], group[half:]]
+    return tuple(used.nonzero()[:, 0].tolist())
 
 
 def _differ(a: Float64[Tensor, "*s"], b: Float64[Tensor, "*s"]) -> bool:

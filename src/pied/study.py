@@ -11,7 +11,7 @@ from typing import Any
 
 from pied.design import initial_point
 from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError
-from pied.executors import Crew, Outcome, every
+from pied.executors import Crew, Outcome, Terminated, every
 from pied.judge import Judge, Revision
 from pied.problem import Problem
 from pied.recommend import Recommendation, Relaxation, white_conflict
@@ -323,6 +323,8 @@ class Study:
         try:
             with crew, self._leases():
                 status = self._work(crew, budget, on_tell)
+        except Terminated:
+            raise
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         self._ended = (self.used, status)

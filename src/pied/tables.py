@@ -4,6 +4,7 @@ import csv
 import io
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,10 @@ from pied.errors import StatementError, did_you_mean
 
 LARGEST = 50_000_000
 """Bytes of a table at most: experiments are counted in tens, so a larger file is a mistake."""
+MOST_COLUMNS = 10_000
+"""Columns of a table at most: variables and outputs together are fewer."""
+MOST_CELLS = 2_000_000
+"""Cells of a table at most: each takes a hundred bytes or more of memory."""
 SEPARATORS = ",;\t"
 RISKY = ("=", "+", "-", "@")
 """How a text starts that a spreadsheet would take for a formula."""
@@ -47,6 +52,7 @@ class Table:
         """Read the text of a CSV file."""
         heading = next((line for line in text.splitlines() if line.strip()), "")
         separator = max(SEPARATORS, key=heading.count)
+        _check_size(text, separator, file)
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
         found: list[tuple[int, list[str]]] = []
         try:
@@ -58,8 +64,9 @@ class Table:
         if not found:
             raise StatementError(f"{file} is empty: its first line should name the columns")
         columns = found[0][1]
+        counts = Counter(columns)
         for column in columns:
-            if not column or columns.count(column) > 1:
+            if not column or counts[column] > 1:
                 said = f"two columns are called '{column}'" if column else "a column has no name"
                 raise StatementError(f"{file}, line {found[0][0]}: {said}; give each a name of its own")
         for line, cells in found[1:]:
@@ -105,6 +112,15 @@ class Table:
             if near.startswith(" Did"):
                 raise StatementError(f"{self.file}: '{name}' is neither a variable nor an output.{near}")
         return others
+
+
+def _check_size(text: str, separator: str, file: str) -> None:
+    """Refuse a table of more columns or cells than can be meant, before it is taken apart."""
+    if text.count(separator) + text.count("\n") > MOST_CELLS:
+        raise StatementError(f"{file} has more than {MOST_CELLS:,} cells: keep the rows and columns that are needed")
+    for line, row in enumerate(text.splitlines(), 1):
+        if row.count(separator) >= MOST_COLUMNS:
+            raise StatementError(f"{file}, line {line}: more than {MOST_COLUMNS:,} columns; is it the right file?")
 
 
 def text_of(file: Path, what: str, largest: int) -> str:

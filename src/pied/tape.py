@@ -108,10 +108,34 @@ class Tape:
     """The instructions of a formula; the last one is its value."""
 
     steps: tuple[Step, ...]
+    at_once: int | None = None
+    """Points and samples, at most, that are computed at once: long vectors take much memory. None: all."""
 
     @cached_property
     def _program(self) -> _Program:
         return _written(self.steps)
+
+    def traced(
+        self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], sign: float = 1.0
+    ) -> tuple[Float64[ndarray, "*L b"], Callable[[Any], tuple[Any, Any]]]:
+        """Return the value, times a sign, and the way back from weights of it to slopes by x and y.
+
+        What is too large for memory is computed a few points at a time, and once more on the way back.
+        """
+        size = len(X) if self.at_once is None else max(1, self.at_once // len(Y))
+        if size >= len(X):
+            values = self.forward(X, Y)
+            return sign * values[-1], lambda weight: self.back(values, sign * weight, X, Y)
+        pieces = [slice(start, start + size) for start in range(0, len(X), size)]
+
+        def back(weight: Float64[ndarray, "*L b"]) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "L b m"]]:
+            by_x, by_Y = np.empty(X.shape), np.empty(Y.shape)
+            for piece in pieces:
+                inside = X[piece], Y[:, piece]
+                by_x[piece], by_Y[:, piece] = self.back(self.forward(*inside), sign * weight[..., piece], *inside)
+            return by_x, by_Y
+
+        return sign * np.concatenate([self.forward(X[each], Y[:, each])[-1] for each in pieces], -1), back
 
     def forward(self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]) -> list[Value]:
         """Return the value of every place of the program; the last one is the formula's."""

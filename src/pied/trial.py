@@ -1,11 +1,12 @@
 """One evaluation as a frozen record, and all of them as tensors."""
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
@@ -172,26 +173,38 @@ class Dataset:
     def of(cls, problem: Problem, trials: Iterable[Trial]) -> "Dataset":
         """Gather the tensors of a record."""
         numbers, points, outputs, whys, failures = [], [], [], [], []
-        imagined: list[Tensor] = []
+        imagined: list[tuple[float, ...]] = []
         last = None
+        known = (State.TOLD, State.PARTIAL)
         for trial in trials:
-            point = torch.tensor([float(value) for value in trial.x.values()], dtype=torch.float64)
-            if trial.y is not None and trial.state in (State.TOLD, State.PARTIAL):
+            point = trial.x.array
+            if trial.y is not None and trial.state in known:
                 numbers.append(trial.number)
                 whys.append(trial.why)
                 points.append(point)
-                outputs.append(torch.tensor([float(value) for value in trial.y.values()], dtype=torch.float64))
+                outputs.append(trial.y.array)
             else:
                 if trial.state is State.FAILED:
                     failures.append(len(imagined))
                 imagined.append(point)
             if not trial.is_added:
                 last = trial.why
-        empty = torch.zeros(0, problem.d, dtype=torch.float64)
-        U = problem.to_unit(torch.stack(points)).clamp(0.0, 1.0) if points else empty
-        Y = torch.stack(outputs) if outputs else torch.zeros(0, problem.m, dtype=torch.float64)
-        away = problem.to_unit(torch.stack(imagined)).clamp(0.0, 1.0) if imagined else empty
-        return cls(tuple(numbers), U, Y, away, last, tuple(whys), tuple(failures))
+        U, away = (problem.to_unit(_rows(each, problem.d)).clamp(0.0, 1.0) for each in (points, imagined))
+        return cls(tuple(numbers), U, _rows(outputs, problem.m), away, last, tuple(whys), tuple(failures))
+
+    def near(self, u: Float64[Tensor, "d"], most: int) -> "Dataset":
+        """Return the same with no more told, and no more imagined, points than this: the nearest ones."""
+        told, away = (_nearest(each, u, most) for each in (self.U, self.imagined))
+        failed = set(self.failures)
+        return replace(
+            self,
+            numbers=tuple(self.numbers[row] for row in told),
+            U=self.U[told],
+            Y=self.Y[told],
+            imagined=self.imagined[away],
+            whys=tuple(self.whys[row] for row in told) if self.whys else (),
+            failures=tuple(place for place, row in enumerate(away) if row in failed),
+        )
 
     def functions(self, problem: Problem) -> Float64[Tensor, "N k"]:
         """Return objective and constraints at what was told; NaN where an output they need is missing."""
@@ -199,6 +212,18 @@ class Dataset:
             return torch.zeros(0, problem.k, dtype=torch.float64)
         G = problem.g(problem.from_unit(self.U), self.Y[None])
         return torch.stack([g.reshape(-1, len(self.U))[0] for g in G], -1).detach()
+
+
+def _rows(values: Sequence[Sequence[float]], width: int) -> Float64[Tensor, "N w"]:
+    """Put rows of numbers on one another: one array for all, which takes a tenth of the time of one for each."""
+    return torch.from_numpy(np.array(values, dtype=np.float64).reshape(len(values), width))
+
+
+def _nearest(U: Float64[Tensor, "N d"], u: Float64[Tensor, "d"], most: int) -> list[int]:
+    """Return the rows nearest to a point, in their order."""
+    if len(U) <= most:
+        return list(range(len(U)))
+    return sorted((U - u).square().sum(1).argsort(stable=True)[:most].tolist())
 
 
 def tolerances(problem: Problem, f: Float64[Tensor, "N k"]) -> Float64[Tensor, "n"]:

@@ -23,6 +23,18 @@ from pied.named import Named, canonical
 NARROWEST = 1e-9
 """Smallest width of a variable relative to its size: below it, the unit cube cannot tell its points apart."""
 
+MOST_VARIABLES = 1_000
+"""Variables of a problem: the initial design alone takes 2d + 1 evaluations, and a belief a length scale for each."""
+MOST_OUTPUTS = 2_000
+"""Outputs of a problem, vectors counted by their parts: each is modelled, and moved by itself in closed forms, whose
+memory grows with the square of their number."""
+MOST_PAIRS = 1_000_000
+"""Variables times outputs: which depends on which is written down for every pair."""
+MOST_CONSTRAINTS = 1_000
+"""Constraints of a problem, chains counted by their comparisons: each is tried at thousands of outputs, and bounded."""
+LONGEST_VECTOR = 10_000
+"""Numbers of one constant: a formula over it takes them all for each point and each of hundreds of samples."""
+
 Function = Callable[[Named, Named], Any]
 
 
@@ -58,7 +70,7 @@ class Variable:
 def number(value: Any, what: str, error: type[PiedError]) -> float:
     """Read one finite real number, or say what came instead."""
     if isinstance(value, Tensor):
-        value = value.detach().cpu().numpy()
+        value = _array(value, what, error)
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
     kind = type(value).__name__
@@ -71,6 +83,17 @@ def number(value: Any, what: str, error: type[PiedError]) -> float:
     if not math.isfinite(made):
         raise error(f"{what[0].upper()}{what[1:]} should be a finite number, got {made}.")
     return made
+
+
+def _array(given: Tensor, what: str, error: type[PiedError]) -> np.ndarray:
+    """Return any tensor as an array: sparse and quantized ones are spelled out, short floats become doubles."""
+    try:
+        plain = given.detach().dequantize() if given.is_quantized else given.detach()
+        plain = (plain if plain.layout is torch.strided else plain.to_dense()).cpu()
+        return (plain.double() if plain.is_floating_point() else plain.resolve_conj()).numpy()
+    except (RuntimeError, TypeError, NotImplementedError) as reason:
+        kind = f"{str(given.dtype).removeprefix('torch.')} on {given.device}"
+        raise error(f"{what[0].upper()}{what[1:]} came as a tensor of {kind} that cannot be read: {reason}") from None
 
 
 def numbers(
@@ -93,7 +116,7 @@ def numbers(
     if hasattr(given, "keys") and hasattr(given, "__getitem__"):
         return _by_name(given, places, kind, error, partial)
     if isinstance(given, Tensor):
-        given = given.detach().cpu().numpy()
+        given = _array(given, f"the {kind}s", error)
     if isinstance(given, np.ndarray) and given.ndim == 1:
         given = list(given)
     if isinstance(given, np.ndarray) and given.ndim > 1 and not given.size == len(names) == 1:
@@ -145,6 +168,12 @@ def _code_text(code: CodeType) -> str:
     return repr((code.co_code.hex(), parts, code.co_names, code.co_varnames))
 
 
+def _check_count(count: int, most: int, what: str, remedy: str) -> None:
+    """Refuse more than can be handled, before anything is made of it."""
+    if count > most:
+        raise StatementError(f"{count:,} {what} are too many, at most {most:,} are possible: {remedy}.")
+
+
 def _check_names(names: Sequence[Any], kind: str, taken: Mapping[str, str]) -> None:
     """Refuse names that are empty, not text, given twice, or taken by something else."""
     seen = {canonical(name): word for name, word in taken.items()}
@@ -163,6 +192,7 @@ def read_variables(given: Any) -> dict[str, Variable]:
     """Read the variables, each a pair, a `Variable` or a dictionary of its fields."""
     if not isinstance(given, Mapping) or not given:
         raise StatementError("variables should be a dictionary with at least one entry, {'x1': (0.0, 1.0)}.")
+    _check_count(len(given), MOST_VARIABLES, "variables", "make those that matter least constants")
     _check_names(list(given), "a variable", {})
     made = {}
     for name, box in given.items():
@@ -227,7 +257,9 @@ def _table(given: Any, names: list[Any] | None) -> dict[str, Float64[np.ndarray,
         columns = dict(zip(names, array.T, strict=True))
     for name in names if names is not None else ():
         _known(name, columns, "variables", "column of the candidates")
-    made = {name: _column(name, columns[name]) for name in (names if names is not None else columns)}
+    wanted = names if names is not None else list(columns)
+    _check_count(len(wanted), MOST_VARIABLES, "variables", "name the columns that can be set, variables=['x1', 'x2']")
+    made = {name: _column(name, columns[name]) for name in wanted}
     if not made or len(next(iter(made.values()))) < 2:
         raise StatementError("candidates should be at least two points to choose from.")
     if len({len(column) for column in made.values()}) > 1:
@@ -286,6 +318,11 @@ def read_outputs(given: Any, variables: Mapping[str, Any]) -> tuple[str, ...]:
         raise StatementError(f"outputs should be a list of names, ['y1', 'y2'], got {given!r}.")
     if not given:
         raise StatementError("outputs is empty: name at least one thing the black box returns, outputs=['y1'].")
+    remedy = "let the black box return what the functions need of them, sums or a few numbers"
+    _check_count(len(given), MOST_OUTPUTS, "outputs", remedy)
+    if len(given) * len(variables) > MOST_PAIRS:
+        pairs = f"{len(given)} outputs of {len(variables)} variables"
+        raise StatementError(f"{pairs} are too many: at most {MOST_PAIRS:,} pairs of one and the other are modelled.")
     _check_names(given, "an output", dict.fromkeys(variables, "a variable"))
     return tuple(given)
 
@@ -302,6 +339,8 @@ def read_constants(given: Any, taken: Sequence[str]) -> dict[str, float | tuple[
         if isinstance(value, str) or np.ndim(value) == 0:
             made[name] = number(value, f"constant '{name}'", StatementError)
         else:
+            remedy = "take every so-many-th, or let the black box compute with them"
+            _check_count(len(value), LONGEST_VECTOR, f"numbers in constant '{name}'", remedy)
             made[name] = tuple(number(each, f"constant '{name}'", StatementError) for each in value)
             if not made[name]:
                 raise StatementError(f"Constant '{name}' is an empty list: give at least one number.")
@@ -332,9 +371,9 @@ def _known(name: Any, names: Mapping[str, Any] | Sequence[str], word: str, kind:
 
 def read_per_name(given: Any, names: Sequence[str], word: str, kind: str, default: Any) -> tuple[float | None, ...]:
     """Read a word that is one number for all names, or a dictionary; missing ones get the default."""
-    values = given if isinstance(given, Mapping) else dict.fromkeys(names, given)
+    values, known = given if isinstance(given, Mapping) else dict.fromkeys(names, given), dict.fromkeys(names)
     for name, value in values.items():
-        _known(name, names, word, kind)
+        _known(name, known, word, kind)
         if value is not None and number(value, f"{word} of '{name}'", StatementError) < 0:
             raise StatementError(f"{word} of '{name}' must not be negative, got {value!r}.")
     return tuple(default if values.get(name) is None else float(values[name]) for name in names)
@@ -374,11 +413,15 @@ def read_constraints(given: Any, scope: Scope) -> dict[str, list[tuple[str, Func
             raise StatementError("subject_to has the same formula twice: leave one out.")
         given = {each: each for each in given}
     groups: dict[str, list[tuple[str, Function]]] = {}
+    count, remedy = len(given), "join those that belong together, max(a, b, c) <= 1"
+    _check_count(count, MOST_CONSTRAINTS, "constraints", remedy)
     for name, each in given.items():
         if not isinstance(name, str) or not name.strip():
             raise StatementError(f"The name of a constraint must be text that is not empty, got {name!r}.")
         if isinstance(each, str):
             parts = Formula.constraints(each, scope)
+            count += len(parts) - 1
+            _check_count(count, MOST_CONSTRAINTS, "constraints", remedy)
             names = [name] if len(parts) == 1 else [f"{name} ({place + 1})" for place in range(len(parts))]
             groups[name] = list(zip(names, parts, strict=True))
         else:

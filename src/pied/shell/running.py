@@ -1,14 +1,18 @@
 """`pied run`: a program or a Python function evaluates the points."""
 
+import contextlib
 import dataclasses
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from pied.shell.options import of_a_study
-from pied.shell.speech import Mistake, Progress, say, say_json
+from pied.shell.speech import TERMINATED, Mistake, Progress, note, say, say_json
 
 if TYPE_CHECKING:
     from pied.command import Command
@@ -43,8 +47,10 @@ def run(
     """Evaluate points with a program, or with a Python function.
 
     A program gets the point as JSON on its standard input and in place of {NAME} in its words, and prints the outputs,
-    as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told.
+    as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told,
+    and so does SIGTERM, which ends the programs that are running.
     """
+    from pied.executors import Terminated
     from pied.files import read
     from pied.shell.answers import exit_code
     from pied.shell.opening import opened
@@ -54,7 +60,7 @@ def run(
         raise Mistake("say how many points to evaluate: --budget 20 more, or --total 60 in all")
     stated, program = _with_blackbox(read(file), command, python, timeout, retries)
     try:
-        with opened(file, store, worker=worker, stated=stated) as desk:
+        with _ending(), opened(file, store, worker=worker, stated=stated) as desk:
             study = desk.study
             count = budget if budget is not None else max(0, (total or 0) - study.used)
             progress = Progress(count, quiet=as_json)
@@ -72,10 +78,32 @@ def run(
                 say_json(found.to_dict())
             else:
                 say("\n" + "\n".join(result_lines(stated.problem, found)))
+    except Terminated:
+        note("pied: ended by SIGTERM; everything told so far is kept")
+        sys.exit(TERMINATED)
     finally:
         if program is not None:
             program.stop()
     sys.exit(exit_code(found))
+
+
+@contextlib.contextmanager
+def _ending() -> Iterator[None]:
+    """Leave through all that is open when SIGTERM comes, so that programs and workers end and the store is closed."""
+    from pied.executors import Terminated
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and leaving takes a moment
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _with_blackbox(

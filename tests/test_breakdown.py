@@ -28,6 +28,7 @@ def ask(problem: Problem, data: Dataset, solver: Any) -> Any:
     return solver.start(problem, Stream(0)).ask(len(data.U) + 1, data)
 
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # that numbers overflow is the point
 USUAL = Stream(2).uniform(7, 1) * 5.0
 
 

@@ -85,6 +85,20 @@ def test_what_was_pending_is_kept_with_the_trial() -> None:
     assert Why.from_dict({"aim": "explore"}).pending is None
 
 
+def test_a_test_that_only_a_pending_candidate_can_pass_is_passed() -> None:
+    """y = x, wanted above 0.95: the last candidate of the list is the only hope, and it is being measured."""
+    problem = Problem(
+        ["x"], ["y"], candidates=[{"x": 0.1 * i} for i in range(11)], maximize="x", subject_to=["y >= 0.95"], noise=0
+    )
+    study = Study(problem, seed=0, solver=fast(), initial=2)
+    for x in (0.0, 0.2, 0.4, 0.6, 0.8):
+        study.add({"x": x}, {"y": x})
+    first, second = study.ask(), study.ask()
+    assert first.x.x == pytest.approx(1.0)
+    assert second.why.pending == (first.number,)
+    assert second.why.margin is None or second.why.margin >= 0
+
+
 @pytest.mark.slow
 def test_a_batch_told_at_once_is_one_confirmation() -> None:
     """Four pending trials, told together: no verdict before three rounds of outcomes."""

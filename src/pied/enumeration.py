@@ -42,6 +42,12 @@ class Enumeration:
         offered[rows] = False
         return replace(self, offered=offered)
 
+    def also(self, rows: Int64[Tensor, "e"]) -> "Enumeration":
+        """Offer some candidates again."""
+        offered = self.offered.clone()
+        offered[rows] = True
+        return replace(self, offered=offered)
+
     def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
         """Return the pool: candidates drawn at random, and the known good points."""
         draw = stream.at("pool").generator()

@@ -445,12 +445,15 @@ class CUQBRun(BayesRun):
     def _is_guess(self, scene: Scene, search: Search | Enumeration, found: Optimum) -> bool:
         """Whether a failed test rests on what is imagined of pending points: without that, the constraints can be met.
 
-        Pending points are imagined at their mean, as if the doubt about them were gone. That spreads points out, but it
-        is no outcome, and a verdict counts outcomes.
+        Pending points are imagined at their mean, as if the doubt about them were gone, and pending candidates are not
+        offered again. That spreads points out, but it is no outcome, and a verdict counts outcomes.
         """
-        data = scene.data
+        data, candidates = scene.data, self.problem.candidates
         if len(data.failures) == len(data.imagined):
             return False
+        if isinstance(search, Enumeration) and candidates is not None:
+            pending = [row for row in range(len(data.imagined)) if row not in data.failures]
+            search = search.also(candidates.same(data.imagined[pending]))
         told = replace(data, imagined=data.failed, failures=tuple(range(len(data.failures))))
         belief = self._own.believer.fit(self.problem, told, from_memory(data.last.memory) if data.last else None)
         bounds = next(self._doubts(replace(scene, data=told, belief=belief)))

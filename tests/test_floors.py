@@ -24,6 +24,7 @@ SUITE_PROBLEM = "errors named problem rng suite.benchmark suite.elementary"
 # module: floor, own modules it may import, foreign library that lives in this file alone
 TABLE: dict[str, tuple[int, str, str]] = {
     "errors": (0, "", ""),
+    "address": (0, "", ""),
     "rng": (0, "", ""),
     "arrays": (0, "", ""),
     "shapes": (1, "arrays", ""),
@@ -47,7 +48,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "subproblem": (1, "errors functions rng sqp", ""),
     "enumeration": (2, "errors functions listing rng subproblem", ""),
     "penalty": (2, "functions rng subproblem", ""),
-    "store": (2, "errors record", "sqlalchemy"),
+    "store": (2, "address errors record", "sqlalchemy"),
     "gp": (5, "arrays errors kriging models posterior selection shapes", ""),
     "formula": (2, "errors named tape", ""),
     "structure": (2, "errors named rng", ""),
@@ -114,8 +115,8 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "demo": (12, "errors named plots problem result study suite suite.applied trial", ""),
     "shell": (0, "", ""),
     "shell.options": (0, "", "click"),
-    "shell.speech": (1, "errors", "click"),
-    "shell.pages": (9, "named problem result trial", ""),
+    "shell.speech": (1, "address errors", "click"),
+    "shell.pages": (9, "address named problem result trial", ""),
     "shell.statement": (10, "files shell.options shell.pages shell.speech", "click"),
     "shell.opening": (11, "files record shell.pages shell.speech store study", ""),
     "shell.laboratory": (
@@ -125,7 +126,8 @@ TABLE: dict[str, tuple[int, str, str]] = {
     ),
     "shell.answers": (
         13,
-        "errors files record result shell.laboratory shell.opening shell.options shell.pages shell.speech tables trial",
+        "address errors files record result shell.laboratory shell.opening shell.options shell.pages shell.speech "
+        "tables trial",
         "click",
     ),
     "shell.running": (
@@ -138,7 +140,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
         "demo errors shell.options shell.pages shell.speech solvers suite",
         "click",
     ),
-    "cli": (15, f"{FACE} errors shell.speech", "click"),
+    "cli": (15, f"{FACE} address errors shell.speech", "click"),
     "bench": (0, "", ""),
     "bench.measures": (0, "", ""),
     "bench.compare": (0, "", ""),

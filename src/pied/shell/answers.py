@@ -49,6 +49,7 @@ def status(file: str, store: str | None, as_json: bool) -> None:
 
 
 def _status(desk: "Desk") -> dict[str, Any]:
+    from pied.address import masked
     from pied.shell.pages import missing
     from pied.trial import State
 
@@ -64,7 +65,7 @@ def _status(desk: "Desk") -> dict[str, Any]:
     ]
     return {
         "study": desk.stated.name,
-        "store": desk.store or str(desk.stated.store),
+        "store": masked(desk.store or str(desk.stated.store)),
         "seed": study.seed,
         "solver": study.solver.name,
         "question": len(study.questions),

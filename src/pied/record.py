@@ -164,8 +164,8 @@ class Record(ABC):
         """Return every question this study was asked, in order."""
 
     @abstractmethod
-    def revise(self, statement: Mapping[str, Any]) -> int:
-        """Make this the question, and return its number; a question asked before keeps its number."""
+    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
+        """Make this the question, and return its number; a question asked before keeps its number, unless it is new."""
 
     def take(
         self,
@@ -353,10 +353,10 @@ class Memory(Record, Pen):
         """Return every question this study was asked."""
         return list(self._questions)
 
-    def revise(self, statement: Mapping[str, Any]) -> int:
+    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
         """Make this the question, and return its number."""
-        for question in self._questions:
-            if key(question.statement) == key(statement):
+        for question in reversed(self._questions):
+            if not is_new and key(question.statement) == key(statement):
                 break
         else:
             question = Question(len(self._questions) + 1, statement, self.clock())

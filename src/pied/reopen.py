@@ -79,12 +79,14 @@ def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> 
         before, now = about.statement.get("blackbox"), statement.get("blackbox")
         if before and now and before.get("hash") != now.get("hash"):
             logger.warning("study '%s': the text of the black box has changed; the data are kept", about.name)
+        elif before and now and before.get("values", now.get("values")) != now.get("values"):
+            logger.warning("study '%s': a value that the black box uses has changed; the data are kept", about.name)
         return about.revision
     if not read_only:
         number = record.revise(statement)
         logger.info("study '%s': question %d on the same data", about.name, number)
         return number
-    for question in record.questions():
+    for question in reversed(record.questions()):
         if key(question.statement) == key(statement):
             return question.number
     return 0

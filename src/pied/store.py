@@ -281,13 +281,13 @@ class _Kept(Record):
         with self._store._begin(write=False) as tx:
             return [Question(row.number, _data(row.statement), row.asked) for row in tx.execute(wanted)]
 
-    def revise(self, statement: Mapping[str, Any]) -> int:
+    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
         """Make this the question, and return its number."""
         mine = revisions.c.study == self._study
-        same = sql.select(revisions.c.number).where(mine, revisions.c.key == key(statement))
+        same = sql.select(sql.func.max(revisions.c.number)).where(mine, revisions.c.key == key(statement))
         with self._writing() as pen:
             assert isinstance(pen, _Pen)
-            number = pen.tx.scalar(same)
+            number = None if is_new else pen.tx.scalar(same)
             if number is None:
                 number = int(pen.tx.scalar(sql.select(sql.func.max(revisions.c.number)).where(mine)) or 0) + 1
                 made = {"number": number, "key": key(statement), "statement": _text(statement), "asked": self.clock()}

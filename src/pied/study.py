@@ -3,7 +3,7 @@
 import logging
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -95,7 +95,6 @@ class Study:
         self._rows: dict[int, Row] = {}
         self._change = 0
         self._open: set[int] = set()  # trials of `run` that are under way, or were when it was interrupted
-        self._ended: tuple[int, Status] | None = None  # trials used when the last `run` ended, and how
         self._put(problem)
 
     def _put(self, problem: Problem) -> None:
@@ -103,6 +102,7 @@ class Study:
         self.problem = problem
         self._run = self.solver.start(problem, self._stream)
         self._is_done = False
+        self._ended: tuple[int, Status] | None = None  # trials used when the last `run` ended, and how
         self._white = white_conflict(problem)
         self._judged: Judge | None = None
 
@@ -426,6 +426,9 @@ class Study:
     def revise(self, **words: Any) -> Revision:
         """Change the question and keep the data: new prices, limits, objective.
 
+        Formulas and constants that were asked before are that question again. Code is always a new question: what it
+        does cannot be read off it.
+
         Args:
             words: Those of `Problem` that change: `maximize`, `minimize`, `subject_to`, `constants`, `tolerance`, ...
 
@@ -437,7 +440,8 @@ class Study:
         new = old.revised(**words)
         check_same(self.name or "", old.statement(), new.statement())
         self._judge()
-        self._revision = self._record.revise(new.statement())
+        goals = (words.get("maximize"), words.get("minimize"), *_functions(words.get("subject_to")))
+        self._revision = self._record.revise(new.statement(), is_new=any(callable(each) for each in goals))
         self._run.close()
         self._put(new)
         return self._compare(old, number)
@@ -461,6 +465,10 @@ class Study:
             return Revision(result, None, past)
         found = judge.at(past.x, past.trial)
         return Revision(result, judge.described(found, judge.status, "The old optimum, asked anew."), past)
+
+
+def _functions(subject_to: Any) -> Iterable[Any]:
+    return subject_to.values() if isinstance(subject_to, Mapping) else ()
 
 
 def solve(

@@ -1,13 +1,10 @@
 """Read the words of a statement (variables, ranges, noise ...) and the values users hand over, or say what is wrong."""
 
 import copy
-import hashlib
 import inspect
 import math
-import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -17,6 +14,7 @@ from torch import Tensor
 
 from pied.errors import PiedError, StatementError, UnknownName, WhiteBoxError, did_you_mean
 from pied.formula import Formula, Scope
+from pied.identity import code_of, digest, source_of, values_of
 from pied.listing import Listing
 from pied.named import Named, canonical
 
@@ -127,22 +125,16 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def described(name: str, function: Any) -> dict[str, Any]:
-    """Describe a function for storage: a formula whole, other code as its source text (never run) and a hash."""
+    """Describe a function for storage: a formula whole, other code as its source text (never run) and a hash.
+
+    The values that it uses beside its arguments, a limit in a closure, say, have a hash of their own: they belong to
+    the question, but may be secret.
+    """
     if isinstance(function, Formula):
         return {"name": name, "formula": function.text, "part": function.part}
-    try:
-        source = textwrap.dedent(inspect.getsource(function))
-    except (OSError, TypeError):
-        source = None
-    code = getattr(function, "__code__", None)
-    told = source or (_code_text(code) if code else type(function).__qualname__)
-    return {"name": name, "source": source, "hash": hashlib.sha256(told.encode()).hexdigest()[:16]}
-
-
-def _code_text(code: CodeType) -> str:
-    """Return a text that is the same for the same compiled code, whatever its place in memory."""
-    parts = [_code_text(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
-    return repr((code.co_code.hex(), parts, code.co_names, code.co_varnames))
+    made = {"name": name, "source": source_of(function), "hash": digest(code_of(function))}
+    values = values_of(function)
+    return made | ({"values": digest(values)} if values else {})
 
 
 def _check_names(names: Sequence[Any], kind: str, taken: Mapping[str, str]) -> None:

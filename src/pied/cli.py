@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pied import __version__
+from pied.address import masked
 from pied.errors import PiedError, did_you_mean
 from pied.shell.speech import INTERRUPTED, Mistake, Warnings
 
@@ -74,6 +75,9 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except PiedError as error:
             raise Mistake.of(error) from error
+        except click.UsageError as error:  # quotes what was typed, perhaps an address
+            error.message = masked(error.message)
+            raise
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
 

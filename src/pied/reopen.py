@@ -79,15 +79,24 @@ def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> 
         before, now = about.statement.get("blackbox"), statement.get("blackbox")
         if before and now and before.get("hash") != now.get("hash"):
             logger.warning("study '%s': the text of the black box has changed; the data are kept", about.name)
+        elif before and now and before.get("values", now.get("values")) != now.get("values"):
+            logger.warning("study '%s': a value that the black box uses has changed; the data are kept", about.name)
         return about.revision
     if not read_only:
         number = record.revise(statement)
         logger.info("study '%s': question %d on the same data", about.name, number)
         return number
-    for question in record.questions():
+    for question in reversed(record.questions()):
         if key(question.statement) == key(statement):
             return question.number
     return 0
+
+
+def has_code(words: Mapping[str, Any]) -> bool:
+    """Tell whether words of a problem state g by functions: what they do cannot be read off them."""
+    limits = words.get("subject_to")
+    goals = [words.get("maximize"), words.get("minimize"), *(limits.values() if isinstance(limits, Mapping) else ())]
+    return any(callable(each) for each in goals)
 
 
 def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 
+from pied.address import masked
 from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.record import ASKED, About, Clock, Pen, Question, Record, Row, Taken, Value, from_plain, key, to_plain
 
@@ -106,6 +107,7 @@ class Store:
         self._engine = engine
         self.url = shown
         """Where it is, without a password."""
+        self._secrets: tuple[str, ...] = ()
         self.is_read_only = read_only
         self.clock = clock
 
@@ -122,7 +124,9 @@ class Store:
             StoreError: When it cannot be opened, or is something else.
         """
         place = _url(url)
-        store = cls(_engine(place, read_only), place.render_as_string(), read_only=read_only, clock=clock)
+        shown = masked(place.render_as_string(), _secrets(place))
+        store = cls(_engine(place, read_only), shown, read_only=read_only, clock=clock)
+        store._secrets = _secrets(place)
         try:
             with store._begin(write=False) as tx:
                 version = store._version(tx)
@@ -201,7 +205,8 @@ class Store:
         except IntegrityError:
             raise
         except (DBAPIError, sqlite3.Error) as error:
-            raise StoreError(_sentence(self.url, getattr(error, "orig", None) or error)) from error
+            said = _sentence(self.url, getattr(error, "orig", None) or error)
+            raise StoreError(masked(said, self._secrets)) from error
 
     # ------------------------------------------------------------------------------------------------ the schema
 
@@ -276,13 +281,13 @@ class _Kept(Record):
         with self._store._begin(write=False) as tx:
             return [Question(row.number, _data(row.statement), row.asked) for row in tx.execute(wanted)]
 
-    def revise(self, statement: Mapping[str, Any]) -> int:
+    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
         """Make this the question, and return its number."""
         mine = revisions.c.study == self._study
-        same = sql.select(revisions.c.number).where(mine, revisions.c.key == key(statement))
+        same = sql.select(sql.func.max(revisions.c.number)).where(mine, revisions.c.key == key(statement))
         with self._writing() as pen:
             assert isinstance(pen, _Pen)
-            number = pen.tx.scalar(same)
+            number = None if is_new else pen.tx.scalar(same)
             if number is None:
                 number = int(pen.tx.scalar(sql.select(sql.func.max(revisions.c.number)).where(mine)) or 0) + 1
                 made = {"number": number, "key": key(statement), "statement": _text(statement), "asked": self.clock()}
@@ -428,6 +433,13 @@ def _url(given: str | Path) -> sql.URL:
     if kind == "sqlite" and url.database in (None, "", ":memory:"):
         raise StoreError("a store needs a file: sqlite:///file.db; leave store= out to work in memory")
     return url
+
+
+def _secrets(url: sql.URL) -> tuple[str, ...]:
+    """Return the passwords of an address."""
+    words = [value for name, value in url.query.items() if name.lower() in ("password", "sslpassword")]
+    values = [each for value in words for each in ([value] if isinstance(value, str) else value)]
+    return (str(url.password or ""), *values)
 
 
 def _engine(url: sql.URL, read_only: bool) -> sql.Engine:

@@ -18,6 +18,11 @@ MOST_COLUMNS = 10_000
 """Columns of a table at most: variables and outputs together are fewer."""
 MOST_CELLS = 2_000_000
 """Cells of a table at most: each takes a hundred bytes or more of memory."""
+FEWEST = 6
+"""Digits of a number that is printed, at least."""
+EXACT = 1e-6
+"""How far a printed set point may be from the one that is meant, of the width of its range: a hundredth of what is
+accepted when it is read."""
 SEPARATORS = ",;\t"
 RISKY = ("=", "+", "-", "@")
 """How a text starts that a spreadsheet would take for a formula."""
@@ -152,6 +157,15 @@ def to_number(text: str, what: str, *, comma: bool = False) -> float:
         raise StatementError(f"{what}: '{text}' is no number; leave it out while it is not known") from None
     if not math.isfinite(value):
         raise StatementError(f"{what}: '{text}' is no finite number; leave it out while it is not known")
+    return value
+
+
+def shortest(value: float, width: float) -> float:
+    """Return the number with the fewest digits, six or more, that means the same set point of a range this wide."""
+    for digits in range(FEWEST, 17):
+        short = float(f"{value:.{digits}g}")
+        if abs(short - value) <= EXACT * width:
+            return short
     return value
 
 

@@ -49,6 +49,7 @@ def status(file: str, store: str | None, as_json: bool) -> None:
 
 
 def _status(desk: "Desk") -> dict[str, Any]:
+    from pied.address import masked
     from pied.shell.pages import missing
     from pied.trial import State
 
@@ -64,7 +65,7 @@ def _status(desk: "Desk") -> dict[str, Any]:
     ]
     return {
         "study": desk.stated.name,
-        "store": desk.store or str(desk.stated.store),
+        "store": masked(desk.store or str(desk.stated.store)),
         "seed": study.seed,
         "solver": study.solver.name,
         "question": len(study.questions),
@@ -157,7 +158,7 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
             raise Mistake(f"'{name}' is no constant that is a number.{did_you_mean(name, numbers)}")
         constants = {**stated.problem.constants, name: to_number(text, f"'{name}'")}
         stated = dataclasses.replace(stated, problem=stated.problem.revised(constants=constants))
-    with opened(file, store, stated=stated, read_only=bool(changes)) as desk:
+    with opened(file, store, stated=stated, read_only=bool(changes), is_new=False) as desk:
         found = desk.study.compare()
         if as_json:
             parts = ("result", "before", "old")

@@ -1,11 +1,13 @@
 """Problems, trials and results as lines to read; nothing here prints."""
 
 import math
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pied.address import masked
 from pied.named import groups
 from pied.problem import Problem
 from pied.result import Result
@@ -13,6 +15,8 @@ from pied.trial import Dataset, State, Trial, feasible
 
 FEW = 6
 """Names that are spelled out before the rest is cut."""
+STORE = "PIED_STORE"
+"""Variable of the environment that names the store."""
 
 
 def statement_lines(problem: Problem, *, sense: str | None = None) -> list[str]:
@@ -172,8 +176,8 @@ def when(seconds: float | None) -> str:
 
 
 def hint(command: str, file: str, *words: str, store: str | None = None) -> str:
-    """Return a line to type."""
-    end = ["--store", shlex.quote(store)] if store else []
+    """Return a line to type; the store is left out where the environment names it, and its password always."""
+    end = ["--store", shlex.quote(masked(store))] if store and store != os.environ.get(STORE) else []
     return " ".join(["pied", command, shlex.quote(file), *words, *end])
 
 

@@ -50,7 +50,7 @@ def run(
     as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told,
     and so does SIGTERM, which ends the programs that are running.
     """
-    from pied.executors import Terminated
+    from pied.executors import Crew, Terminated
     from pied.files import read
     from pied.shell.answers import exit_code
     from pied.shell.opening import opened
@@ -59,6 +59,12 @@ def run(
     if (budget is None) == (total is None):
         raise Mistake("say how many points to evaluate: --budget 20 more, or --total 60 in all")
     stated, program = _with_blackbox(read(file), command, python, timeout, retries)
+    crew: dict[str, Any] = {
+        "executor": executor,
+        "workers": workers or stated.workers,
+        "timeout": None if program is not None else timeout,
+    }
+    Crew(stated.problem.blackbox, **crew)  # refuses what cannot work, before a study is made
     try:
         with _ending(), opened(file, store, worker=worker, stated=stated) as desk:
             study = desk.study
@@ -69,9 +75,7 @@ def run(
             found = study.run(
                 count,
                 on_tell=lambda study, trial: progress.step(trial_line(study.problem, trial)),
-                executor=executor,
-                workers=workers or stated.workers,
-                timeout=None if program is not None else timeout,
+                **crew,
             )
             progress.end()
             if as_json:
@@ -90,7 +94,7 @@ def run(
 @contextlib.contextmanager
 def _ending() -> Iterator[None]:
     """Leave through all that is open when SIGTERM comes, so that programs and workers end and the store is closed."""
-    from pied.executors import Terminated
+    from pied.executors import Crew, Terminated
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and leaving takes a moment

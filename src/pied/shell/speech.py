@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from pied.address import masked
 from pied.errors import Infeasible, PiedError, SolverDone
 
 MISTAKE, NOTHING, INFEASIBLE, INTERRUPTED, TERMINATED = 2, 3, 4, 130, 143
@@ -44,7 +45,7 @@ class Mistake(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the line."""
-        click.echo(f"pied: {printable(' '.join(self.message.split()))}", err=True)
+        click.echo(f"pied: {printable(masked(' '.join(self.message.split())))}", err=True)
 
 
 class NoAnswer(Mistake):
@@ -77,7 +78,7 @@ def say(text: str = "") -> None:
 
 def note(text: str) -> None:
     """Print a remark on stderr, where it does not disturb what is read by programs."""
-    click.echo(printable(text), err=True)
+    click.echo(printable(masked(text)), err=True)
 
 
 class Warnings(logging.Handler):

@@ -1,0 +1,198 @@
+"""What a function is, as text: its code, and the values it was given beside its arguments.
+
+Two lambdas of the same text over other limits are other functions. Values are told apart by full precision and never
+by their place in memory, so the text is the same in another process.
+"""
+
+import dataclasses
+import dis
+import enum
+import functools
+import hashlib
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+DEEPEST = 24
+"""Levels of values inside of values that are looked at: below them, the type has to do."""
+MOST = 10_000
+"""Objects that are looked at: a function over a whole simulator is told apart by the first of them."""
+_PLAIN = ("decimal", "fractions", "datetime", "pathlib", "uuid", "ipaddress")
+"""Modules of the standard library whose objects show their whole value."""
+
+Seen = dict[int, tuple[Any, str]]
+"""What was looked at already, by its place in memory: the object, kept alive, and its text."""
+
+
+def source_of(function: Any) -> str | None:
+    """Return the source text of a function; None where there is none."""
+    try:
+        return textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError):
+        return None
+
+
+def code_of(function: Any) -> str:
+    """Return a text that is the same for the same code: the source, else what was compiled, else the type's name."""
+    code = getattr(function, "__code__", None)
+    return source_of(function) or (_compiled(code) if code else _name(type(function)))
+
+
+def values_of(function: Any) -> str:
+    """Return what a function uses beside its arguments and its own text; empty when that is nothing.
+
+    Closures, defaults, globals and constants of modules that it reads, arguments of `functools.partial`, attributes of
+    the object whose method it is.
+    """
+    return _used(function, {}, 0)
+
+
+def digest(text: str) -> str:
+    """Return a short fingerprint of a text."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def _compiled(code: CodeType) -> str:
+    parts = [_compiled(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return repr((code.co_code.hex(), parts, code.co_names, code.co_varnames))
+
+
+def _function(function: Any, seen: Seen, depth: int) -> str:
+    return f"{digest(code_of(function))} with ({_used(function, seen, depth)})"
+
+
+def _used(function: Any, seen: Seen, depth: int) -> str:
+    """Return the values of something callable."""
+    found: dict[str, str] = {}
+    if isinstance(function, functools.partial):
+        found["function"] = _text(function.func, seen, depth)
+        found["arguments"] = _text([list(function.args), function.keywords], seen, depth)
+    elif isinstance(function, MethodType):
+        found["function"] = _used(function.__func__, seen, depth)
+        found["self"] = _text(function.__self__, seen, depth)
+    elif isinstance(function, FunctionType):
+        found = dict(_of_function(function, seen, depth))
+    elif not isinstance(function, BuiltinFunctionType | type):
+        found["self"] = _text(function, seen, depth)
+        method = inspect.getattr_static(type(function), "__call__", None)
+        if isinstance(method, FunctionType):
+            found["function"] = _text(method, seen, depth)
+    return "; ".join(f"{name} = {text}" for name, text in sorted(found.items()) if text)
+
+
+def _of_function(function: FunctionType, seen: Seen, depth: int) -> Iterator[tuple[str, str]]:
+    """The values of a plain function: defaults, closure, and the globals it reads."""
+    if function.__defaults__:
+        yield "defaults", _text(function.__defaults__, seen, depth)
+    if function.__kwdefaults__:
+        yield "keywords", _text(function.__kwdefaults__, seen, depth)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield f"closure {name}", _text(cell.cell_contents, seen, depth)
+        except ValueError:  # not bound yet
+            continue
+    if hasattr(function, "__wrapped__"):
+        yield "wrapped", _text(function.__wrapped__, seen, depth)
+    for name, value in _globals(function.__code__, function.__globals__):
+        is_code = isinstance(value, FunctionType | BuiltinFunctionType | type)
+        if not is_code or value.__module__ == function.__module__:  # a library's functions are known by their names
+            yield f"global {name}", _text(value, seen, depth)
+
+
+def _globals(code: CodeType, names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The globals that code reads, and what it reads of modules: `prices.steel`."""
+    steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
+    for place, step in enumerate(steps):
+        if step.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or step.argval not in names:
+            continue
+        path, value = str(step.argval), names[step.argval]
+        for further in steps[place + 1 :]:
+            if not isinstance(value, ModuleType) or further.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+                break
+            path, value = f"{path}.{further.argval}", getattr(value, further.argval, None)
+        if not isinstance(value, ModuleType):
+            yield path, value
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _globals(inner, names)
+
+
+def _text(value: Any, seen: Seen, depth: int) -> str:
+    """Return a value as text, of full precision and without addresses."""
+    if isinstance(value, enum.Enum):
+        return f"{_name(type(value))}.{value.name}"
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes | bytearray | range | slice):
+        return repr(value)
+    if isinstance(value, np.generic):
+        return repr(value.item()) if value.dtype.kind in "biufcSU" else f"{value.dtype} {value!s}"
+    if isinstance(value, ModuleType | BuiltinFunctionType | type):
+        return _name(value)
+    if id(value) in seen:
+        return seen[id(value)][1]
+    if depth > DEEPEST or len(seen) > MOST:
+        return _name(type(value))
+    seen[id(value)] = (value, f"{_name(type(value))} again")
+    if isinstance(value, FunctionType | MethodType | functools.partial):
+        text = _function(value, seen, depth + 1)
+    else:
+        text = _whole(value, seen, depth + 1)
+    seen[id(value)] = (value, text if len(text) < 100 else digest(text))
+    return seen[id(value)][1]
+
+
+def _whole(value: Any, seen: Seen, depth: int) -> str:
+    """Return what is made of other values as text."""
+    if isinstance(value, Tensor):
+        value = _array(value)
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            return f"array {value.shape} {_text(value.ravel().tolist(), seen, depth)}"
+        return f"array {value.dtype} {value.shape} {hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()}"
+    if isinstance(value, Mapping):
+        pairs = [f"{_text(name, seen, depth)}: {_text(each, seen, depth)}" for name, each in value.items()]
+        return f"{{{', '.join(sorted(pairs))}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_text(each, seen, depth) for each in value)}]"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(_text(each, seen, depth) for each in value))}}}"
+    if hasattr(value, "to_numpy") and hasattr(value, "index"):  # a table or a column of pandas
+        columns = _text(list(getattr(value, "columns", [])), seen, depth)
+        return f"{_name(type(value))} {columns} {_text(value.to_numpy(), seen, depth)}"
+    name = f"{_name(type(value))} {getattr(value, '__name__', '')}".strip()
+    held = _attributes(value)
+    return f"{name} {_text(held, seen, depth)}" if held else name
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return what an object holds; of a dataclass, what decides whether two are equal."""
+    kind = type(value)
+    if dataclasses.is_dataclass(value):
+        return {each.name: getattr(value, each.name, None) for each in dataclasses.fields(value) if each.compare}
+    if kind.__module__ in _PLAIN:
+        return {"value": repr(value)}
+    if kind.__module__.partition(".")[0] in sys.stdlib_module_names and kind.__module__ != "types":
+        return {}  # loggers, locks, open files: they hold no numbers of a question
+    names = [each.__dict__.get("__slots__", ()) for each in kind.__mro__]
+    slots = [name for each in names for name in ([each] if isinstance(each, str) else each)]
+    return {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots if hasattr(value, name)}}
+
+
+def _array(value: Tensor) -> Any:
+    """Return a tensor as an array, or, where NumPy has nothing like it, its text."""
+    dense = value.detach().cpu()
+    try:
+        dense = dense.to_dense() if dense.layout is not torch.strided else dense
+        return (dense.double() if dense.dtype is torch.bfloat16 else dense).resolve_conj().resolve_neg().numpy()
+    except (RuntimeError, TypeError):
+        return str(dense)
+
+
+def _name(kind: Any) -> str:
+    return str(getattr(kind, "__qualname__", None) or getattr(kind, "__name__", "value"))

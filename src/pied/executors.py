@@ -353,7 +353,9 @@ class Crew:
             return Outcome(given_up.key, lost=given_up.reason)
         if not self.busy:
             return None
-        pause = min([STEP, *(each.pause for each in self._lost), *(max(0.0, self._left(*each)) for each in self._jobs.items())])
+        pause = min(
+            [STEP, *(each.pause for each in self._lost), *(max(0.0, self._left(*each)) for each in self._jobs.items())]
+        )
         try:
             future = self._done.get(timeout=pause)
         except queue.Empty:

@@ -254,7 +254,9 @@ class Patient(Record):
 
         return patiently(call)
 
-    def claim(self, worker: str, lease: float = math.inf, *, resume: bool = True, but: Iterable[int] = ()) -> Row | None:
+    def claim(
+        self, worker: str, lease: float = math.inf, *, resume: bool = True, but: Iterable[int] = ()
+    ) -> Row | None:
         """Hand out a pending trial; a repeated call may find the worker's own from the first one."""
         excluded = list(but)
         return patiently(lambda is_again: self.inner.claim(worker, lease, resume=resume or is_again, but=excluded))
@@ -265,9 +267,7 @@ class Patient(Record):
 
     def tell(self, number: int, values: Mapping[str, float], *, worker: str = "", again: bool = True) -> Row:
         """Write observed values, once."""
-        return patiently(
-            lambda is_again: self.inner.tell(number, values, worker=worker, again=again and not is_again)
-        )
+        return patiently(lambda is_again: self.inner.tell(number, values, worker=worker, again=again and not is_again))
 
     def fail(self, number: int, *words: Any, **named: Any) -> Row:
         """Mark a trial as failed, once."""

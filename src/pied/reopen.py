@@ -68,7 +68,13 @@ def opened(
 
 
 def _kept(
-    place: Any, made: About, statement: Mapping[str, Any], *, solver: Solver | None, seed: int | None, initial: int | None
+    place: Any,
+    made: About,
+    statement: Mapping[str, Any],
+    *,
+    solver: Solver | None,
+    seed: int | None,
+    initial: int | None,
 ) -> tuple[Record, Solver, int]:
     """Return the record of a study in a store, its solver, and the number of its question."""
     name = made.name

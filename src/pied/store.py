@@ -26,7 +26,7 @@ from sqlalchemy.exc import (
 from pied import journal, rows, sqlite
 from pied.complaints import BUSY, IDLE, translated
 from pied.errors import MissingExtra, StoreError, did_you_mean
-from pied.record import ASKED, PARTIAL, TOLD, About, Clock, Pen, Question, Record, Row, Taken, Value, key
+from pied.record import ASKED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value, key
 from pied.rows import text
 
 LOCK = 0x70696564
@@ -124,8 +124,7 @@ class Store:
         """Open a store; make its tables, or bring them up to date, unless it is only read.
 
         Args:
-            url: "sqlite:///file.db", "postgresql+psycopg://user@host/base", or a file's path; with `?mode=ro` it is only
-                read.
+            url: "sqlite:///file.db", "postgresql+psycopg://user@host/base", or a file's path; `?mode=ro` only reads.
             read_only: Never write, not even tables; nothing is left beside a file, either.
             clock: Seconds since 1970.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pied.errors import EvaluationError as EvaluationError
+    from pied.errors import ExecutorLost as ExecutorLost
     from pied.errors import FormulaError as FormulaError
     from pied.errors import Infeasible as Infeasible
     from pied.errors import MissingExtra as MissingExtra
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
     from pied.errors import SolverDone as SolverDone
     from pied.errors import StatementError as StatementError
     from pied.errors import Status as Status
+    from pied.errors import StoreAway as StoreAway
     from pied.errors import StoreError as StoreError
     from pied.errors import StudyMismatch as StudyMismatch
     from pied.errors import TellError as TellError
     from pied.errors import UnknownName as UnknownName
+    from pied.errors import Unwritten as Unwritten
     from pied.errors import WhiteBoxError as WhiteBoxError
     from pied.named import Named as Named
     from pied.problem import Problem as Problem
@@ -61,6 +64,9 @@ _HOMES = {
     "NumericalError": "pied.errors",
     "SolverDone": "pied.errors",
     "StoreError": "pied.errors",
+    "StoreAway": "pied.errors",
+    "Unwritten": "pied.errors",
+    "ExecutorLost": "pied.errors",
     "Infeasible": "pied.errors",
     "MissingExtra": "pied.errors",
 }

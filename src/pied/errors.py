@@ -14,15 +14,17 @@ PiedError
 │                                    space-filling point
 ├── SolverDone (RuntimeError)        the solver has nothing more to propose
 ├── StoreError (OSError)             a store cannot be opened, read or written
+│   ├── StoreAway                    it cannot be reached or written just now; trying again may help
+│   └── Unwritten                    results that could not be written, with their values
+├── ExecutorLost (RuntimeError)      what should evaluate is gone; the trials stay pending
 ├── Infeasible (RuntimeError)        no point can meet the constraints (asking on is pointless)
 └── MissingExtra (ImportError)       an optional package is not installed; names the command to type
 """
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
-
 
 LONGEST_NAME = 200
 """Characters up to which names are compared for likeness: the comparison takes the square of their length."""
@@ -81,6 +83,33 @@ class SolverDone(PiedError, RuntimeError):
 
 class StoreError(PiedError, OSError):
     """A store cannot be opened, read or written; what was told before is kept."""
+
+
+class StoreAway(StoreError):
+    """A store cannot be reached or written just now: a server restarts, a disk is full, others hold a lock."""
+
+
+class Unwritten(StoreError):
+    """Results that a run could not write to its store; they are here, and in files that the next opening takes in."""
+
+    def __init__(
+        self,
+        message: str = "",
+        results: Mapping[int, Mapping[str, float]] | None = None,
+        failures: Mapping[int, str] | None = None,
+        files: Iterable[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.results = {number: dict(values) for number, values in (results or {}).items()}
+        """Values by trial number."""
+        self.failures = dict(failures or {})
+        """Reasons of failed evaluations by trial number."""
+        self.files = tuple(files)
+        """Where they are kept."""
+
+
+class ExecutorLost(PiedError, RuntimeError):
+    """What should evaluate is gone: a scheduler that does not come back, an executor that was shut down."""
 
 
 class Infeasible(PiedError, RuntimeError):

@@ -14,7 +14,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -31,6 +38,14 @@ GRACE = 1.0
 
 class Terminated(KeyboardInterrupt):
     """This process was told to end (SIGTERM): as Ctrl-C, but nobody waits for an answer."""
+
+
+PATIENCE = 60.0
+"""Seconds during which an evaluation that the executor lost is submitted again: a scheduler restarts in less."""
+LOSSES = 20
+"""How often one evaluation may be lost in all: perhaps it is what brings the executor down."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between such attempts: the first one, doubled each time, and the longest."""
 
 
 class Serial(Executor):
@@ -77,25 +92,30 @@ class Processes(Executor):
         self._idle: list[_Worker] = []
         self._busy: dict[Future[Any], _Worker] = {}
         self._since: dict[Future[Any], float] = {}
+        self._lock = threading.Lock()  # a process is either idle or busy, also while another thread looks
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **words: Any) -> "Future[Any]":
         """Give work to an idle process, or to a new one."""
         future: Future[Any] = Future()
-        worker = self._busy[future] = self._idle.pop() if self._idle else _Worker(self._context)
+        with self._lock:
+            worker = self._busy[future] = self._idle.pop() if self._idle else _Worker(self._context)
 
         def work() -> None:
+            is_alive = True
             try:
                 worker.wait_until_ready()
                 self._since[future] = time.monotonic()
                 is_fine, value = worker.do(fn, args, words)
-                self._idle.append(worker)
             except (EOFError, OSError):
+                is_alive = False
                 is_fine, value = False, f"the worker process died (exit code {worker.end()})"
             except Exception as error:  # what cannot be sent
-                self._idle.append(worker)
                 is_fine, value = False, str(error)
-            self._busy.pop(future, None)
-            self._since.pop(future, None)
+            with self._lock:
+                self._busy.pop(future, None)
+                self._since.pop(future, None)
+                if is_alive and not worker.is_killed:
+                    self._idle.append(worker)
             if not future.set_running_or_notify_cancel():  # nobody waits for it any more
                 return
             if is_fine:
@@ -112,16 +132,18 @@ class Processes(Executor):
 
     def stop(self, future: "Future[Any]") -> bool:
         """Kill the process of an evaluation."""
-        worker = self._busy.get(future)
-        if worker is not None:
-            worker.kill()
+        with self._lock:
+            worker = self._busy.get(future)
+            if worker is not None:
+                worker.kill()
         return True
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End all processes."""
-        for worker in [*self._idle, *self._busy.values()]:
-            worker.kill()
-        self._idle.clear()
+        with self._lock:
+            for worker in [*self._idle, *self._busy.values()]:
+                worker.kill()
+            self._idle.clear()
 
 
 class _Worker:
@@ -133,6 +155,7 @@ class _Worker:
         self._process.start()
         theirs.close()
         self._is_ready = False
+        self.is_killed = False
 
     def wait_until_ready(self) -> None:
         if not self._is_ready:
@@ -145,6 +168,7 @@ class _Worker:
 
     def kill(self) -> None:
         """End the process; it is asked first, so that it can end a program of its own."""
+        self.is_killed = True
         self._process.terminate()
         self._process.join(GRACE)
         self._process.kill()
@@ -220,6 +244,8 @@ class Outcome:
     answer: Any = None
     failure: str | None = None
     """Why there is no answer."""
+    lost: str | None = None
+    """Why it was not evaluated, where the executor is to blame: the trial stays pending."""
 
 
 @dataclass
@@ -228,16 +254,52 @@ class _Job:
     x: Any
     began: float = 0.0
     is_second: bool = False
+    lost: float | None = None
+    """When the executor lost it first, monotonic seconds."""
+    losses: int = 0
+    pause: float = FIRST_PAUSE
+    due: float = 0.0
+    """When it is submitted again."""
+    reason: str = ""
+    """Why it is not submitted again."""
 
 
 def call(blackbox: Callable[[Any], Any], x: Any) -> tuple[bool, Any]:
-    """Call the black box; what it raises comes back as text, which every process can read."""
+    """Call the black box; what it raises comes back as text, which every process can read.
+
+    Everything but Ctrl-C is a failure of the black box, `sys.exit()` too: a simulator that gives up ends no run.
+    """
     try:
         return True, blackbox(x)
+    except KeyboardInterrupt:
+        raise
     except EvaluationError as error:  # already in the user's words
         return False, str(error)
-    except Exception as error:
-        return False, f"The black box raised {type(error).__name__}: {error}"
+    except SystemExit as error:
+        return False, f"The black box called sys.exit({_said(error)})"
+    except BaseException as error:
+        return False, f"The black box raised {type(error).__name__}: {_said(error)}"
+
+
+def _said(error: BaseException) -> str:
+    """Return the text of an exception, also of one that has none to show."""
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its text cannot be shown: {type(second).__name__})"
+
+
+def _is_infrastructure(error: BaseException | None) -> bool:
+    """Whether an evaluation was lost on the way: what a black box raises comes back as text, never as an exception.
+
+    A worker of Dask that dies again and again on one task (`KilledWorker`) is the black box's doing; so are answers that
+    cannot be sent.
+    """
+    if error is None or isinstance(error, CancelledError | OSError):
+        return True
+    kind = type(error)
+    is_cancelled = kind.__name__ in ("CancelledError", "FutureCancelledError")  # asyncio's is another class
+    return is_cancelled or (kind.__module__.startswith("distributed") and kind.__name__ != "KilledWorker")
 
 
 class Crew:
@@ -272,6 +334,7 @@ class Crew:
         self.workers = workers or (1 if isinstance(self._executor, Serial) else 2)
         self._blackbox, self._timeout = blackbox, timeout
         self._jobs: dict[Future[Any], _Job] = {}
+        self._lost: list[_Job] = []  # to be submitted again
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
 
     def __enter__(self) -> "Crew":
@@ -286,7 +349,7 @@ class Crew:
     @property
     def busy(self) -> int:
         """How many evaluations are under way."""
-        return len(self._jobs)
+        return len(self._jobs) + len(self._lost)
 
     def submit(self, key: Any, x: Any) -> None:
         """Begin an evaluation."""
@@ -298,15 +361,27 @@ class Crew:
         except BrokenExecutor:
             self._refresh()
             future = self._executor.submit(call, self._blackbox, job.x)
+        except Exception as error:  # an executor that is shut down or not reached
+            self._again_later(job, f"{type(error).__name__}: {_said(error)}")
+            return
         job.began = time.monotonic()
         self._jobs[future] = job
         future.add_done_callback(self._done.put)
 
     def wait(self) -> Outcome | None:
         """Return the next outcome; None after a moment without one."""
+        for job in [each for each in self._lost if each.due <= time.monotonic()]:
+            self._lost.remove(job)
+            self._submit(job)
+        given_up = next((each for each in self._lost if each.reason), None)
+        if given_up is not None:
+            self._lost.remove(given_up)
+            return Outcome(given_up.key, lost=given_up.reason)
         if not self.busy:
             return None
-        pause = min([STEP, *(max(0.0, self._left(*each)) for each in self._jobs.items())])
+        pause = min(
+            [STEP, *(each.pause for each in self._lost), *(max(0.0, self._left(*each)) for each in self._jobs.items())]
+        )
         try:
             future = self._done.get(timeout=pause)
         except queue.Empty:
@@ -321,16 +396,30 @@ class Crew:
             job.is_second = True
             self._submit(job)
             return None
-        if future.cancelled():
-            return Outcome(job.key, failure="The evaluation was cancelled.")
+        if future.cancelled() or (error is not None and _is_infrastructure(error)):
+            self._again_later(job, f"{type(error).__name__}: {_said(error)}" if error else "the executor cancelled it")
+            return None
         if isinstance(error, WorkerDied):
             return Outcome(job.key, failure=f"The evaluation ended without an answer: {error}.")
         if error is not None:
             if not isinstance(error, Exception):
                 raise error
-            return Outcome(job.key, failure=f"The evaluation failed: {type(error).__name__}: {error}")
+            return Outcome(job.key, failure=f"The evaluation failed: {type(error).__name__}: {_said(error)}")
         is_fine, value = future.result()
         return Outcome(job.key, answer=value) if is_fine else Outcome(job.key, failure=value)
+
+    def _again_later(self, job: _Job, reason: str) -> None:
+        """Submit a lost evaluation again after a pause; give it up when the executor has been away for long."""
+        now = time.monotonic()
+        job.losses += 1
+        if job.lost is None or now - job.began > PATIENCE:  # the first time, or it had been under way for long
+            job.lost, job.pause = now, FIRST_PAUSE
+        if now - job.lost + job.pause > PATIENCE or job.losses > LOSSES:
+            job.reason, job.due = reason, math.inf
+        else:
+            logger.warning("an evaluation was lost (%s); it is submitted again in %.1f s", reason, job.pause)
+            job.due, job.pause = now + job.pause, min(2.0 * job.pause, LONGEST_PAUSE)
+        self._lost.append(job)
 
     def _late(self) -> Outcome | None:
         """Give up one evaluation that has taken too long."""

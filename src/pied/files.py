@@ -222,7 +222,9 @@ class _Outputs:
             path = ("outputs", name)
             page.check_place(path, each)
             if not isinstance(each, dict):
-                page.fail(path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {_shown(each)}")
+                page.fail(
+                    path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {_shown(each)}"
+                )
             page.check_words(path, each, ("range", "noise", "inputs", "length"))
             parts = [name]
             if "length" in each:

@@ -21,6 +21,8 @@ ASKED, PARTIAL, TOLD, FAILED = "asked", "partial", "told", "failed"
 """States of a trial, as they are written."""
 JUMPED = 2.0
 """A lease with more than this many times its length to go was written by a clock that has been set back since."""
+LONGEST_REASON = 4000
+"""Characters of a failure's text that are kept: its beginning and its end, where programs say what went wrong."""
 
 Clock = Callable[[], float]
 
@@ -146,6 +148,10 @@ class Record(ABC):
     clock: Clock
     is_shared: bool
     """Whether other processes may see and change it."""
+    damage: str = ""
+    """What is wrong with the kept record, as a sentence; then it can be read, and nothing more is written."""
+    beside: tuple[str, ...] = ()
+    """How files begin that keep results which could not be written, the first choice first (see `journal`)."""
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[Pen]:
@@ -235,8 +241,15 @@ class Record(ABC):
                         pen.replace(replace(row, leased=now, expires=now + lease))
         return held
 
-    def tell(self, number: int, values: Mapping[str, float], *, worker: str = "") -> Row:
+    def tell(self, number: int, values: Mapping[str, float], *, worker: str = "", again: bool = True) -> Row:
         """Write observed values; the first one of each output counts, and whatever else is told is kept beside it.
+
+        Args:
+            number: Of the trial.
+            values: By output.
+            worker: Who tells.
+            again: Whether values that stand there already are kept once more; False when a call is repeated because
+                nobody knows whether it got through.
 
         Raises:
             TellError: When a value contradicts an earlier one (the other values of the call count all the same), the
@@ -244,6 +257,8 @@ class Record(ABC):
         """
         with self._writing() as pen:
             row, now = self._known(pen, number), self.clock()
+            if not again:
+                values = {name: value for name, value in values.items() if row.y.get(name) != value}
             fresh = {name: value for name, value in values.items() if name not in row.y and row.state != FAILED}
             refusal = _refusal(row, values, fresh)
             pen.note(Value(number, name, float(each), name in fresh, worker, now) for name, each in values.items())
@@ -281,7 +296,7 @@ class Record(ABC):
                     f"trial {number} was handed out again and '{row.worker}' is evaluating it now, so this failure of "
                     f"'{worker}' changes nothing; if nobody is, ask for the trial, or fail it as '{row.worker}'"
                 )
-            row = replace(row, state=FAILED, reason=reason, settled=self.clock())
+            row = replace(row, state=FAILED, reason=cleaned(reason), settled=self.clock())
             pen.replace(row)
         return row
 
@@ -383,6 +398,15 @@ class Memory(Record, Pen):
             self._questions.append(question)
         self.about = replace(self.about, statement=statement, revision=question.number)
         return question.number
+
+
+def cleaned(text: str) -> str:
+    """Return a text that every database can keep: no NUL, no lone surrogates, not longer than `LONGEST_REASON`."""
+    if len(text) > LONGEST_REASON:
+        half = LONGEST_REASON // 2 - 50
+        left_out = len(text) - 2 * half
+        text = f"{text[:half]} ... ({left_out} characters left out) ... {text[-half:]}"
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def key(statement: Mapping[str, Any]) -> str:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pied.errors import SettingError, StatementError, StoreError, StudyMismatch
+from pied.errors import PiedError, SettingError, StatementError, StoreError, StudyMismatch
+from pied.journal import take_in
 from pied.listing import Listing
 from pied.problem import Problem, Variable
 from pied.record import About, Memory, Record, key, to_plain
@@ -56,10 +57,32 @@ def opened(
         raise SettingError("a study in a store needs a name, by which it is found again: give name=")
     from pied.store import Store
 
-    place = store if isinstance(store, Store) else Store.connect(store, read_only=read_only)
-    read_only = place.is_read_only
-    record = place.record(name) if read_only else place.find(name) or place.create(made)
+    if isinstance(store, Store):
+        return _kept(store, made, statement, solver=solver, seed=seed, initial=initial)
+    place = Store.connect(store, read_only=read_only)
+    try:
+        return _kept(place, made, statement, solver=solver, seed=seed, initial=initial)
+    except BaseException:
+        place.close()
+        raise
+
+
+def _kept(
+    place: Any,
+    made: About,
+    statement: Mapping[str, Any],
+    *,
+    solver: Solver | None,
+    seed: int | None,
+    initial: int | None,
+) -> tuple[Record, Solver, int]:
+    """Return the record of a study in a store, its solver, and the number of its question."""
+    name = made.name
+    record = place.record(name) if place.is_read_only else place.find(name) or place.create(made)
     about = record.about
+    read_only = place.is_read_only or bool(record.damage)
+    if record.damage:
+        logger.warning("%s", record.damage)
     try:
         check_same(name, about.statement, statement)
     except (AttributeError, KeyError, TypeError) as error:
@@ -68,7 +91,14 @@ def opened(
         raise SettingError(f"study '{name}' has the seed {about.seed}, not {seed}: leave seed= out to continue it")
     if initial is not None and initial != about.initial:
         raise SettingError(f"study '{name}' has an initial design of {about.initial} points, not {initial}")
-    kept = _same_solver(name, about.solver, solver)
+    try:
+        kept = _same_solver(name, about.solver, solver)
+    except PiedError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise StoreError(f"the store is damaged: the solver of study '{name}' cannot be read ({error})") from error
+    if not read_only:
+        take_in(record)
     return record, kept, _revision(record, statement, read_only)
 
 

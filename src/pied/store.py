@@ -5,25 +5,31 @@ study come one after the other, and readers ask for what changed after the numbe
 full precision beside the number, because a database may round or refuse what a double can be (NaN, -0.0).
 """
 
-import json
-import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import metadata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    DisconnectionError,
+    IntegrityError,
+    NoSuchModuleError,
+    OperationalError,
+)
 
+from pied import journal, rows, sqlite
 from pied.address import masked
+from pied.complaints import BUSY, IDLE, translated
 from pied.errors import MissingExtra, StoreError, did_you_mean
-from pied.record import ASKED, About, Clock, Pen, Question, Record, Row, Taken, Value, from_plain, key, to_plain
+from pied.record import ASKED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value, key
+from pied.rows import text
 
-BUSY = 60.0
-"""Seconds that a writer waits for the others before it gives up."""
 LOCK = 0x70696564
 """Number of the advisory lock under which a server's tables are made ("pied")."""
 
@@ -103,32 +109,40 @@ VERSION = len(STEPS) + 1
 class Store:
     """A place that holds studies, by name."""
 
-    def __init__(self, engine: sql.Engine, shown: str, *, read_only: bool, clock: Clock) -> None:
+    def __init__(
+        self, engine: sql.Engine, shown: str, *, read_only: bool, clock: Clock, file: Path | None = None
+    ) -> None:
         self._engine = engine
         self.url = shown
         """Where it is, without a password."""
         self._secrets: tuple[str, ...] = ()
         self.is_read_only = read_only
         self.clock = clock
+        self.beside = journal.places(file)
+        """How files begin that keep results which could not be written (see `journal`)."""
 
     @classmethod
     def connect(cls, url: str | Path, *, read_only: bool = False, clock: Clock = time.time) -> "Store":
         """Open a store; make its tables, or bring them up to date, unless it is only read.
 
         Args:
-            url: "sqlite:///file.db", "postgresql+psycopg://user@host/base", or a file's path.
-            read_only: Never write, not even tables.
+            url: "sqlite:///file.db", "postgresql+psycopg://user@host/base", or a file's path; `?mode=ro` only reads.
+            read_only: Never write, not even tables; nothing is left beside a file, either.
             clock: Seconds since 1970.
 
         Raises:
             StoreError: When it cannot be opened, or is something else.
         """
-        place = _url(url)
+        place, is_for_reading = _url(url)
+        read_only = read_only or is_for_reading
+        file = Path(str(place.database)).absolute() if place.get_backend_name() == "sqlite" else None
+        engine = _engine(place, read_only) if file is None else _sqlite(file, read_only)
         shown = masked(place.render_as_string(), _secrets(place))
-        store = cls(_engine(place, read_only), shown, read_only=read_only, clock=clock)
+        store = cls(engine, shown, read_only=read_only, clock=clock, file=file)
         store._secrets = _secrets(place)
         try:
             with store._begin(write=False) as tx:
+                _refuse_programs(tx, store.url)
                 version = store._version(tx)
             if version < VERSION and not read_only:
                 with store._begin(write=True) as tx:
@@ -158,13 +172,17 @@ class Store:
     def studies(self) -> list[About]:
         """Return what studies there are, the oldest first."""
         with self._begin(write=False) as tx:
-            return [_about(row) for row in tx.execute(sql.select(studies).order_by(studies.c.id))]
+            return [rows.about(row) for row in tx.execute(_raw(studies).order_by(studies.c.id))]
 
     def find(self, name: str) -> "Record | None":
         """Return the record of a study, or None."""
         with self._begin(write=False) as tx:
-            row = tx.execute(sql.select(studies).where(studies.c.name == name)).one_or_none()
-        return None if row is None else _Kept(self, row.id, _about(row))
+            row = tx.execute(_raw(studies).where(studies.c.name == name).limit(1)).one_or_none()
+            if row is None:
+                return None
+            study, about = rows.whole(row.id, f"study '{name}'", "id"), rows.about(row)
+            gone = _gone(tx, study, about)
+        return _Kept(self, study, about, rows.damage(f"study '{name}' of {self.url}", gone) if gone else "")
 
     def record(self, name: str) -> "Record":
         """Return the record of a study that must be there."""
@@ -176,10 +194,10 @@ class Store:
 
     def create(self, about: About) -> "Record":
         """Write a new study, or return the one of this name that someone else has just written."""
-        now, statement = self.clock(), _text(about.statement)
+        now, statement = self.clock(), text(about.statement)
         made = {
-            "name": about.name, "statement": statement, "seed": str(about.seed), "solver": _text(about.solver),
-            "initial": about.initial, "revision": 1, "change": 0, "created": now, "version": _version_of_pied(),
+            "name": about.name, "statement": statement, "seed": str(about.seed), "solver": text(about.solver),
+            "initial": about.initial, "revision": 1, "change": 0, "created": now, "version": rows.version_of_pied(),
         }  # fmt: skip
         try:
             with self._begin(write=True) as tx:
@@ -205,8 +223,12 @@ class Store:
         except IntegrityError:
             raise
         except (DBAPIError, sqlite3.Error) as error:
-            said = _sentence(self.url, getattr(error, "orig", None) or error)
-            raise StoreError(masked(said, self._secrets)) from error
+            said, is_operational = error, isinstance(error, OperationalError | sqlite3.OperationalError)
+            if isinstance(error, DBAPIError) and error.orig is not None:
+                said = error.orig
+            raise translated(self.url, said, self._secrets, is_operational=is_operational) from error
+        except OverflowError as error:  # a number that was edited into the file is counted on
+            raise StoreError(f"{self.url} is damaged: {error}") from error
 
     # ------------------------------------------------------------------------------------------------ the schema
 
@@ -220,7 +242,7 @@ class Store:
             return 0
         if not {"studies", "trials", "values"} <= names:
             raise StoreError(f"{self.url} is a database, but no store of pied's: name another one")
-        return int(tx.scalar(sql.select(schema.c.version)) or 0)
+        return rows.whole(tx.scalar(_raw(schema).limit(1)) or 0, self.url, "version of the schema")
 
     def _upgrade(self, tx: sql.Connection) -> None:
         """Make the tables, or take one step after the other, in one transaction."""
@@ -248,38 +270,45 @@ class _Kept(Record):
 
     is_shared = True
 
-    def __init__(self, store: Store, study: int, about: About) -> None:
+    def __init__(self, store: Store, study: int, about: About, damage: str = "") -> None:
         self._store, self._study, self.about, self.clock = store, study, about, store.clock
+        self.damage, self.beside = damage, store.beside
 
     @contextmanager
     def _writing(self) -> Iterator[Pen]:
+        if self.damage:
+            raise StoreError(self.damage)
         mine = studies.c.id == self._study
         with self._store._begin(write=True) as tx:
             tx.execute(sql.update(studies).where(mine).values(change=studies.c.change + 1))
-            yield _Pen(tx, self._study, int(tx.scalar(sql.select(studies.c.change).where(mine)) or 0))
+            yield _Pen(tx, self._study, _count(tx, sql.select(studies.c.change).where(mine)))
 
     def changes(self, since: int) -> tuple[int, list[Row]]:
         """Return the number of the last change, and what changed since."""
         with self._store._begin(write=False) as tx:
-            change = int(tx.scalar(sql.select(studies.c.change).where(studies.c.id == self._study)) or 0)
-            if change == since:
-                return change, []
-            return change, _rows(tx, self._study, trials.c.change > since)
+            change = _count(tx, sql.select(studies.c.change).where(studies.c.id == self._study))
+            found = [] if change == since else _rows(tx, self._study, trials.c.change > since)
+        return change, found if not found else self._checked(found)
+
+    def _checked(self, found: list[Row]) -> list[Row]:
+        """Return trials without those values that are gone, and remember that the record is damaged."""
+        gone = rows.missing(self.about.statement.get("outputs") or (), found)
+        if not gone:
+            return found
+        self.damage = self.damage or rows.damage(f"study '{self.about.name}' of {self._store.url}", gone)
+        return [replace(row, state=PARTIAL if row.y else ASKED) if row.number in gone else row for row in found]
 
     def values(self) -> list[Value]:
         """Return everything that was ever told."""
-        wanted = sql.select(observed).where(observed.c.study == self._study).order_by(observed.c.id)
+        wanted = _raw(observed).where(observed.c.study == self._study).order_by(observed.c.id)
         with self._store._begin(write=False) as tx:
-            return [
-                Value(row.number, row.output, _number(row.exact), row.counts, row.worker, row.told)
-                for row in tx.execute(wanted)
-            ]
+            return [rows.value(row) for row in tx.execute(wanted)]
 
     def questions(self) -> list[Question]:
         """Return every question this study was asked."""
-        wanted = sql.select(revisions).where(revisions.c.study == self._study).order_by(revisions.c.number)
+        wanted = _raw(revisions).where(revisions.c.study == self._study).order_by(revisions.c.number)
         with self._store._begin(write=False) as tx:
-            return [Question(row.number, _data(row.statement), row.asked) for row in tx.execute(wanted)]
+            return [rows.question(row) for row in tx.execute(wanted)]
 
     def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
         """Make this the question, and return its number."""
@@ -289,11 +318,11 @@ class _Kept(Record):
             assert isinstance(pen, _Pen)
             number = None if is_new else pen.tx.scalar(same)
             if number is None:
-                number = int(pen.tx.scalar(sql.select(sql.func.max(revisions.c.number)).where(mine)) or 0) + 1
-                made = {"number": number, "key": key(statement), "statement": _text(statement), "asked": self.clock()}
+                number = _count(pen.tx, sql.select(sql.func.max(revisions.c.number)).where(mine)) + 1
+                made = {"number": number, "key": key(statement), "statement": text(statement), "asked": self.clock()}
                 pen.tx.execute(sql.insert(revisions).values(study=self._study, **made))
             current = sql.update(studies).where(studies.c.id == self._study)
-            pen.tx.execute(current.values(statement=_text(statement), revision=number))
+            pen.tx.execute(current.values(statement=text(statement), revision=number))
         found = self._store.record(self.about.name)
         self.about = found.about
         return int(number)
@@ -310,7 +339,7 @@ class _Pen(Pen):
         self.tx, self._study, self._change = tx, study, change
 
     def last(self) -> int:
-        return int(self.tx.scalar(sql.select(sql.func.max(trials.c.number)).where(trials.c.study == self._study)) or 0)
+        return _count(self.tx, sql.select(sql.func.max(trials.c.number)).where(trials.c.study == self._study))
 
     def row(self, number: int) -> Row | None:
         return next(iter(_rows(self.tx, self._study, trials.c.number == number)), None)
@@ -319,7 +348,7 @@ class _Pen(Pen):
         return _rows(self.tx, self._study, trials.c.state == ASKED)
 
     def insert(self, row: Row) -> None:
-        fixed = {"number": row.number, "is_added": row.is_added, "x": _text(row.x), "why": _text(row.why)}
+        fixed = {"number": row.number, "is_added": row.is_added, "x": text(row.x), "why": text(row.why)}
         fixed |= {"summary": row.summary, "revision": row.revision, "asked": row.asked}
         try:
             self.tx.execute(sql.insert(trials).values(study=self._study, **fixed, **self._changing(row)))
@@ -355,73 +384,67 @@ def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool]) -> lis
     numbers = sql.select(trials.c.number).where(mine)
     told: dict[int, dict[str, float]] = {}
     counting = (observed.c.study == study) & observed.c.counts & observed.c.number.in_(numbers)
-    wanted = sql.select(observed.c.number, observed.c.output, observed.c.exact).where(counting).order_by(observed.c.id)
-    for number, output, exact in tx.execute(wanted):
-        told.setdefault(number, {}).setdefault(output, _number(exact))
-    return [
-        Row(
-            row.number, _point(row.x), row.state, told.get(row.number, {}), row.is_added, row.reason, _data(row.why),
-            row.summary, row.revision, row.worker, row.leased, row.expires, row.offers, row.asked, row.settled,
+    for row in tx.execute(_raw(observed).where(counting).order_by(observed.c.id)):
+        value = rows.value(row)
+        told.setdefault(value.number, {}).setdefault(value.output, value.value)
+    found = tx.execute(_raw(trials).where(mine).order_by(trials.c.number))
+    return [rows.trial(row, told.get(row.number, {})) for row in found]
+
+
+def _gone(tx: sql.Connection, study: int, about: About) -> list[int]:
+    """Numbers of trials that were told and whose values are gone, or that are gone themselves."""
+    states = sql.select(trials.c.number, trials.c.state).where(trials.c.study == study)
+    counting = (observed.c.study == study) & observed.c.counts
+    told = sql.select(observed.c.number, observed.c.output).where(counting)
+    outputs = about.statement.get("outputs") or ()
+    return rows.gone(outputs, [tuple(each) for each in tx.execute(states)], [tuple(each) for each in tx.execute(told)])
+
+
+def _raw(table: sql.Table) -> sql.Select[Any]:
+    """Select all columns as the database holds them: a conversion would stumble over what was edited into a file."""
+    return sql.select(*(sql.type_coerce(column, sql.types.NullType()).label(column.name) for column in table.c))
+
+
+def _count(tx: sql.Connection, wanted: sql.Select[Any]) -> int:
+    """Read one count; 0 when there is nothing to count."""
+    return rows.whole(tx.scalar(wanted) or 0, "the study", "change or number")
+
+
+def _refuse_programs(tx: sql.Connection, shown: str) -> None:
+    """Refuse a store that would act by itself: triggers and rules run with every write, a view is no table."""
+    if tx.dialect.name == "sqlite":
+        made = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view') OR sql LIKE 'CREATE VIRTUAL%'"
+    else:
+        ours = ", ".join(f"'{name}'" for name in tables.tables)
+        here = f"c.relname IN ({ours}) AND pg_table_is_visible(c.oid)"
+        made = (
+            f"SELECT 'trigger', t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+            f"WHERE NOT t.tgisinternal AND {here} "
+            f"UNION ALL SELECT 'rule', r.rulename FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class "
+            f"WHERE c.relkind IN ('r', 'p') AND {here} "
+            f"UNION ALL SELECT 'view', c.relname FROM pg_class c WHERE c.relkind NOT IN ('r', 'p') AND {here}"
         )
-        for row in tx.execute(sql.select(trials).where(mine).order_by(trials.c.number))
-    ]  # fmt: skip
-
-
-def _about(row: Any) -> About:
-    try:
-        return About(
-            row.name, _data(row.statement), int(row.seed), _data(row.solver), int(row.initial), int(row.revision),
-            row.created, row.version,
-        )  # fmt: skip
-    except (TypeError, ValueError) as error:
-        raise StoreError(f"the store is damaged: study '{row.name}' cannot be read ({error})") from error
-
-
-def _version_of_pied() -> str:
-    try:
-        return metadata.version("pied")
-    except metadata.PackageNotFoundError:
-        return ""
-
-
-def _text(data: Any) -> str:
-    return json.dumps(to_plain(data), allow_nan=False, ensure_ascii=False)
-
-
-def _data(text: str) -> dict[str, Any]:
-    try:
-        found = from_plain(json.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise StoreError(f"the store is damaged: {text[:40]!r} cannot be read") from error
-    if not isinstance(found, dict):
-        raise StoreError(f"the store is damaged: {text[:40]!r} is no object")
-    return found
-
-
-def _point(text: str) -> dict[str, float]:
-    try:
-        return {name: float(value) for name, value in _data(text).items()}
-    except (TypeError, ValueError) as error:
-        raise StoreError(f"the store is damaged: {text[:40]!r} is no point") from error
-
-
-def _number(exact: str) -> float:
-    try:
-        return float.fromhex(exact)
-    except ValueError as error:
-        raise StoreError(f"the store is damaged: {exact[:40]!r} is no number") from error
+    found = [f"the {kind if kind != 'table' else 'virtual table'} '{name}'" for kind, name in tx.exec_driver_sql(made)]
+    if found:
+        raise StoreError(
+            f"{shown} has {', '.join(found[:3])}{' and more' if len(found) > 3 else ''}, which pied did not make and "
+            "which would act on the data: drop it, if you know it, or name another store"
+        )
 
 
 # ------------------------------------------------------------------------------------------------------- connections
 
 
-def _url(given: str | Path) -> sql.URL:
-    """Read where a store is: a URL, or the path of a SQLite file."""
-    text = str(given)
+def _url(given: str | Path) -> tuple[sql.URL, bool]:
+    """Read where a store is, a URL or the path of a SQLite file, and whether the address asks for reading alone."""
+    address = str(given)
+    if "://" not in address and not Path(address).exists():
+        path, _, words = address.rpartition("?")
+        address = f"sqlite:///{address}" if path and words.startswith("mode=") else address
     try:
-        url = sql.make_url(text) if "://" in text else sql.URL.create("sqlite", database=text)
+        url = sql.make_url(address) if "://" in address else sql.URL.create("sqlite", database=address)
     except (ArgumentError, ValueError):  # both may quote the address, so they are not chained
-        shown = text.partition("://")[0]
+        shown = address.partition("://")[0]
         raise StoreError(
             f"'{shown}://...' names no store: write sqlite:///file.db, or postgresql+psycopg://user@host:5432/base"
         ) from None
@@ -430,9 +453,15 @@ def _url(given: str | Path) -> sql.URL:
         url = url.set(drivername="postgresql+psycopg")
     elif kind not in ("sqlite", "postgresql"):
         raise StoreError(f"'{kind}' is no kind of store: write sqlite:///file.db, or postgresql+psycopg://...")
-    if kind == "sqlite" and url.database in (None, "", ":memory:"):
-        raise StoreError("a store needs a file: sqlite:///file.db; leave store= out to work in memory")
-    return url
+    mode = url.query.get("mode", "rwc")
+    if mode not in ("ro", "rw", "rwc"):
+        raise StoreError(f"mode={mode} opens no store: write ?mode=ro to read one, or leave it out")
+    if kind == "sqlite":
+        if url.query.get("uri") == "true" and url.database:
+            url = url.set(database=url.database.removeprefix("file:"))
+        if url.database in (None, "", ":memory:"):
+            raise StoreError("a store needs a file: sqlite:///file.db; leave store= out to work in memory")
+    return url.difference_update_query(["mode"]), mode == "ro" or url.query.get("immutable") == "1"
 
 
 def _secrets(url: sql.URL) -> tuple[str, ...]:
@@ -443,68 +472,41 @@ def _secrets(url: sql.URL) -> tuple[str, ...]:
 
 
 def _engine(url: sql.URL, read_only: bool) -> sql.Engine:
-    if url.get_backend_name() == "sqlite":
-        return _sqlite(url, read_only)
     try:
         options = {"options": "-c default_transaction_read_only=on"} if read_only else {}
-        return sql.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10, **options})
+        engine = sql.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10, **options})
     except (ModuleNotFoundError, NoSuchModuleError) as error:
         raise MissingExtra("a PostgreSQL store", "psycopg", "postgres") from error
 
-
-def _sqlite(url: sql.URL, read_only: bool) -> sql.Engine:
-    """SQLite with a write-ahead log and full sync: a told value is on the disk when `tell` returns."""
-    file = Path(str(url.database)).absolute()
-    if read_only and not file.is_file():
-        raise StoreError(f"there is no store at {file}")
-    if not file.parent.is_dir():
-        raise StoreError(f"there is no folder {file.parent} to keep a store in")
-
-    def connect() -> sqlite3.Connection:
-        place = f"{file.as_uri()}?mode={'ro' if read_only else 'rwc'}"
-        connection = sqlite3.connect(place, timeout=BUSY, isolation_level=None, check_same_thread=False, uri=True)
-        connection.execute("PRAGMA trusted_schema=OFF")  # what a stranger's file defines may not call anything
-        if read_only:
-            connection.execute("PRAGMA query_only=ON")
-            return connection
-        _queue(lambda: connection.execute("PRAGMA journal_mode=WAL"))  # does not wait for others by itself
-        connection.execute("PRAGMA synchronous=FULL")
-        return connection
-
-    engine = sql.create_engine("sqlite://", creator=connect, poolclass=sql.QueuePool)
-
-    @sql.event.listens_for(engine, "begin")
-    def begin(connection: sql.Connection) -> None:
-        if not connection.get_execution_options().get("pied_write", False):
-            connection.exec_driver_sql("BEGIN")
-            return
-        connection.exec_driver_sql("PRAGMA busy_timeout=0")
-        _queue(lambda: connection.connection.cursor().execute("BEGIN IMMEDIATE"))
-        connection.exec_driver_sql(f"PRAGMA busy_timeout={BUSY * 1000:.0f}")
+    @sql.event.listens_for(engine, "connect")
+    def limit(connection: Any, _: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = '{BUSY:.0f}s'")
+            cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE:.0f}s'")
+        connection.commit()
 
     return engine
 
 
-def _queue(attempt: Callable[[], object]) -> None:
-    """Try until the others have finished: at random moments, because SQLite's own waits get long and unfair."""
-    began = time.monotonic()
-    while True:
-        try:
-            attempt()
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() - began > BUSY:
-                raise
-        time.sleep(random.uniform(0.0005, 0.005))
+def _sqlite(file: Path, read_only: bool) -> sql.Engine:
+    """SQLite with a write-ahead log and full sync: a told value is on the disk when `tell` returns."""
+    if read_only and not file.is_file():
+        raise StoreError(f"there is no store at {file}")
+    if not file.parent.is_dir():
+        raise StoreError(f"there is no folder {file.parent} to keep a store in")
+    engine = sql.create_engine(
+        "sqlite://", creator=lambda: sqlite.connect(file, read_only=read_only), poolclass=sql.QueuePool
+    )
 
+    @sql.event.listens_for(engine, "begin")
+    def begin(connection: sql.Connection) -> None:
+        write = bool(connection.get_execution_options().get("pied_write", False))
+        sqlite.begin(connection.connection.dbapi_connection, write=write)
 
-def _sentence(url: str, error: BaseException) -> str:
-    """What a database says, in the user's words."""
-    said = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    if "full" in said or "No space left" in said:
-        return f"the disk of {url} is full ({said}): nothing of this call was written, what was told before is kept"
-    if "not a database" in said or "malformed" in said:
-        return f"{url} is no store of pied's, or is damaged ({said})"
-    if "locked" in said:
-        return f"{url} was kept busy by others for {BUSY:.0f} s ({said}): try again"
-    return f"{url} cannot be used: {said}"
+    @sql.event.listens_for(engine, "checkout")
+    def renew(connection: Any, kept: Any, _: Any) -> None:
+        if isinstance(connection, sqlite.Image) and kept.info.get("was used") and connection.is_stale():
+            raise DisconnectionError  # the pool makes another one
+        kept.info["was used"] = True
+
+    return engine

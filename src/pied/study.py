@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from pied.design import initial_point
-from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError, reason_of
-from pied.executors import Crew, Outcome, Terminated, every
+from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError
+from pied.executors import Crew, Terminated, every
+from pied.journal import Entry, Keeper
 from pied.judge import Judge, Revision
 from pied.problem import Problem
 from pied.recommend import Recommendation, Relaxation, white_conflict
@@ -155,7 +156,7 @@ class Study:
         for row in rows:
             try:
                 self._trials[row.number] = Trial.of(self.problem, row)
-            except (KeyError, TypeError, ValueError) as error:
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
             self._rows[row.number] = row
         self._change = change
@@ -319,7 +320,8 @@ class Study:
         """Evaluate the black box `budget` times more and return the result so far.
 
         What the black box raises, or returns amiss, makes a failed trial and the run goes on; so does the death of a
-        worker. Ctrl-C keeps everything told and returns.
+        worker. Ctrl-C keeps everything told and returns. A store that is away is tried again for a minute; results that
+        cannot be written then are kept in files, which the next opening takes in (`Unwritten` has them, too).
 
         Args:
             budget: Trials to ask.
@@ -334,18 +336,22 @@ class Study:
         if budget < 0:
             raise SettingError(f"the budget counts evaluations, 0 or more, got {budget}")
         crew = Crew(self.problem.blackbox, executor=executor, workers=workers, timeout=timeout)
-        status = Status.FINISHED
+        status, plain = Status.FINISHED, self._record
+        keeper = Keeper(plain, lambda answer: self.problem.named_y(self.problem.output(answer)), self._settle)
+        self._record = keeper.patient()
         try:
-            with crew, self._leases():
-                status = self._work(crew, budget, on_tell)
+            with crew, self._leases(), keeper.rescuing(crew):
+                status = self._work(crew, keeper, budget, on_tell)
         except Terminated:
             raise
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
+        finally:
+            self._record = plain
         self._ended = (self.used, status)
         return self.result()
 
-    def _work(self, crew: Crew, budget: int, on_tell: Observer | None) -> Status:
+    def _work(self, crew: Crew, keeper: Keeper[Trial], budget: int, on_tell: Observer | None) -> Status:
         """Keep the crew busy until the budget is spent or there is a reason to stop; then wait for the last."""
         left, confirmed, ended = budget, 0, None
         waiting = self._left_open()
@@ -369,7 +375,7 @@ class Study:
             outcome = crew.wait()
             if outcome is None:
                 continue
-            trial = self._settle(outcome)
+            trial = keeper.settle(outcome)
             self._open.discard(trial.number)
             if on_tell is not None and trial.state is not State.ASKED:  # someone else is still evaluating it
                 on_tell(self, trial)
@@ -393,16 +399,11 @@ class Study:
         again = self._offered(resume=False)
         return (again, False) if again is not None else (self._propose(), True)
 
-    def _settle(self, outcome: Outcome) -> Trial:
+    def _settle(self, entry: Entry) -> Trial:
         """Write down what came of an evaluation; a failure is a result too."""
-        number = int(outcome.key)
+        number = entry.number
         try:
-            if outcome.failure is not None:
-                return self.fail(number, outcome.failure)
-            y = self.problem.output(outcome.answer)
-            return self.tell(number, self.problem.named_y(y))
-        except EvaluationError as error:
-            return self.fail(number, reason_of(error))
+            return self.fail(number, entry.failure) if entry.values is None else self.tell(number, entry.values)
         except TellError as error:
             logger.warning("what came of trial %d was not needed, or not all of it: %s", number, error)
             return self._known(number)

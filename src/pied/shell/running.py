@@ -94,7 +94,7 @@ def run(
 @contextlib.contextmanager
 def _ending() -> Iterator[None]:
     """Leave through all that is open when SIGTERM comes, so that programs and workers end and the store is closed."""
-    from pied.executors import Crew, Terminated
+    from pied.executors import Terminated
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and leaving takes a moment

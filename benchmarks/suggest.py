@@ -2,7 +2,7 @@
 
     python benchmarks/suggest.py                          # all cases, 7 problems at N = 15, 50, 100
     python benchmarks/suggest.py --problems g09 --sizes 50 --reference-repeats 3
-    python benchmarks/suggest.py --check                  # for CI: fails when half of the published lead is lost
+    python benchmarks/suggest.py --check                  # before a release: fails when half of the lead is lost
 
 Three ways to suggest, in turn in one process, on one thread, from the same data (N Sobol points, exact outputs):
 

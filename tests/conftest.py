@@ -20,6 +20,20 @@ def pytest_configure() -> None:
         disturb.install(float(os.environ["PIED_DISTURB"]))
 
 
+@pytest.fixture(autouse=True)
+def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Check shapes in the quick tests, which call every function; long runs would take several times as long.
+
+    `PIED_SHAPES=1` checks them everywhere.
+    """
+    from jaxtyping import config
+
+    is_long = request.node.get_closest_marker("slow") is not None and not os.environ.get("PIED_SHAPES")
+    config.update("jaxtyping_disable", is_long)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
 @pytest.fixture
 def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a statement, where the shell works."""

@@ -64,10 +64,12 @@ def _left(probes: list[Trial], corner: tuple[float, ...] = (2.0, 1.0, 0.0)) -> l
     return names
 
 
+@pytest.mark.slow
 def test_the_best_corner_is_left_along_each_variable_of_an_output():
     assert sorted(_left(_probes(_corner()))) == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_what_is_hoped_for_counts_once_it_was_put_to_the_test():
     assert all(probe.why.optimistic is None for probe in _probes(_corner()))
     result = solve(_corner(), 30, solver=fast(believer=STRAIGHT), seed=0, stop_at_gap=1e-6)
@@ -75,6 +77,7 @@ def test_what_is_hoped_for_counts_once_it_was_put_to_the_test():
     assert set(_left([trial for trial in result.trials if trial.why.aim == "probe"])) == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_left_too():
     """0.1 + 0.2 is more than 0.3, and no other point of that edge is better."""
     edge = {
@@ -92,15 +95,18 @@ def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_left_too():
         assert probe == pytest.approx((0.1, 0.2, 1.0 - STEP), abs=1e-9)
 
 
+@pytest.mark.slow
 def test_probes_can_be_turned_off_and_noise_needs_none():
     assert not _probes(_corner(), probe=False)
     assert not _probes(_corner(noise=0.1))
 
 
+@pytest.mark.slow
 def test_a_probe_breaks_no_white_constraint():
     assert set(_left(_probes(_corner(subject_to=["a >= 1.99"])))) == {"b"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_fenced", [False, True])
 def test_a_probe_stays_within_the_fence(monkeypatch, is_fenced):
     """One evaluation failed; where the others may succeed is said here."""

@@ -42,8 +42,8 @@ def deviations(K: torch.Tensor, noise: float, rows: list[int]) -> list[float]:
 
 
 def test_the_tails_of_all_times_points_and_functions_sum_to_delta() -> None:
-    total = sum(theory.tail(t, **SET) for t in range(200_000)) * SET["size"] * SET["functions"]
-    assert total == pytest.approx(SET["delta"], rel=1e-5)  # the rest of the series is 6 / (pi^2 200000)
+    total = sum(theory.tail(t, **SET) for t in range(20_000)) * SET["size"] * SET["functions"]
+    assert total == pytest.approx(SET["delta"], rel=1e-4)  # the rest of the series is 6 / (pi^2 20000)
 
 
 @pytest.mark.parametrize("t", [0, 1, 17])

@@ -219,27 +219,35 @@ class Record(ABC):
             return None
         return again
 
-    def renew(self, numbers: Iterable[int], worker: str, lease: float) -> None:
-        """Extend the leases of trials that this worker is still evaluating."""
+    def renew(self, numbers: Iterable[int], worker: str, lease: float) -> list[int]:
+        """Extend the leases of trials that this worker is still evaluating; return those it holds.
+
+        A lease that has run out is renewed too, unless someone else has taken the trial meanwhile.
+        """
+        held = []
         with self._writing() as pen:
             now = self.clock()
             for number in numbers:
                 row = pen.row(number)
-                if row is not None and row.state == ASKED and row.worker == worker and row.expires is not None:
-                    pen.replace(replace(row, leased=now, expires=now + lease))
+                if row is not None and row.state == ASKED and row.worker == worker:
+                    held.append(number)
+                    if row.expires is not None and math.isfinite(lease):
+                        pen.replace(replace(row, leased=now, expires=now + lease))
+        return held
 
     def tell(self, number: int, values: Mapping[str, float], *, worker: str = "") -> Row:
         """Write observed values; the first one of each output counts, and whatever else is told is kept beside it.
 
         Raises:
-            TellError: When a value contradicts an earlier one, the trial has failed, or there is no such trial.
+            TellError: When a value contradicts an earlier one (the other values of the call count all the same), the
+                trial has failed, or there is no such trial.
         """
         with self._writing() as pen:
             row, now = self._known(pen, number), self.clock()
-            refusal = _refusal(row, values)
-            fresh = {} if refusal else {name: value for name, value in values.items() if name not in row.y}
+            fresh = {name: value for name, value in values.items() if name not in row.y and row.state != FAILED}
+            refusal = _refusal(row, values, fresh)
             pen.note(Value(number, name, float(each), name in fresh, worker, now) for name, each in values.items())
-            if refusal is None:
+            if fresh or refusal is None:
                 row = self._settled(replace(row, y={**row.y, **fresh}), now)
                 pen.replace(row)
         if refusal is not None:
@@ -256,12 +264,23 @@ class Record(ABC):
             pen.note(Value(row.number, name, value, True, worker, now) for name, value in row.y.items())
         return row
 
-    def fail(self, number: int, reason: str) -> Row:
-        """Mark a trial as failed."""
+    def fail(self, number: int, reason: str, *, worker: str = "") -> Row:
+        """Mark a trial as failed; one that has failed already keeps its first reason.
+
+        Raises:
+            TellError: When it was told already, was handed out again to someone else, or is not there.
+        """
         with self._writing() as pen:
             row = self._known(pen, number)
             if row.state in (TOLD, PARTIAL):
                 raise TellError(f"trial {number} has been told already and cannot fail")
+            if row.state == FAILED:
+                return row
+            if row.offers > 1 and worker != row.worker:
+                raise TellError(
+                    f"trial {number} was handed out again and '{row.worker}' is evaluating it now, so this failure of "
+                    f"'{worker}' changes nothing; if nobody is, ask for the trial, or fail it as '{row.worker}'"
+                )
             row = replace(row, state=FAILED, reason=reason, settled=self.clock())
             pen.replace(row)
         return row
@@ -282,18 +301,19 @@ class Record(ABC):
         return replace(row, state=PARTIAL if row.y else ASKED)
 
 
-def _refusal(row: Row, values: Mapping[str, float]) -> str | None:
-    """Why values cannot be told of a trial; None when they can."""
+def _refusal(row: Row, values: Mapping[str, float], fresh: Mapping[str, float]) -> str | None:
+    """Why values cannot be told of a trial, or not all of them; None when they can."""
     if row.state == FAILED:
         return f"trial {row.number} was marked as failed ('{row.reason}'); add the result as old data instead"
-    for name, value in values.items():
-        before = row.y.get(name, value)
-        if before != value and not (math.isnan(before) and math.isnan(value)):
-            return (
-                f"trial {row.number}: '{name}' was told as {before!r} and cannot become {value!r}; "
-                "the first value is kept"
-            )
-    return None
+    refused = [
+        f"'{name}' was told as {row.y[name]!r} and cannot become {value!r}; the first value is kept"
+        for name, value in values.items()
+        if name not in fresh and row.y[name] != value and not (math.isnan(row.y[name]) and math.isnan(value))
+    ]
+    if not refused:
+        return None
+    recorded = ", ".join(f"'{name}' = {value!r}" for name, value in fresh.items())
+    return f"trial {row.number}: {'; '.join(refused)}" + (f". Recorded: {recorded}" if recorded else "")
 
 
 class Memory(Record, Pen):

@@ -122,7 +122,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "shell.opening": (11, "files record shell.pages shell.speech store study", ""),
     "shell.laboratory": (
         12,
-        "errors named problem shell.opening shell.options shell.pages shell.speech tables trial",
+        "errors files named problem shell.opening shell.options shell.pages shell.speech tables trial",
         "click",
     ),
     "shell.answers": (
@@ -133,7 +133,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     ),
     "shell.running": (
         14,
-        "command files shell.answers shell.opening shell.options shell.pages shell.speech",
+        "command executors files shell.answers shell.opening shell.options shell.pages shell.speech",
         "click",
     ),
     "shell.showcase": (

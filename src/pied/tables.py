@@ -13,6 +13,11 @@ from pied.errors import StatementError, did_you_mean
 
 LARGEST = 50_000_000
 """Bytes of a table at most: experiments are counted in tens, so a larger file is a mistake."""
+FEWEST = 6
+"""Digits of a number that is printed, at least."""
+EXACT = 1e-6
+"""How far a printed set point may be from the one that is meant, of the width of its range: a hundredth of what is
+accepted when it is read."""
 SEPARATORS = ",;\t"
 RISKY = ("=", "+", "-", "@")
 """How a text starts that a spreadsheet would take for a formula."""
@@ -136,6 +141,15 @@ def to_number(text: str, what: str, *, comma: bool = False) -> float:
         raise StatementError(f"{what}: '{text}' is no number; leave it out while it is not known") from None
     if not math.isfinite(value):
         raise StatementError(f"{what}: '{text}' is no finite number; leave it out while it is not known")
+    return value
+
+
+def shortest(value: float, width: float) -> float:
+    """Return the number with the fewest digits, six or more, that means the same set point of a range this wide."""
+    for digits in range(FEWEST, 17):
+        short = float(f"{value:.{digits}g}")
+        if abs(short - value) <= EXACT * width:
+            return short
     return value
 
 

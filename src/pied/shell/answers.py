@@ -158,7 +158,7 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
             raise Mistake(f"'{name}' is no constant that is a number.{did_you_mean(name, numbers)}")
         constants = {**stated.problem.constants, name: to_number(text, f"'{name}'")}
         stated = dataclasses.replace(stated, problem=stated.problem.revised(constants=constants))
-    with opened(file, store, stated=stated, read_only=bool(changes)) as desk:
+    with opened(file, store, stated=stated, read_only=bool(changes), is_new=False) as desk:
         found = desk.study.compare()
         if as_json:
             parts = ("result", "before", "old")

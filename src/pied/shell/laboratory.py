@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pied.trial import Trial
 
 ROUNDED = 1e-4
-"""How far a set point in a table may be from the one asked, of the variable's width: it is printed with six digits."""
+"""How far a set point in a table may be from the one asked, of the variable's width: people round."""
 
 
 @click.command()
@@ -30,13 +30,14 @@ def ask(file: str, store: str | None, as_json: bool, worker: str | None, count: 
     Who asks again gets the same trial back until it is told or failed; --count asks for more.
     """
     from pied.shell.opening import me, opened
-    from pied.trial import State
 
     if sheet is not None and Path(sheet).exists():
         raise Mistake(f"'{sheet}' is there already and may hold results: name another table")
+    if sheet is not None and not Path(sheet).absolute().parent.is_dir():
+        raise Mistake(f"'{sheet}' cannot be written: there is no folder {Path(sheet).parent}")
     with opened(file, store, worker=worker or me()) as desk:
         study = desk.study
-        mine = {t.number: t for t in study.trials if t.state is State.ASKED and t.worker == study.worker}
+        mine = {trial.number: trial for trial in study.held()}
         while len(mine) < count:
             trial = study.ask(again=False)
             mine[trial.number] = trial
@@ -63,7 +64,7 @@ def _say_trials(desk: "Desk", trials: "list[Trial]") -> None:
         why = trial.summary.replace(problem.objective, short(problem.objective))
         say(f"trial {trial.number}" + (f"   ({why})" if why else ""))
         for name, value in trial.x.items():
-            say(f"  {name} = {value:.6g}{unit(problem, name)}")
+            say(f"  {name} = {set_point(problem, name, value):.16g}{unit(problem, name)}")
     number = str(trials[0].number)
     say("When it is measured, in parts if need be:")
     say(f"  {desk.hint('tell', number, *blanks(problem, problem.outputs))}")
@@ -74,8 +75,16 @@ def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
     from pied.tables import to_csv
 
     own = trial_column(problem)
-    rows = [{own: each.number, **{name: float(f"{value:.6g}") for name, value in each.x.items()}} for each in trials]
+    rows = [{own: each.number, **{name: set_point(problem, name, each.x[name]) for name in each.x}} for each in trials]
     write(file, to_csv([own, *problem.variables, *problem.outputs], rows))
+
+
+def set_point(problem: "Problem", name: str, value: float) -> float:
+    """Return the value of a variable with as few digits as reading it back allows."""
+    from pied.tables import shortest
+
+    box = problem.variables[name]
+    return shortest(value, box.hi - box.lo)
 
 
 def write(file: Path, text: str) -> None:
@@ -109,10 +118,10 @@ def tell(
     Outputs may be told in parts. A value once told is never overwritten: telling it again is fine, another one is
     refused (and kept in the record beside the first).
     """
-    from pied.errors import StatementError, TellError
+    from pied.errors import TellError
     from pied.shell.opening import me, opened
 
-    with opened(file, store, worker=worker or me()) as desk:
+    with opened(file, store, worker=worker or me(), is_new=False) as desk:
         problem = desk.stated.problem
         if sheet is not None:
             if words:
@@ -122,20 +131,22 @@ def tell(
             if len(words) < 2 or not words[0].isdecimal():
                 raise Mistake(f"name the trial, then what was measured: {desk.hint('tell', '3', 'NAME=VALUE')}")
             told = [("", int(words[0]), _values(problem, words[1:]))]
-        done = []
+        done, refused = [], []
         for place, number, values in told:
             try:
                 done.append(desk.study.tell(number, values))
             except TellError as error:
-                raise StatementError(f"{place}{error}") from error
-        if as_json:
+                refused.append(f"{place}{error}")
+        if as_json and (sheet is not None or done):
             data = [trial_data(problem, trial) for trial in done]
             say_json(data[0] if sheet is None else data)
-            return
-        for trial in done:
-            say(_told(problem, trial))
-        if not done:
-            say(f"{sheet} has nothing to tell yet: no cell of an output is filled in.")
+        elif not as_json:
+            for trial in done:
+                say(_told(problem, trial))
+            if not told:
+                say(f"{sheet} has nothing to tell yet: no cell of an output is filled in.")
+        if refused:
+            raise Mistake(". ".join(refused))
 
 
 def _told(problem: "Problem", trial: "Trial") -> str:
@@ -204,9 +215,9 @@ def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, floa
             width = problem.variables[name].hi - problem.variables[name].lo
             if abs(value - trial.x[name]) > ROUNDED * width:
                 raise StatementError(
-                    f"{place}trial {trial.number} was asked at {name} = {trial.x[name]:.6g}{unit(problem, name)}, the "
-                    f"table has {value:.6g}; if that is what was set, add the row as data of its own ('pied add') and "
-                    "fail the trial"
+                    f"{place}trial {trial.number} was asked at {name} = "
+                    f"{set_point(problem, name, trial.x[name]):.16g}{unit(problem, name)}, the table has {value:.16g}; "
+                    "if that is what was set, add the row as data of its own ('pied add') and fail the trial"
                 )
         told.append((place, trial.number, values))
     return told
@@ -237,7 +248,7 @@ def fail(file: str, store: str | None, as_json: bool, worker: str | None, trial:
     """Say that a trial could not be done, and why; it is not asked again."""
     from pied.shell.opening import me, opened
 
-    with opened(file, store, worker=worker or me()) as desk:
+    with opened(file, store, worker=worker or me(), is_new=False) as desk:
         made = desk.study.fail(trial, reason)
         if as_json:
             say_json(trial_data(desk.stated.problem, made) | {"reason": made.reason})
@@ -255,23 +266,25 @@ def add(file: str, store: str | None, as_json: bool, worker: str | None, table: 
     Rows that are in the record already are passed over, so adding a longer table again is fine.
     """
     from pied.errors import StatementError
+    from pied.files import read as statement_of
     from pied.shell.opening import me, opened
     from pied.tables import Table
 
-    with opened(file, store, worker=worker or me()) as desk:
-        problem, study, read = desk.stated.problem, desk.study, Table.read(Path(table))
-        own = trial_column(problem)
-        _pass_over(read, list(problem.variables), problem, own)
-        rows = []
-        for row in range(len(read.rows)):
-            x, y = row_values(read, row, problem.variables), row_values(read, row, problem.outputs)
-            try:
-                point = problem.point(x)
-                if not y:
-                    raise StatementError("no output is filled in")
-            except StatementError as error:
-                raise StatementError(f"{read.place(row)}: {error}") from error
-            rows.append((dict(problem.named_x(point)), y))
+    stated, read = statement_of(file), Table.read(Path(table))
+    problem = stated.problem
+    _pass_over(read, list(problem.variables), problem, trial_column(problem))
+    rows = []
+    for row in range(len(read.rows)):  # all of them before a study is made
+        x, y = row_values(read, row, problem.variables), row_values(read, row, problem.outputs)
+        try:
+            point = problem.point(x)
+            if not y:
+                raise StatementError("no output is filled in")
+        except StatementError as error:
+            raise StatementError(f"{read.place(row)}: {error}") from error
+        rows.append((dict(problem.named_x(point)), y))
+    with opened(file, store, worker=worker or me(), stated=stated) as desk:
+        study = desk.study
         before = [(dict(t.x), trial_data(problem, t)["y"]) for t in study.trials if t.is_added]
         fresh = [row for row in rows if row not in before]
         numbers = [study.add(x, y).number for x, y in fresh]

@@ -47,8 +47,9 @@ def opened(
     worker: str | None = None,
     stated: Stated | None = None,
     read_only: bool = False,
+    is_new: bool = True,
 ) -> Iterator[Desk]:
-    """Open the study of a file, a new one unless it is only read.
+    """Open the study of a file, a new one unless it is only read; where it cannot be made, nothing is left behind.
 
     Args:
         file: As the user named it.
@@ -56,20 +57,39 @@ def opened(
         worker: Who works; None for someone of no name.
         stated: What the file says, when it was read already, perhaps with changes.
         read_only: Only look; then there must be something.
+        is_new: Whether the study may be a new one; a command about a trial needs one that is there.
     """
     stated = stated or read(file)
     place = store or str(stated.store)
-    if read_only and "://" not in place and not Path(place).exists():
+    words: dict[str, Any] = dict(stated.study)
+    is_there = _is_there(place)
+    if not is_there and (read_only or not is_new):
         raise NoAnswer(f"nothing is recorded yet; begin with: {hint('ask', file, store=store)}")
+    if not is_there:
+        _rehearse(stated, words)
     with Store.connect(place, read_only=read_only) as base:
         known = base.find(stated.name)
-        if known is None and read_only:
+        if known is None and (read_only or not is_new):
             base.record(stated.name)  # says which studies there are
+        if known is None and is_there:
+            _rehearse(stated, words)
         is_new_question = known is not None and key(known.about.statement) != key(stated.problem.statement())
-        words: dict[str, Any] = dict(stated.study)
         study = Study(stated.problem, name=stated.name, store=base, worker=worker, read_only=read_only, **words)
         with study:
             desk = Desk(stated, study, base.record(stated.name), file, store)
             if is_new_question and not read_only:
                 note(f"The question has changed; the data are kept. See what that means: {desk.hint('revise')}")
             yield desk
+
+
+def _is_there(place: str) -> bool:
+    """Whether there may be a store: a server is asked later."""
+    kind, sign, file = place.partition(":///")
+    if not sign:
+        return "://" in place or Path(place).exists()
+    return not kind.startswith("sqlite") or Path(file.partition("?")[0]).exists()
+
+
+def _rehearse(stated: Stated, words: dict[str, Any]) -> None:
+    """Make the study in memory first: what is refused here leaves no file and no study behind."""
+    Study(stated.problem, **words).close()

@@ -45,6 +45,7 @@ def run(
     A program gets the point as JSON on its standard input and in place of {NAME} in its words, and prints the outputs,
     as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told.
     """
+    from pied.executors import Crew
     from pied.files import read
     from pied.shell.answers import exit_code
     from pied.shell.opening import opened
@@ -53,6 +54,12 @@ def run(
     if (budget is None) == (total is None):
         raise Mistake("say how many points to evaluate: --budget 20 more, or --total 60 in all")
     stated, program = _with_blackbox(read(file), command, python, timeout, retries)
+    crew: dict[str, Any] = {
+        "executor": executor,
+        "workers": workers or stated.workers,
+        "timeout": None if program is not None else timeout,
+    }
+    Crew(stated.problem.blackbox, **crew)  # refuses what cannot work, before a study is made
     try:
         with opened(file, store, worker=worker, stated=stated) as desk:
             study = desk.study
@@ -63,9 +70,7 @@ def run(
             found = study.run(
                 count,
                 on_tell=lambda study, trial: progress.step(trial_line(study.problem, trial)),
-                executor=executor,
-                workers=workers or stated.workers,
-                timeout=None if program is not None else timeout,
+                **crew,
             )
             progress.end()
             if as_json:

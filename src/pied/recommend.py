@@ -22,7 +22,7 @@ from pied.models import Choice
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.subproblem import Search, white_feasible
-from pied.trial import Dataset, Why, feasible, spread
+from pied.trial import Dataset, Why, feasible, spread, tolerances
 
 RULES = {
     "observed": "the best feasible point as observed",
@@ -119,7 +119,14 @@ def recommend(
     weighted = torch.cat([lower[:, :1], rho * lower[:, 1:]], 1)
     row = int(torch.nan_to_num(problem.penalized(weighted, 1.0), nan=-torch.inf).argmax())
     is_feasible = bool((lower[row, 1:] >= 0).all())
-    return _describe(composite, data.U[row], row, rule, level, is_feasible)
+    found = _describe(composite, data.U[row], row, rule, level, is_feasible)
+    if rule != "asked":
+        return found
+    # Bounds as they stood may have been refuted since: what is known now has the last word.
+    holds = bool((found.lower[1:] >= 0).all())
+    nearly = found.value[1:] >= -tolerances(problem, data.functions(problem))
+    certified = float(found.lower[0]) if holds else None
+    return replace(found, is_feasible=is_feasible and bool(nearly.all()), certified=certified)
 
 
 def _searching(problem: Problem, search: Search | None) -> Search | Enumeration:

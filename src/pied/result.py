@@ -66,8 +66,10 @@ class Result:
             lines.append(f"  {self.objective} = {self.value:.9g}  ({kind}; within {low:.6g} .. {high:.6g})")
             lines += [f"    {name} = {value:.9g}" for name, value in self.x.items()]
             for name, slack in self.slack.items():
-                mark = "holds" if slack >= 0 else "nearly holds" if self.is_feasible else "VIOLATED"
-                likely = f", probability {self.probability[name]:.3g}" if name in self.probability else ""
+                is_near = slack < 0 and self.is_feasible
+                mark = "nearly holds, within its tolerance" if is_near else "holds" if slack >= 0 else "VIOLATED"
+                is_told = name in self.probability and not is_near  # the belief knows no tolerance
+                likely = f", probability {self.probability[name]:.3g}" if is_told else ""
                 lines.append(f"  {name}: slack {slack:.4g} ({mark}{likely})")
             if self.gap is not None and math.isfinite(self.gap):
                 lines.append(f"  gap {self.gap:.3g}: no point is expected to be better by more")

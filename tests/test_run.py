@@ -89,16 +89,16 @@ def broken(good: int = 0) -> Callable[[Named], float]:
     return blackbox
 
 
-def test_three_failures_at_the_very_start_stop_the_run() -> None:
+def test_an_initial_design_that_fails_as_a_whole_stops_the_run() -> None:
     study = Study(parabola(blackbox=broken()), seed=0)
     result = study.run(10)
     assert result.status is Status.BROKEN
-    assert study.used == 3
-    assert "three times at the very start" in result.message
+    assert study.used == study.initial
+    assert "every evaluation failed, from the very start" in result.message
     assert "license expired" in result.message
     assert result.x is None
     assert study.run(5).status is Status.BROKEN
-    assert study.used == 3
+    assert study.used == study.initial + 1
 
 
 def test_failures_after_a_success_do_not_stop_the_run() -> None:

@@ -7,6 +7,7 @@ PiedError
 │   ├── WhiteBoxError                a function of the white box fails when tried on a tiny batch
 │   └── StudyMismatch                a stored study has other variables or outputs
 ├── EvaluationError (RuntimeError)   the black box did not return what was promised
+│   └── WrongOutputs                 its answer has other outputs than those stated
 ├── TellError (ValueError)           a result that cannot be told like this
 ├── SettingError (ValueError)        a solver's setting is out of range or unknown
 ├── SolverDone (RuntimeError)        the solver has nothing more to propose
@@ -16,6 +17,7 @@ PiedError
 """
 
 import difflib
+import re
 from collections.abc import Iterable
 from enum import Enum
 
@@ -49,6 +51,10 @@ class StudyMismatch(StatementError):
 
 class EvaluationError(PiedError, RuntimeError):
     """The black box did not return what was promised."""
+
+
+class WrongOutputs(EvaluationError):
+    """The answer has other outputs than those stated: missing, misnamed, or another number of them."""
 
 
 class TellError(PiedError, ValueError):
@@ -85,9 +91,32 @@ class Status(Enum):
     FINISHED = "The budget is spent."
     GAP_REACHED = "The gap between the recommended and the best imaginable value is small enough."
     INFEASIBLE = "No point meets all constraints."
-    BROKEN = "The black box failed three times at the very start: see the reasons of the failed trials."
+    BROKEN = "The black box does not work: every evaluation failed, from the very start."
     INTERRUPTED = "The run was interrupted; everything told so far is kept."
     DONE = "The solver has nothing more to propose."
+
+
+RETURNED = "The black box returned other outputs: "
+"""How the reason of a failure begins that is a `WrongOutputs`."""
+_EVERYWHERE = re.compile(
+    r"The black box raised (?:(?:TypeError|NameError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError"
+    r"|UnknownName): |AttributeError: (?:partially initialized )?module '[^']*' has no attribute )"
+    rf"|{RETURNED}|The program '.*' cannot be started: "
+)
+
+
+def reason_of(error: EvaluationError) -> str:
+    """Return why an evaluation failed whose answer cannot be read, as it is kept."""
+    return f"{RETURNED}{error}" if isinstance(error, WrongOutputs) else str(error)
+
+
+def is_everywhere(reason: str) -> bool:
+    """Tell whether the reason of a failed evaluation cannot depend on the point: the code itself has a mistake.
+
+    A record keeps reasons as text. What was raised stands at their beginning, also when it was raised in another
+    process. `UnboundLocalError` is left out: a name may be bound in one part of the box and not in another.
+    """
+    return _EVERYWHERE.match(reason) is not None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """What a record says: status, gap, verdict, recommendation, as functions of one snapshot of a study."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -8,7 +9,7 @@ import torch
 
 from pied.believe import from_memory
 from pied.composite import Composite
-from pied.errors import Status
+from pied.errors import Status, is_everywhere
 from pied.named import Named
 from pied.problem import Problem
 from pied.recommend import Recommendation, Relaxation, default_rule, gap, recommend, relax
@@ -18,7 +19,8 @@ from pied.solvers.base import Solver
 from pied.solvers.bayes import CUQB, VERDICT_LEVEL
 from pied.trial import Dataset, State, Trial, feasible, spread
 
-FIRST_FAILURES = 3  # failures in a row, from the very start, after which a run stops
+FIRST_FAILURES = 3  # failures from the very start that cannot depend on the point, after which a run stops
+SHOWN = 3  # reasons that are spelled out, the most frequent first
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +67,26 @@ class Judge:
         """How the study stands."""
         if self.white is not None or self.is_infeasible:
             return Status.INFEASIBLE
-        asked = [trial for trial in self.trials if not trial.is_added][:FIRST_FAILURES]
-        if len(asked) == FIRST_FAILURES and all(trial.state is State.FAILED for trial in asked):
-            told = any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials)
-            if not told:
-                return Status.BROKEN
+        if self.is_broken:
+            return Status.BROKEN
         return Status.DONE if self.is_done else Status.RUNNING
+
+    @cached_property
+    def is_broken(self) -> bool:
+        """Whether the black box does not work at all: failing in a part of the box is normal, and is learned.
+
+        Nothing was told, and the whole initial design failed, or the first evaluations did for reasons that cannot
+        depend on the point.
+        """
+        if any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials):
+            return False
+        asked = [trial for trial in self.trials if not trial.is_added]
+        failed = [trial.state is State.FAILED for trial in asked]
+        first = asked[:FIRST_FAILURES]
+        if len(asked) >= self.initial and all(failed[: self.initial]):
+            return True
+        is_code = all(failed[:FIRST_FAILURES]) and all(is_everywhere(trial.reason) for trial in first)
+        return len(first) == FIRST_FAILURES and is_code
 
     @cached_property
     def is_infeasible(self) -> bool:
@@ -213,8 +229,7 @@ class Judge:
         if status is Status.INFEASIBLE and relaxation is not None:
             return self._verdict(relaxation)
         if status is Status.BROKEN:
-            last = next(trial.reason for trial in self.trials if trial.state is State.FAILED)
-            return f"{status.value} First reason: {last}"
+            return self._broken()
         if not self.trials:
             return "Nothing has been evaluated yet."
         text = status.value
@@ -232,6 +247,17 @@ class Judge:
                 else " No point is sure to meet all constraints; the evaluated one with the best lower bounds is shown."
             )
         return text
+
+    def _broken(self) -> str:
+        """Say how many evaluations failed and why, and what to do."""
+        reasons = Counter(trial.reason for trial in self.trials if trial.state is State.FAILED)
+        shown = [f"{count} x {reason}" for reason, count in reasons.most_common(SHOWN)]
+        others = sum(reasons.values()) - sum(count for _, count in reasons.most_common(SHOWN))
+        shown += [f"{others} x other reasons"] if others else []
+        text = f"{Status.BROKEN.value} {sum(reasons.values())} of {self.used} failed. Reasons: {' | '.join(shown)}"
+        if all(is_everywhere(reason) for reason in reasons):
+            return f"{text} | Such a mistake cannot depend on the point: mend the black box, then run again."
+        return f"{text} | Mend the black box, or add a point where it works, then run again."
 
     def _verdict(self, relaxation: Relaxation) -> str:
         """Say that no point can meet the constraints, which are in conflict, and what would help."""

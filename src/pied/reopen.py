@@ -92,6 +92,13 @@ def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> 
     return 0
 
 
+def has_code(words: Mapping[str, Any]) -> bool:
+    """Tell whether words of a problem state g by functions: what they do cannot be read off them."""
+    limits = words.get("subject_to")
+    goals = [words.get("maximize"), words.get("minimize"), *(limits.values() if isinstance(limits, Mapping) else ())]
+    return any(callable(each) for each in goals)
+
+
 def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuse a problem whose variables or outputs are not those of the kept data, showing the difference.
 

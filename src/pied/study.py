@@ -3,20 +3,20 @@
 import logging
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
 from pied.design import initial_point
-from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError
+from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError, reason_of
 from pied.executors import Crew, Outcome, every
 from pied.judge import Judge, Revision
 from pied.problem import Problem
 from pied.recommend import Recommendation, Relaxation, white_conflict
 from pied.record import Question, Row, Value
-from pied.reopen import check_same, opened, stated
+from pied.reopen import check_same, has_code, opened, stated
 from pied.result import Result
 from pied.rng import Stream
 from pied.solvers import make
@@ -247,10 +247,25 @@ class Study:
         return self._logged(row.number)
 
     def fail(self, trial: Trial | int, reason: str) -> Trial:
-        """Mark a trial as failed: it costs budget, never enters the model, and is not asked again."""
+        """Mark a trial as failed: it costs budget, never enters the model, and is not asked again.
+
+        The first reason stays. Who held a trial that was handed out again to someone else cannot fail it any more.
+        """
         old = self._known(trial)
-        self._record.fail(old.number, str(reason))
+        row = self._record.fail(old.number, str(reason), worker=self.worker)
+        if row.reason != str(reason):
+            logger.warning("trial %d has failed before; its first reason is kept: %s", old.number, row.reason)
         return self._logged(old.number)
+
+    def held(self) -> list[Trial]:
+        """Renew the leases of the pending trials that this worker still holds, and return them."""
+        self._judge()
+        own = [
+            row.number for row in self._rows.values() if row.state == State.ASKED.value and row.worker == self.worker
+        ]
+        numbers = self._record.renew(own, self.worker, self.lease) if own else []
+        self._judge()
+        return [self._trials[number] for number in sorted(numbers)]
 
     def _values(self, y: Any, label: str = "") -> dict[str, float]:
         """Read what was told; outputs that are missing are left out."""
@@ -332,8 +347,10 @@ class Study:
         left, confirmed, ended = budget, 0, None
         waiting = self._left_open()
         workers = crew.workers if self.solver.parallel else 1
+        is_retry = self.status is Status.BROKEN  # one evaluation shows whether the black box was mended
         while True:
-            while ended is None and crew.busy < workers and self.status is Status.RUNNING:
+            while ended is None and crew.busy < workers and (is_retry or self.status is Status.RUNNING):
+                is_retry = False
                 try:
                     trial, is_new = self._next(waiting, left)
                 except (SolverDone, Infeasible) as error:
@@ -351,7 +368,7 @@ class Study:
                 continue
             trial = self._settle(outcome)
             self._open.discard(trial.number)
-            if on_tell is not None:
+            if on_tell is not None and trial.state is not State.ASKED:  # someone else is still evaluating it
                 on_tell(self, trial)
             confirmed = confirmed + 1 if self._gap_reached() and trial.why.aim != "probe" else 0
             if confirmed == GAP_CONFIRMATIONS:
@@ -366,9 +383,8 @@ class Study:
     def _next(self, waiting: list[int], left: int) -> tuple[Trial | None, bool]:
         """The next trial to evaluate, and whether it is new: first those left open, then expired ones."""
         while waiting:
-            trial = self._trials[waiting.pop(0)]
-            if trial.state is State.ASKED:
-                return trial, False
+            for number in self._record.renew([waiting.pop(0)], self.worker, self.lease):  # unless others took it
+                return self._trials[number], False
         if left <= 0:
             return None, False
         again = self._offered(resume=False)
@@ -383,10 +399,10 @@ class Study:
             y = self.problem.output(outcome.answer)
             return self.tell(number, self.problem.named_y(y))
         except EvaluationError as error:
-            return self.fail(number, str(error))
+            return self.fail(number, reason_of(error))
         except TellError as error:
-            logger.warning("trial %d was settled by someone else meanwhile: %s", number, error)
-            return self._trials[number]
+            logger.warning("what came of trial %d was not needed, or not all of it: %s", number, error)
+            return self._known(number)
 
     def _leases(self) -> AbstractContextManager[None]:
         """Renew the leases of what is under way, as long as this process lives."""
@@ -440,8 +456,7 @@ class Study:
         new = old.revised(**words)
         check_same(self.name or "", old.statement(), new.statement())
         self._judge()
-        goals = (words.get("maximize"), words.get("minimize"), *_functions(words.get("subject_to")))
-        self._revision = self._record.revise(new.statement(), is_new=any(callable(each) for each in goals))
+        self._revision = self._record.revise(new.statement(), is_new=has_code(words))
         self._run.close()
         self._put(new)
         return self._compare(old, number)
@@ -465,10 +480,6 @@ class Study:
             return Revision(result, None, past)
         found = judge.at(past.x, past.trial)
         return Revision(result, judge.described(found, judge.status, "The old optimum, asked anew."), past)
-
-
-def _functions(subject_to: Any) -> Iterable[Any]:
-    return subject_to.values() if isinstance(subject_to, Mapping) else ()
 
 
 def solve(

@@ -12,7 +12,15 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied.errors import PiedError, StatementError, UnknownName, WhiteBoxError, did_you_mean
+from pied.errors import (
+    EvaluationError,
+    PiedError,
+    StatementError,
+    UnknownName,
+    WhiteBoxError,
+    WrongOutputs,
+    did_you_mean,
+)
 from pied.formula import Formula, Scope
 from pied.identity import code_of, digest, source_of, values_of
 from pied.listing import Listing
@@ -84,10 +92,11 @@ def numbers(
         partial: Whether names may be missing from a mapping; they become NaN.
     """
     names = list(places)
+    odd = WrongOutputs if error is EvaluationError else error
     if given is None:
-        raise error(f"Nothing came (None) instead of the {kind}s {_listed(names)}: is a 'return' missing?")
+        raise odd(f"Nothing came (None) instead of the {kind}s {_listed(names)}: is a 'return' missing?")
     if isinstance(given, str | bytes | set | frozenset):
-        raise error(f"The {kind}s {_listed(names)} should be a mapping by name or a sequence, got {given!r}.")
+        raise odd(f"The {kind}s {_listed(names)} should be a mapping by name or a sequence, got {given!r}.")
     if hasattr(given, "keys") and hasattr(given, "__getitem__"):
         return _by_name(given, places, kind, error, partial)
     if isinstance(given, Tensor):
@@ -95,27 +104,28 @@ def numbers(
     if isinstance(given, np.ndarray) and given.ndim == 1:
         given = list(given)
     if isinstance(given, np.ndarray) and given.ndim > 1 and not given.size == len(names) == 1:
-        raise error(f"The {kind}s should be {len(names)} numbers in one row, got an array of shape {given.shape}.")
+        raise odd(f"The {kind}s should be {len(names)} numbers in one row, got an array of shape {given.shape}.")
     if isinstance(given, Sequence):
         if len(given) != len(names):
-            raise error(f"{len(names)} {kind}s are expected ({_listed(names)}), got {len(given)} values.")
+            raise odd(f"{len(names)} {kind}s are expected ({_listed(names)}), got {len(given)} values.")
         return [number(each, f"{kind} '{name}'", error) for name, each in zip(names, given, strict=True)]
     if len(names) > 1:
-        raise error(f"{len(names)} {kind}s are expected ({_listed(names)}), got one {type(given).__name__}.")
+        raise odd(f"{len(names)} {kind}s are expected ({_listed(names)}), got one {type(given).__name__}.")
     return [number(given, f"{kind} '{names[0]}'", error)]
 
 
 def _by_name(given: Any, places: Mapping[str, int], kind: str, error: type[PiedError], partial: bool) -> list[float]:
     found = dict.fromkeys(places, math.nan)
+    odd = WrongOutputs if error is EvaluationError else error
     for name in given.keys():  # noqa: SIM118 - things with keys need not iterate over them
         if name not in found:
-            raise error(f"'{name}' is no {kind}.{did_you_mean(str(name), places)}")
+            raise odd(f"'{name}' is no {kind}.{did_you_mean(str(name), places)}")
         found[name] = number(given[name], f"{kind} '{name}'", error)
     missing = [name for name, value in found.items() if math.isnan(value)]
     if missing and not partial:
-        raise error(f"The {kind} {_listed(missing)} is missing: give all of {_listed(list(places))}.")
+        raise odd(f"The {kind} {_listed(missing)} is missing: give all of {_listed(list(places))}.")
     if len(missing) == len(places):
-        raise error(f"None of the {kind}s {_listed(missing)} is given.")
+        raise odd(f"None of the {kind}s {_listed(missing)} is given.")
     return list(found.values())
 
 

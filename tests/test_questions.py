@@ -3,6 +3,7 @@
 import copy
 import functools
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -16,8 +17,10 @@ import numpy as np
 import pytest
 import torch
 
-from pied import Problem, Status, Study
+from pied import Problem, State, Status, Study, Trial
+from pied.judge import Judge
 from pied.named import Named
+from pied.trial import Why
 from pied.words import described
 from tiny import fast, parabola
 
@@ -262,3 +265,20 @@ def test_how_a_run_ended_is_forgotten_when_the_question_changes() -> None:
         assert study.status is Status.RUNNING
         study.revise(maximize="y - 0.1*x")
         assert study.result().status is Status.RUNNING
+
+
+def test_bounds_of_long_ago_do_not_make_a_broken_constraint_nearly_hold() -> None:
+    """The rule "asked" takes a point by the bounds it was asked with; what was measured since has the last word."""
+    problem = parabola(subject_to={"floor": "y >= 0.9"})
+    hoped = Why("explore", lower=(5.0, 0.5), upper=(6.0, 1.0))
+    points = [(0.0, -0.69, Why("initial")), (2.5, -0.44, Why("initial")), (3.0, -1.89, hoped)]
+    trials = tuple(
+        Trial(number, Named(["x"], (x,)), State.TOLD, y=Named(["y"], (y,)), why=why)
+        for number, (x, y, why) in enumerate(points, 1)
+    )
+    result = Judge(problem, fast(), 0, 3, 3, trials).result("asked")
+    assert result.trial == 3
+    assert not result.is_feasible
+    assert "floor: slack -2.79 (VIOLATED" in str(result)
+    assert "nearly holds" not in str(result)
+    assert result.gap is None or result.gap == math.inf

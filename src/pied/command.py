@@ -142,7 +142,11 @@ def _talk(process: "subprocess.Popen[bytes]", point: str, timeout: float | None)
     until = None if timeout is None else time.monotonic() + timeout
     threads = [
         threading.Thread(target=work, args=args, daemon=True, name="pied pipe")
-        for work, args in ((_write, (process, point.encode())), (out.read, (process.stdout,)), (said.read, (process.stderr,)))
+        for work, args in (
+            (_write, (process, point.encode())),
+            (out.read, (process.stdout,)),
+            (said.read, (process.stderr,)),
+        )
     ]
     for thread in threads:
         thread.start()

@@ -19,7 +19,6 @@ import difflib
 from collections.abc import Iterable
 from enum import Enum
 
-
 LONGEST_NAME = 200
 """Characters up to which names are compared for likeness: the comparison takes the square of their length."""
 

@@ -23,7 +23,7 @@ LARGEST = 1_000_000
 LONGEST = 1000
 """Parts of a vector of outputs at most: each is modelled by itself."""
 DEEPEST = 16
-"""Tables and lists inside of each other, and parts of a dotted key: a statement needs four, and the reader of TOML takes
+"""Tables and lists inside of each other, and parts of a dotted key: a statement needs four, and TOML's reader takes
 memory that grows with the square of them."""
 SHOWN = 200
 """Characters of a value that are shown in a message."""
@@ -222,7 +222,9 @@ class _Outputs:
             path = ("outputs", name)
             page.check_place(path, each)
             if not isinstance(each, dict):
-                page.fail(path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {_shown(each)}")
+                page.fail(
+                    path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {_shown(each)}"
+                )
             page.check_words(path, each, ("range", "noise", "inputs", "length"))
             parts = [name]
             if "length" in each:

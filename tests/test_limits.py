@@ -39,7 +39,7 @@ def test_a_chain_has_at_most_so_many_comparisons() -> None:
 
 
 def test_chains_count_as_constraints() -> None:
-    chains = {str(i): f"{i} + a" + " <= 9e3" * formula.CHAIN for i in range(40)}
+    chains = {str(i): " <= ".join([f"{i} + a"] * (formula.CHAIN + 1)) for i in range(40)}
     with pytest.raises(StatementError, match="constraints are too many, at most 1,000"):
         Problem({"a": (0, 1)}, ["y"], maximize="y", subject_to=chains)
 
@@ -98,7 +98,7 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "hex digits": (HEAD + "[study]\nseed = 0x" + "f" * 5000, "too large"),
     "hex list": (HEAD + "[solver]\nname = [0x" + "f" * 5000 + "]", "thousands of digits"),
     "digits in a variable": (HEAD.replace("[0, 1]", f"[0, 0x{'f' * 5000}]"), "finite number"),
-    "quotes": ('"""\\' * 200_000, "is no TOML"),
+    "quotes": ('"""\\' * 50_000, "is no TOML"),
     "variables": ("\n".join([HEAD, "[variables.b]", *(f"v{i} = [0, 1]" for i in range(3))]), "no word"),
     "outputs": (HEAD.replace("y = {}", "\n".join(f"c{i} = {{ length = 1000 }}" for i in range(10))), "no 'y'"),
 }
@@ -138,9 +138,10 @@ def test_a_problem_too_large_is_refused(given: dict[str, Any], said: str) -> Non
         Problem(maximize="y" if given["outputs"] == ["y"] else "y0", **given)
 
 
+@pytest.mark.slow
 def test_all_that_is_allowed_is_possible() -> None:
     names = [f"y{i}" for i in range(words.MOST_OUTPUTS)]
-    problem = Problem({"a": (0, 1)}, names, maximize="sum(outputs^2)", ranges={"y0": (0, 1)}, noise={"y1": 0.1})
+    problem = Problem({"a": (0, 1)}, names, maximize="sum(outputs^2)", noise={"y1": 0.1})
     assert len(problem.structure[0].outputs) == words.MOST_OUTPUTS
 
 
@@ -211,7 +212,7 @@ def test_a_program_may_print_more_than_memory_holds(tmp_path: Path) -> None:
 
 
 def test_the_last_words_of_a_loud_program_are_kept(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match=r"exit code 3; it said: .*the last words") as caught:
+    with pytest.raises(EvaluationError, match=r"(?s)exit code 3; it said: .*the last words") as caught:
         Command((sys.executable, loud(tmp_path, 2_000, 3)), ("a",))({"a": 1.0})
     assert len(str(caught.value)) < 1000
 

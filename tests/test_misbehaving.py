@@ -1,4 +1,4 @@
-"""What users' functions do after they were tried: one error in their words, or a failed trial, never a raw exception."""
+"""What users' functions do after they were tried: one error in their words, or a failed trial, no raw exception."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""SIGTERM ends a run as a supervisor expects: no program and no worker is left, what was told is kept, exit code 143."""
+"""SIGTERM ends a run as a supervisor expects: no program or worker is left, what was told is kept, exit code 143."""
 
 import os
 import signal

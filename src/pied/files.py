@@ -23,7 +23,7 @@ LARGEST = 1_000_000
 LONGEST = 1000
 """Parts of a vector of outputs at most: each is modelled by itself."""
 DEEPEST = 16
-"""Tables and lists inside of each other, and parts of a dotted key: a statement needs four, and the reader of TOML takes
+"""Tables and lists inside of each other, and parts of a dotted key: a statement needs four, and TOML's reader takes
 memory that grows with the square of them."""
 SHOWN = 200
 """Characters of a value that are shown in a message."""

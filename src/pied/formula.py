@@ -32,7 +32,7 @@ DEEPEST = 64
 CHAIN = 32
 """Comparisons in one formula: each is a constraint that is tried and bounded by itself, and people write two."""
 NUMBERS_AT_ONCE = 4_000_000
-"""Numbers of one array while a formula is computed (32 MB): a vector of data has its length for each point and sample."""
+"""Numbers of one array while a formula is computed (32 MB): a vector of data is there for each point and sample."""
 
 _SPELLINGS = str.maketrans({"≤": "<=", "≥": ">=", "−": "-", "·": "*", "×": "*"})
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

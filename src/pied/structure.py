@@ -31,7 +31,7 @@ PROBES = 64
 POINTS_TRIED = 32
 """Points of the box at which the structure is tried."""
 NUMBERS_TRIED = PROBES * POINTS_TRIED * 1000
-"""Numbers of one array of a probe (16 MB): beyond 1,000 outputs, or with longer vectors of data, fewer points are tried."""
+"""Numbers of one array of a probe (16 MB): beyond 1,000 outputs, or with longer vectors, fewer points are tried."""
 FEWEST_POINTS = 4
 """Points that are tried in any case."""
 EVIDENT = 1e-9

@@ -14,8 +14,8 @@ from pied.address import masked
 from pied.errors import Infeasible, PiedError, SolverDone
 
 MISTAKE, NOTHING, INFEASIBLE, INTERRUPTED, TERMINATED = 2, 3, 4, 130, 143
-"""Exit codes: a mistake in the call, a file or a store; no answer (yet); the verdict; Ctrl-C and SIGTERM, as shells have
-them."""
+"""Exit codes: a mistake in the call, a file or a store; no answer (yet); the verdict; Ctrl-C and SIGTERM, as shells
+have them."""
 NARROW = 60
 """Columns to which a long text is cut where the terminal leaves less."""
 BAR = 40

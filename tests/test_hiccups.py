@@ -17,9 +17,8 @@ from typing import Any
 import pytest
 
 from boxes import curve
-from pied import ExecutorLost, Named, State, Status, StoreAway, StoreError, Study, Unwritten
+from pied import ExecutorLost, Named, State, Status, StoreAway, StoreError, Study, Unwritten, journal, sqlite
 from pied import executors as executors_module
-from pied import journal, sqlite
 from pied.executors import Crew, Processes
 from pied.journal import Entry, Patient, identity, keep, take_in
 from pied.record import LONGEST_REASON, About, Memory, Record, cleaned

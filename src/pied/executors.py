@@ -292,8 +292,8 @@ def _said(error: BaseException) -> str:
 def _is_infrastructure(error: BaseException | None) -> bool:
     """Whether an evaluation was lost on the way: what a black box raises comes back as text, never as an exception.
 
-    A worker of Dask that dies again and again on one task (`KilledWorker`) is the black box's doing; so are answers that
-    cannot be sent.
+    A worker of Dask that dies again and again on one task (`KilledWorker`) is the black box's doing; so are answers
+    that cannot be sent.
     """
     if error is None or isinstance(error, CancelledError | OSError):
         return True

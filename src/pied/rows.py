@@ -117,7 +117,7 @@ def whole(cell: Any, label: str, name: str) -> int:
 
 
 def missing(outputs: Iterable[str], rows: Iterable[Row]) -> dict[int, list[str]]:
-    """Return the outputs without a value of trials that were told, by number; a partial trial has one value at least."""
+    """Return the outputs without a value of told trials, by number; a partial trial has one value at least."""
     wanted, found = [each for each in outputs if isinstance(each, str)], {}
     for row in rows:
         absent = [name for name in wanted if name not in row.y]

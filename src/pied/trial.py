@@ -62,12 +62,26 @@ class Why:
     def from_dict(cls, data: Mapping[str, Any]) -> "Why":
         """Read it from plain data; words of another version are passed over."""
         known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
-        sequences: dict[str, Any] = {
-            name: tuple(known[name]) for name in ("lower", "upper", "active", "multipliers") if name in known
-        }
-        if known.get("pending") is not None:
-            sequences["pending"] = tuple(int(number) for number in known["pending"])
-        return cls(**{"aim": "added", **known, **sequences})
+        read: dict[str, Any] = {"aim": "added", **known}
+        for name in ("lower", "upper", "multipliers"):
+            read[name] = tuple(_number(each, name) for each in read.get(name, ()))
+        read["active"] = tuple(str(each) for each in read.get("active", ()))
+        if read.get("pending") is not None:
+            read["pending"] = tuple(int(_number(each, "pending")) for each in read["pending"])
+        for name in ("optimistic", "margin"):
+            read[name] = None if read.get(name) is None else _number(read[name], name)
+        for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):
+            if name in read and not isinstance(read[name], kind):
+                raise TypeError(f"'{name}' of why it was asked is a {type(read[name]).__name__}")
+        read["seconds"] = _number(read.get("seconds", 0.0), "seconds")
+        return cls(**read)
+
+
+def _number(value: Any, name: str) -> float:
+    """Read a number that was kept."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"'{name}' of why it was asked has a {type(value).__name__}")
+    return float(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +126,12 @@ class Trial:
     def of(cls, problem: Problem, row: Row) -> "Trial":
         """Read a trial from its row of the record."""
         y = tuple(float(row.y.get(name, math.nan)) for name in problem.outputs) if row.y else None
+        x = tuple(float(row.x[name]) for name in problem.variables)
+        if not all(map(math.isfinite, x)) or any(map(math.isinf, y or ())):
+            raise ValueError("a number is not finite")
         return cls(
             row.number,
-            Named(list(problem.variables), tuple(float(row.x[name]) for name in problem.variables)),
+            Named(list(problem.variables), x),
             State(row.state),
             y=None if y is None else Named(list(problem.outputs), y),
             is_added=row.is_added,

@@ -18,7 +18,8 @@ from pied.problem import Problem
 from pied.rng import Stream
 from pied.trial import Dataset, Why
 
-BREAKDOWNS = (NumericalError, torch.linalg.LinAlgError, np.linalg.LinAlgError, FloatingPointError, OverflowError)
+_TORCHS: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+BREAKDOWNS = (NumericalError, _TORCHS, np.linalg.LinAlgError, FloatingPointError, OverflowError)
 """What is raised where linear algebra, a fit or a search breaks down on the numbers it is given. A solver then falls
 back; every other exception is a mistake and is seen."""
 

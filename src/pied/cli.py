@@ -76,8 +76,10 @@ class Commands(click.Group):
         except PiedError as error:
             raise Mistake.of(error) from error
         except click.UsageError as error:  # quotes what was typed, perhaps an address
-            error.message = masked(error.message)
-            raise
+            said = error.format_message()
+            if masked(said) == said:
+                raise
+            raise click.UsageError(masked(said), ctx=error.ctx) from None
         except KeyboardInterrupt:
             raise click.exceptions.Exit(INTERRUPTED) from None
 

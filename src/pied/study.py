@@ -412,7 +412,11 @@ class Study:
         """Renew the leases of what is under way, as long as this process lives."""
         if not math.isfinite(self.lease):
             return nullcontext()
-        return every(self.lease / 3, lambda: self._record.renew(list(self._open), self.worker, self.lease))
+
+        def renew() -> None:
+            self._record.renew(list(self._open), self.worker, self.lease)
+
+        return every(self.lease / 3, renew)
 
     def _gap_reached(self) -> bool:
         if self.stop_at_gap is None:

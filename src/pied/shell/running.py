@@ -64,7 +64,8 @@ def run(
         "workers": workers or stated.workers,
         "timeout": None if program is not None else timeout,
     }
-    Crew(stated.problem.blackbox, **crew)  # refuses what cannot work, before a study is made
+    if stated.problem.blackbox is not None:
+        Crew(stated.problem.blackbox, **crew)  # refuses what cannot work, before a study is made
     try:
         with _ending(), opened(file, store, worker=worker, stated=stated) as desk:
             study = desk.study

@@ -208,7 +208,7 @@ def loud(folder: Path, lines: int, code: int = 0, answer: str = "1.5") -> str:
 def test_a_program_may_print_more_than_memory_holds(tmp_path: Path) -> None:
     code = CAPPED.format(extra=250_000_000, program=loud(tmp_path, 300_000))
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert made.stdout == "[1.5]\n", made.stderr[-2000:]
+    assert made.stdout == "1.5\n", made.stderr[-2000:]
 
 
 def test_the_last_words_of_a_loud_program_are_kept(tmp_path: Path) -> None:
@@ -301,14 +301,14 @@ def statement(text):
     return files.read(str(folder / "lab.toml"))
 
 def dotted():
-    statement(".".join(["a"] * 100_000) + " = 1")
+    statement(".".join(["a"] * 30_000) + " = 1")
 
 def vectors():
     outputs = "\\n".join(f"c{i} = { length = 1000 }".replace("{i}", str(i)) for i in range(10))
     statement('maximize = "sum(c0)"\\n[variables]\\na = [0, 1]\\n[outputs]\\n' + outputs)
 
 def million():
-    (folder / "d.csv").write_text("v\\n" + "1.5\\n" * 1_000_000)
+    (folder / "d.csv").write_text("v\\n" + "1.5\\n" * 200_000)
     statement('maximize = "sum(v*y)"\\n[variables]\\na = [0, 1]\\n[outputs]\\ny = {}\\n[constants]\\n'
               'v = { file = "d.csv", column = "v" }')
 
@@ -323,7 +323,7 @@ def data():
 def record():
     with Study(Problem({"a": (0, 1), "b": (0, 1)}, ["y", "z"], maximize="y", subject_to=["z <= 0.5"], noise=0), seed=0,
                solver="random") as study:
-        for a, b in np.random.default_rng(0).random((10_000, 2)).tolist():
+        for a, b in np.random.default_rng(0).random((8_000, 2)).tolist():
             study._record.add({"a": a, "b": b}, {"y": float(np.sin(5 * a) + b), "z": a * b})
         return "fine" if study.result("observed").is_feasible else "not feasible"
 
@@ -356,7 +356,7 @@ def attacked() -> dict[str, str]:
     [
         ("dotted", "StatementError: .*nested too deeply"),
         ("vectors", "StatementError: .*10,000 outputs are too many"),
-        ("million", "StatementError: .*1,000,000 numbers in constant 'v' are too many"),
+        ("million", "StatementError: .*200,000 numbers in constant 'v' are too many"),
         ("data", "fine"),
         ("record", "fine"),
     ],

@@ -35,6 +35,7 @@ from pied.store import Store
 RESULTS = Path(__file__).parent / "results" / "crash.md"
 SEED, D, INITIAL = 7, 2, 5
 NAME, WORKER = "crash", "lab"
+PARTS = ("kills", "next", "cuqb", "crowd", "full", "away", "fullrun", "damaged", "hostile")
 EARLY = 0.15
 """Share of workers that are killed while they open the store."""
 
@@ -372,7 +373,8 @@ def main() -> None:
     """Run everything and write the report."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--quick", action="store_true", help="small numbers; nothing is written")
-    reader.add_argument("--part", choices=["kills", "cuqb", "crowd", "full", "next"], help=argparse.SUPPRESS)
+    reader.add_argument("--part", choices=[*PARTS], help=argparse.SUPPRESS)
+    reader.add_argument("--only", nargs="+", choices=[*PARTS], help="some parts; nothing is written")
     reader.add_argument("--place", type=Path, help=argparse.SUPPRESS)
     given = reader.parse_args()
     if given.part:
@@ -380,26 +382,32 @@ def main() -> None:
         return
     with TemporaryDirectory() as folder:
         figures = {}
-        for part in ("kills", "next", "cuqb", "crowd", "full"):
+        for part in given.only or PARTS:
             words = [sys.executable, __file__, "--part", part, "--place", folder, *(["--quick"] if given.quick else [])]
             began = time.perf_counter()
             done = subprocess.run(words, stdout=subprocess.PIPE, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
             figures[part] = json.loads(done.stdout) | {"wall seconds": round(time.perf_counter() - began)}
             print(part, figures[part], flush=True)
-    figures["kills"]["next is equal"] = figures.pop("next")["equal"]
+    if "next" in figures and "kills" in figures:
+        figures["kills"]["next is equal"] = figures.pop("next")["equal"]
     head = (
-        f"# Crash suite\n\npied {__version__}, Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}, "
-        f"{os.cpu_count()} processors, {platform.system()}. `python benchmarks/crash.py`\n\n"
-        "Every figure called lost, told twice, damaged, wrong, torn or vanished must be 0.\n"
+        f"# Crash suite\n\n{time.strftime('%Y-%m-%d')}, pied {__version__}, Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}, {os.cpu_count()} processors, {platform.system()}. "
+        "`python benchmarks/crash.py`\n\n"
+        "Every figure called lost, told twice, damaged, wrong, torn, vanished or raw errors must be 0.\n"
     )
     titles = {
         "kills": "Killed (-9) at random moments, torch-free workers, solver `random`",
         "cuqb": "Killed (-9) at random moments, whole studies, CUQB",
         "crowd": "Many processes on one study, and a reader",
         "full": "Disk full",
+        "away": "The store away during runs of three workers, for a moment or for good",
+        "fullrun": "Disk full during runs",
+        "damaged": "Files cut or overwritten",
+        "hostile": "Nasty values in every column of every table",
     }
-    report = "\n".join([head, *(table(title, figures[part]) for part, title in titles.items())])
-    if not given.quick:
+    report = "\n".join([head, *(table(title, figures[part]) for part, title in titles.items() if part in figures)])
+    if not given.quick and not given.only:
         RESULTS.write_text(report)
     print(report)
 
@@ -414,7 +422,17 @@ def _part(part: str, folder: Path, quick: bool) -> dict[str, Any]:
         return cuqb_kills(file, 2 if quick else 20)
     if part == "crowd":
         return crowd(f"sqlite:///{file}", 8, 100 if quick else 10_000)
-    return disk_full(file)
+    if part == "full":
+        return disk_full(file)
+    import attacks
+
+    if part == "away":
+        return attacks.away(file, 6 if quick else 60)
+    if part == "fullrun":
+        return attacks.full_run(file, 3 if quick else 12)
+    if part == "damaged":
+        return attacks.damaged(folder, 10 if quick else 200)
+    return attacks.hostile(folder, attacks.NASTY_FEW[:3] if quick else attacks.NASTY)
 
 
 if __name__ == "__main__":

@@ -99,8 +99,8 @@ def image(file: Path) -> Image:
     """Read a database into memory, whole and consistent, whatever its owner writes meanwhile.
 
     The file is read twice with the files beside it in between. Owners change the database itself only when they move
-    the write-ahead log into it, so two equal readings are one state of it; a log with the same first bytes before and after
-    was not begun anew, and what was appended meanwhile is a transaction that is there or is not.
+    the write-ahead log into it, so two equal readings are one state of it; a log with the same first bytes before and
+    after was not begun anew, and what was appended meanwhile is a transaction that is there or is not.
 
     Raises:
         StoreError: When it cannot be read.

@@ -38,7 +38,7 @@ TABLE: dict[str, tuple[int, str, str]] = {
     "listing": (0, "", ""),
     "record": (1, "errors", ""),
     "executors": (1, "errors", "distributed"),
-    "complaints": (1, "errors", ""),
+    "complaints": (2, "address errors", ""),
     "sqlite": (2, "complaints errors", ""),
     "rows": (2, "errors record", ""),
     "journal": (2, "errors executors record", ""),

@@ -248,7 +248,7 @@ def test_asking_costs_a_few_calls_for_each_trial_of_the_record() -> None:
         with line(size, solver="random") as study:
             _ = study.trials
             counts.append(calls_of(study.ask))
-    assert counts[1] - counts[0] < 20 * 1000  # 38 for each before
+    assert counts[1] < 2.5 * counts[0]  # also where shapes are checked, which costs calls of its own
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,13 @@ def _attributes(value: Any) -> dict[str, Any]:
         return {}  # loggers, locks, open files: they hold no numbers of a question
     names = [each.__dict__.get("__slots__", ()) for each in kind.__mro__]
     slots = [name for each in names for name in ([each] if isinstance(each, str) else each)]
-    return {**getattr(value, "__dict__", {}), **{name: getattr(value, name) for name in slots if hasattr(value, name)}}
+    found = dict(getattr(value, "__dict__", {}))
+    for name in slots:
+        try:
+            found[name] = getattr(value, name)
+        except Exception:  # an attribute of somebody else's object may raise anything; it then tells nothing
+            continue
+    return found
 
 
 def _array(value: Tensor) -> Any:

@@ -442,7 +442,8 @@ class Problem:
             },
             **({"candidates": [len(self.candidates), self.candidates.digest]} if self.candidates is not None else {}),
             "outputs": list(self.outputs),
-            "blackbox": self.blackbox and described(_own_name(self.blackbox, "blackbox"), self.blackbox),
+            "blackbox": self.blackbox
+            and described(_own_name(self.blackbox, "blackbox"), self.blackbox, with_values=False),
             "sense": "minimize" if self.minimizes else "maximize",
             "objective": functions[0],
             "subject_to": functions[1:],

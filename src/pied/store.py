@@ -5,6 +5,7 @@ study come one after the other, and readers ask for what changed after the numbe
 full precision beside the number, because a database may round or refuse what a double can be (NaN, -0.0).
 """
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -438,7 +439,7 @@ def _refuse_programs(tx: sql.Connection, shown: str) -> None:
 def _url(given: str | Path) -> tuple[sql.URL, bool]:
     """Read where a store is, a URL or the path of a SQLite file, and whether the address asks for reading alone."""
     address = str(given)
-    if "://" not in address and not Path(address).exists():
+    if "://" not in address and not os.path.exists(address):
         path, _, words = address.rpartition("?")
         address = f"sqlite:///{address}" if path and words.startswith("mode=") else address
     try:

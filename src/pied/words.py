@@ -157,16 +157,16 @@ def _listed(names: Sequence[str]) -> str:
     return shown + (", ..." if len(names) > 6 else "")
 
 
-def described(name: str, function: Any) -> dict[str, Any]:
+def described(name: str, function: Any, *, with_values: bool = True) -> dict[str, Any]:
     """Describe a function for storage: a formula whole, other code as its source text (never run) and a hash.
 
     The values that it uses beside its arguments, a limit in a closure, say, have a hash of their own: they belong to
-    the question, but may be secret.
+    the question, but may be secret. Those of a black box, a connection or a counter, say, do not (`with_values`).
     """
     if isinstance(function, Formula):
         return {"name": name, "formula": function.text, "part": function.part}
     made = {"name": name, "source": source_of(function), "hash": digest(code_of(function))}
-    values = values_of(function)
+    values = values_of(function) if with_values else ""
     return made | ({"values": digest(values)} if values else {})
 
 

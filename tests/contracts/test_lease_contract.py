@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from test_store_contract import Place
 from test_store_contract import place as place  # the fixtures that cross the three kinds of records
-from test_store_contract import server as server
 
 from pied import TellError
 

@@ -220,10 +220,8 @@ def counted(store: Path, table: str) -> int:
 
 
 def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[bytes]") -> None:
-    end = time.monotonic() + 120
-    while not condition():
+    while not condition():  # the limit of one test ends what never happens
         assert process.poll() is None, "the plan ended before it could be killed"
-        assert time.monotonic() < end
         time.sleep(0.01)
 
 

@@ -86,20 +86,31 @@ def test_a_death_by_signal_and_a_program_that_is_not_there_say_so() -> None:
         Command(("no-such-program",), ())(POINT)
 
 
+@pytest.mark.slow
 def test_a_late_program_is_ended_with_everything_it_has_started(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3600)'])\n"
         f"open({str(tmp_path / 'pid')!r}, 'w').write(str(child.pid)); time.sleep(3600)"
     )
-    with pytest.raises(EvaluationError, match=r"took longer than 0\.7 s"):
-        python(code, timeout=0.7)(POINT)  # waiting for the program would exceed the limit of one test
+    with pytest.raises(EvaluationError, match=r"took longer than 3 s"):
+        python(code, timeout=3.0)(POINT)  # waiting for the program would exceed the limit of one test
     child = int((tmp_path / "pid").read_text())
-    for _ in range(100):
-        if not Path(f"/proc/{child}").exists() or "State:\tZ" in Path(f"/proc/{child}/status").read_text():
+    for _ in range(1000):
+        if is_gone(child):
             return
         time.sleep(0.02)
     raise AssertionError("the program's own child is still alive")
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, also where nobody collects what has ended."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    status = Path(f"/proc/{pid}/status")
+    return status.exists() and "State:\tZ" in status.read_text()
 
 
 def test_a_program_is_started_again_as_often_as_was_said(tmp_path: Path) -> None:
@@ -128,7 +139,7 @@ def test_stopping_ends_what_is_running_and_no_retry_follows() -> None:
     while not command._alive:
         time.sleep(0.01)
     command.stop()
-    thread.join(10)
+    thread.join(300)
     assert "signal 9" in str(raised[0])
 
 

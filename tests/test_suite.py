@@ -27,7 +27,7 @@ def test_the_module_is_the_suite():
 @pytest.mark.slow
 def test_suite_works_however_it_is_imported():
     lines = "import pied; pied.suite['booth']; import pied.suite as s; s['g09']; from pied import suite; suite['wolfe']"
-    subprocess.run([sys.executable, "-c", lines], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", lines], check=True, timeout=500)
 
 
 def test_sets_hold_the_papers_twenty_two():

@@ -21,8 +21,8 @@ from pied.executors import Crew, Processes, Serial, Threads, dask
 from pied.store import Store
 from tiny import distance, fast, hill, parabola
 
-TIMEOUT = 1.0
-"""Seconds; the start of a process does not count."""
+TIMEOUT = 3.0
+"""Seconds; the start of a process does not count. A busy machine answers within them."""
 
 
 def study(blackbox: Any = curve, **words: Any) -> Study:
@@ -45,7 +45,7 @@ def test_so_many_trials_are_kept_pending_and_told_in_order_of_completion() -> No
         running.append(x)
         most.append(len(running) - len(order))
         if place < 3:
-            release[place].wait(5.0)
+            release[place].wait(60.0)
         return curve(x)
 
     def on_tell(_: Study, trial: Any) -> None:
@@ -220,7 +220,7 @@ def test_independent_processes_share_a_study_without_any_engine(tmp_path: Path) 
     Study(parabola(), name="a", store=url, seed=0, solver="random").close()
     code = WORKER.format(tests=str(Path(__file__).parent), url=url)
     workers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
-    assert [worker.wait(120) for worker in workers] == [0, 0]
+    assert [worker.wait(500) for worker in workers] == [0, 0]
     with Study(parabola(), name="a", store=url) as found:
         assert [trial.number for trial in found.trials] == list(range(1, 13))
         assert {trial.state for trial in found.trials} == {State.TOLD}
@@ -230,15 +230,15 @@ def test_independent_processes_share_a_study_without_any_engine(tmp_path: Path) 
 
 def test_a_lease_is_renewed_while_its_evaluation_is_under_way(tmp_path: Path) -> None:
     store = Store.connect(tmp_path / "a.db")
-    other = study(name="a", store=store, lease=0.3)
+    other = study(name="a", store=store, lease=1.0)
     offered = []
 
     def blackbox(x: Named) -> float:
-        time.sleep(0.8)
+        time.sleep(1.8)
         offered.append(other.ask().number)
         return curve(x)
 
-    found = study(blackbox, name="a", store=store, seed=None, solver=None, lease=0.3)
+    found = study(blackbox, name="a", store=store, seed=None, solver=None, lease=1.0)
     found.run(1)
     assert offered == [2]
     assert math.isfinite(found.trials[0].y.y)

@@ -109,8 +109,6 @@ def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> 
         before, now = about.statement.get("blackbox"), statement.get("blackbox")
         if before and now and before.get("hash") != now.get("hash"):
             logger.warning("study '%s': the text of the black box has changed; the data are kept", about.name)
-        elif before and now and before.get("values", now.get("values")) != now.get("values"):
-            logger.warning("study '%s': a value that the black box uses has changed; the data are kept", about.name)
         return about.revision
     if not read_only:
         number = record.revise(statement)

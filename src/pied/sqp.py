@@ -27,7 +27,7 @@ NEWS = 1e-9  # improvement of the best point for which stragglers are waited on
 SAME = 1e-3  # a start this near (every coordinate) to one that has converged, and not better, would end there
 PATIENCE = 6  # rounds that stragglers are waited for
 NOTHING = (float("inf"), float("inf"))  # violation and value before anything is known
-ACTIVE = 1e-12  # a bound with a multiplier is met exactly by a step that misses it by less
+ACTIVE = 1e-10  # a bound with a multiplier is met exactly by a step that misses it by less
 EDGE = 1e-14  # of the width of the box: this near to a bound, a point lies on it
 FARTHEST = 1e6  # relaxation weight of inconsistent linearized constraints
 

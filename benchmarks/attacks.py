@@ -10,8 +10,9 @@ from typing import Any
 
 from crash import NAME, WORKER, blackbox, problem
 
-from pied import PiedError, StoreAway, StoreError, Study, TellError, Unwritten, journal, sqlite
-from pied.store import Store, tables
+from pied import PiedError, StoreAway, StoreError, Study, TellError, Unwritten
+from pied.records import journal, sqlite
+from pied.records.sql import Store, tables
 
 # ----------------------------------------------------------------------------------------- a store away during a run
 

@@ -25,10 +25,10 @@ import verdicts
 
 from pied import suite
 from pied.errors import EvaluationError, Status
+from pied.records.trial import State, Trial, feasible
 from pied.rng import Stream
 from pied.study import Study
 from pied.suite import Benchmark, twins
-from pied.trial import State, Trial, feasible
 
 KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor")
 """Draws whose truth is quick."""

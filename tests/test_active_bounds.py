@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy import ndarray
 
-from pied import sqp
+from pied.search import sqp
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-0.3, 0.7)])

@@ -8,12 +8,12 @@ import torch
 
 from pied import CUQB, Problem, SolverDone, Study, WhiteBoxError
 from pied.errors import NumericalError
+from pied.records.trial import Dataset
 from pied.rng import Stream
+from pied.search.sqp import minimize
 from pied.solvers import make
 from pied.solvers.base import BREAKDOWNS
-from pied.solvers.bayes import CUQBRun
-from pied.sqp import minimize
-from pied.trial import Dataset
+from pied.solvers.cuqb import CUQBRun
 from tiny import fast, hill, unchecked
 
 

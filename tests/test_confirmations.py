@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from pied import Problem, Status, Study
-from pied.judge import Judge
-from pied.named import Named
-from pied.solvers.bayes import CUQB
-from pied.trial import State, Trial, Why
+from pied.problem.named import Named
+from pied.records.trial import State, Trial, Why
+from pied.solvers.cuqb import CUQB
+from pied.study.snapshot import Judge
 from tiny import fast, hill
 
 

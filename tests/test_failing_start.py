@@ -10,7 +10,7 @@ import pytest
 
 from pied import Problem, Result, State, Status, Study
 from pied.errors import is_everywhere
-from pied.named import Named
+from pied.problem.named import Named
 from tiny import parabola
 
 

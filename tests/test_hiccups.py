@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 
 from boxes import curve
-from pied import ExecutorLost, Named, State, Status, StoreAway, StoreError, Study, Unwritten, journal, sqlite
-from pied import executors as executors_module
-from pied.executors import Crew, Processes
-from pied.journal import Entry, Patient, identity, keep, take_in
-from pied.record import LONGEST_REASON, About, Memory, Record, cleaned
-from pied.store import Store
+from pied import ExecutorLost, Named, State, Status, StoreAway, StoreError, Study, Unwritten
+from pied.evaluation import executors as executors_module
+from pied.evaluation.executors import Crew, Processes
+from pied.records import journal, sqlite
+from pied.records.journal import Entry, Patient, identity, keep, take_in
+from pied.records.record import LONGEST_REASON, About, Memory, Record, cleaned
+from pied.records.sql import Store
 from tiny import parabola
 
 ABOUT = About("a", {"variables": {"x": {}}, "outputs": ["y"]}, 1, {"name": "random"}, 5)

@@ -16,14 +16,16 @@ from typing import Any
 import pytest
 import torch
 
-from pied import Named, Problem, Study, files, formula, words
-from pied.believe import Believer
-from pied.command import Command
+from pied import Named, Problem, Study
+from pied.bounds.believer import Believer
 from pied.errors import EvaluationError, FormulaError, PiedError, StatementError, StoreError, did_you_mean
-from pied.recommend import NEAREST, recommend
-from pied.store import Store
-from pied.tables import Table
-from pied.trial import Dataset
+from pied.evaluation.command import Command
+from pied.problem import formula, validation
+from pied.records.sql import Store
+from pied.records.trial import Dataset
+from pied.shell import statement_file
+from pied.shell.tables import Table
+from pied.study.recommendation import NEAREST, recommend
 
 HEAD = 'maximize = "y"\n[variables]\na = [0, 1]\n[outputs]\ny = {}\n'
 
@@ -86,7 +88,7 @@ def test_an_output_that_matters_in_jumps_alone_is_found() -> None:
 
 def stated(folder: Path, text: str) -> Any:
     (folder / "lab.toml").write_text(text)
-    return files.read(str(folder / "lab.toml"))
+    return statement_file.read(str(folder / "lab.toml"))
 
 
 STATEMENTS: dict[str, tuple[str, str]] = {
@@ -140,9 +142,9 @@ def test_a_problem_too_large_is_refused(given: dict[str, Any], said: str) -> Non
 
 @pytest.mark.slow
 def test_all_that_is_allowed_is_possible() -> None:
-    names = [f"y{i}" for i in range(words.MOST_OUTPUTS)]
+    names = [f"y{i}" for i in range(validation.MOST_OUTPUTS)]
     problem = Problem({"a": (0, 1)}, names, maximize="sum(outputs^2)", noise={"y1": 0.1})
-    assert len(problem.structure[0].outputs) == words.MOST_OUTPUTS
+    assert len(problem.structure[0].outputs) == validation.MOST_OUTPUTS
 
 
 def test_long_names_are_not_compared() -> None:
@@ -189,7 +191,7 @@ sys.exit({code})
 """
 CAPPED = """
 import resource, sys
-from pied.command import Command
+from pied.evaluation.command import Command
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (size + {extra}, size + {extra}))
 print(Command((sys.executable, {program!r}), ("a",))({{"a": 1.0}}))
@@ -292,13 +294,13 @@ from pathlib import Path
 import numpy as np, torch
 from pied import Problem, Study, files
 from pied.errors import PiedError
-import pied.judge, pied.store
+import pied.study.snapshot, pied.records.sql
 
 folder = Path(tempfile.mkdtemp())
 
 def statement(text):
     (folder / "lab.toml").write_text(text)
-    return files.read(str(folder / "lab.toml"))
+    return statement_file.read(str(folder / "lab.toml"))
 
 def dotted():
     statement(".".join(["a"] * 30_000) + " = 1")

@@ -9,7 +9,7 @@ import torch
 
 from pied import Named, Problem, Study
 from pied.errors import WhiteBoxError
-from pied.trial import State
+from pied.records.trial import State
 
 Function = Callable[[Named, Named], Any]
 

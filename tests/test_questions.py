@@ -18,10 +18,10 @@ import pytest
 import torch
 
 from pied import Problem, State, Status, Study, Trial
-from pied.judge import Judge
-from pied.named import Named
-from pied.trial import Why
-from pied.words import described
+from pied.problem.named import Named
+from pied.problem.validation import described
+from pied.records.trial import Why
+from pied.study.snapshot import Judge
 from tiny import fast, parabola
 
 LIMIT, PRICES, NAMES, LOG = 0.5, np.array([1.0, 2.0]), {"kind": "steel"}, logging.getLogger("of a user")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pied import StoreError, Study
-from pied.record import About
-from pied.sqlite import Image, connect, image
-from pied.store import Store
+from pied.records.record import About
+from pied.records.sql import Store
+from pied.records.sqlite import Image, connect, image
 from tiny import parabola
 
 STATEMENT = {"variables": {"x": {"lo": 0.0, "hi": 1.0}}, "outputs": ["y"]}
@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 LOOK = """
 import os, sys
 os.setgroups([]) if os.geteuid() == 0 else None
-from pied.store import Store
+from pied.records.sql import Store
 if os.geteuid() == 0:
     os.setegid({guest}); os.seteuid({guest})
 with Store.connect({file!r}, read_only=True) as store:
@@ -136,7 +136,7 @@ def test_an_old_image_is_renewed_when_the_file_changes(folder: Path) -> None:
 
 
 def test_guests_of_one_store_follow_its_owner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pied.sqlite.is_guest", lambda file: True)
+    monkeypatch.setattr("pied.records.sqlite.is_guest", lambda file: True)
     with Store.connect(folder / "lab.db", read_only=True) as reader, Store.connect(folder / "lab.db") as owner:
         for last in range(4, 9):
             write(owner, range(last, last + 1))

@@ -10,10 +10,10 @@ import torch
 
 from pied import MissingExtra, SettingError, Study, solve
 from pied.errors import NumericalError
+from pied.records.trial import Dataset, State
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.scbo import SCBO, region, scoped
-from pied.trial import Dataset, State
 from rivals import quick
 from tiny import hill, parabola, points, waves
 

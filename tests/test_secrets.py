@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from pied import StoreError, Study
-from pied.address import masked
-from pied.store import Store
+from pied.records.address import masked
+from pied.records.sql import Store
 from shells import pied_
 from tiny import parabola
 

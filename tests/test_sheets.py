@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pied.tables import FEWEST, shortest
+from pied.shell.tables import FEWEST, shortest
 from shells import LAB, data, pied_
 
 PRESSED = LAB.replace("time = [0.5, 6]", "time = [101325, 102325]")

@@ -95,7 +95,16 @@ def test_sigterm_ends_programs_and_workers_and_keeps_what_was_told(
 ) -> None:
     words = command(folder) if kind == "command" else ["--python", str(folder / "box.py:slow")]
     words += ["--workers", str(workers), *(["--executor", executor] if executor else [])]
-    call = [sys.executable, "-c", "from pied.cli import main; main()", "run", "lab.toml", "--budget", "9", *words]
+    call = [
+        sys.executable,
+        "-c",
+        "from pied.shell.main import main; main()",
+        "run",
+        "lab.toml",
+        "--budget",
+        "9",
+        *words,
+    ]
     run = subprocess.Popen(call, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         expected = workers if kind == "command" else 2 * workers  # processes, and a program of each
@@ -110,7 +119,7 @@ def test_sigterm_ends_programs_and_workers_and_keeps_what_was_told(
     assert "Traceback" not in said
     assert until(lambda: not any(is_alive(pid) for pid in pids(folder)))
     told = subprocess.run(
-        [sys.executable, "-c", "from pied.cli import main; main()", "export", "lab.toml"],
+        [sys.executable, "-c", "from pied.shell.main import main; main()", "export", "lab.toml"],
         cwd=folder, capture_output=True, text=True,
     )  # fmt: skip
     rows = told.stdout.strip().splitlines()

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from pied import Problem, Study, Variable
-from pied.believe import Believer, White
-from pied.composite import Composite
-from pied.enumeration import SHORTLIST, Enumeration
-from pied.fence import Fence
-from pied.formula import Formula, Scope
-from pied.named import Named
+from pied.bounds.believer import Believer, White
+from pied.bounds.composite import Composite
+from pied.bounds.success import Fence
+from pied.problem.formula import Formula, Scope
+from pied.problem.named import Named
+from pied.records.trial import Dataset
 from pied.rng import Stream
-from pied.trial import Dataset
+from pied.search.enumeration import SHORTLIST, Enumeration
 from tiny import fast, hill
 
 
@@ -131,8 +131,8 @@ def test_the_fence_is_fitted_once_an_ask(monkeypatch: pytest.MonkeyPatch) -> Non
     study.fail(study.ask(), "too hot")
     fits, around = [], Fence.around
     monkeypatch.setattr(Fence, "around", lambda data: fits.append(1) or around(data))
-    monkeypatch.setattr("pied.solvers.bayes.WORTH", math.inf)  # nothing is worth it: every ask widens
-    monkeypatch.setattr("pied.solvers.bayes.CUQBRun._verifies", lambda *_: False)
+    monkeypatch.setattr("pied.solvers.cuqb.WORTH", math.inf)  # nothing is worth it: every ask widens
+    monkeypatch.setattr("pied.solvers.cuqb.CUQBRun._verifies", lambda *_: False)
     assert study.ask().why.aim in ("widen", "spread")
     assert len(fits) == 1
 

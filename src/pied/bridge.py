@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied.composite import Composite
+from pied.bounds import Composite
 from pied.errors import MissingExtra, NumericalError, SettingError
 from pied.rng import Stream
 

@@ -11,9 +11,9 @@ from pied.shell.speech import Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
     from pied.problem import Problem
+    from pied.records import Trial
     from pied.shell.opening import Desk
-    from pied.tables import Table
-    from pied.trial import Trial
+    from pied.shell.tables import Table
 
 ROUNDED = 1e-4
 """How far a set point in a table may be from the one asked, of the variable's width: people round."""
@@ -72,7 +72,7 @@ def _say_trials(desk: "Desk", trials: "list[Trial]") -> None:
 
 
 def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
-    from pied.tables import to_csv
+    from pied.shell.tables import to_csv
 
     own = trial_column(problem)
     rows = [{own: each.number, **{name: set_point(problem, name, each.x[name]) for name in each.x}} for each in trials]
@@ -81,7 +81,7 @@ def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
 
 def set_point(problem: "Problem", name: str, value: float) -> float:
     """Return the value of a variable with as few digits as reading it back allows."""
-    from pied.tables import shortest
+    from pied.shell.tables import shortest
 
     box = problem.variables[name]
     return shortest(value, box.hi - box.lo)
@@ -171,8 +171,8 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
 def _values(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     """Read NAME=VALUE words; a vector of outputs takes its numbers with commas, c=0.1,0.2,0.3."""
     from pied.errors import did_you_mean
-    from pied.named import groups
-    from pied.tables import to_number
+    from pied.problem import groups
+    from pied.shell.tables import to_number
 
     vectors, values = groups(problem.outputs), {}
     for word in words:
@@ -197,7 +197,7 @@ def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, floa
     """Read a run sheet: for each row with results its place, the trial and the values; all before any is told."""
     from pied.errors import StatementError
     from pied.shell.pages import unit
-    from pied.tables import Table
+    from pied.shell.tables import Table
 
     problem, table, told = desk.stated.problem, Table.read(file), []
     own = trial_column(problem)
@@ -266,9 +266,9 @@ def add(file: str, store: str | None, as_json: bool, worker: str | None, table: 
     Rows that are in the record already are passed over, so adding a longer table again is fine.
     """
     from pied.errors import StatementError
-    from pied.files import read as statement_of
     from pied.shell.opening import me, opened
-    from pied.tables import Table
+    from pied.shell.statement_file import read as statement_of
+    from pied.shell.tables import Table
 
     stated, read = statement_of(file), Table.read(Path(table))
     problem = stated.problem

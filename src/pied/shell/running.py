@@ -15,8 +15,8 @@ from pied.shell.options import of_a_study
 from pied.shell.speech import TERMINATED, Mistake, Progress, note, say, say_json
 
 if TYPE_CHECKING:
-    from pied.command import Command
-    from pied.files import Stated
+    from pied.evaluation import Command
+    from pied.shell.statement_file import Stated
 
 
 @click.command()
@@ -50,11 +50,11 @@ def run(
     as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told,
     and so does SIGTERM, which ends the programs that are running.
     """
-    from pied.executors import Crew, Terminated
-    from pied.files import read
+    from pied.evaluation.executors import Crew, Terminated
     from pied.shell.answers import exit_code
     from pied.shell.opening import opened
     from pied.shell.pages import result_lines, trial_line
+    from pied.shell.statement_file import read
 
     if (budget is None) == (total is None):
         raise Mistake("say how many points to evaluate: --budget 20 more, or --total 60 in all")
@@ -95,7 +95,7 @@ def run(
 @contextlib.contextmanager
 def _ending() -> Iterator[None]:
     """Leave through all that is open when SIGTERM comes, so that programs and workers end and the store is closed."""
-    from pied.executors import Terminated
+    from pied.evaluation.executors import Terminated
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and leaving takes a moment
@@ -115,8 +115,8 @@ def _with_blackbox(
     stated: "Stated", command: str | None, python: str | None, timeout: float | None, retries: int | None
 ) -> "tuple[Stated, Command | None]":
     """Give the problem what evaluates it: from the call, else from the file; a program is returned too."""
-    from pied.command import Command
-    from pied.files import load
+    from pied.evaluation import Command
+    from pied.shell.statement_file import load
 
     problem, program = stated.problem, stated.command
     if command is not None and python is not None:

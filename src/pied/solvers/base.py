@@ -15,8 +15,8 @@ from torch import Tensor
 
 from pied.errors import NumericalError
 from pied.problem import Problem
+from pied.records import Dataset, Why
 from pied.rng import Stream
-from pied.trial import Dataset, Why
 
 _TORCHS: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
 BREAKDOWNS = (NumericalError, _TORCHS, np.linalg.LinAlgError, FloatingPointError, OverflowError)

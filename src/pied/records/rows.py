@@ -1,0 +1,223 @@
+"""Read what a database holds as plain data of the record, or say what is damaged, naming the trial.
+
+A store may be truncated, edited by hand or made by a stranger: every cell is checked before anything is computed.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from typing import Any
+
+from pied.errors import StoreError
+from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, About, Question, Row, Value, from_plain, to_plain
+
+DEEPEST = 64
+"""How deeply data may be nested: ours are a dozen levels deep, and a thousand would exhaust the interpreter."""
+LARGEST = 2**53
+"""Largest whole number that is taken for one: trials, revisions and changes are counted from 1."""
+SHOWN = 10
+"""How many trials a sentence names."""
+
+
+def text(data: Any) -> str:
+    """Write plain data as text."""
+    return json.dumps(to_plain(data), allow_nan=False, ensure_ascii=False)
+
+
+def about(row: Any) -> About:
+    """Read what a study is."""
+    label = f"study {_shown(row.name)}"
+    return About(
+        _text(row.name, label, "name"),
+        data(row.statement, f"the statement of {label}"),
+        _seed(row.seed, label),
+        data(row.solver, f"the solver of {label}"),
+        whole(row.initial, label, "initial"),
+        whole(row.revision, label, "revision"),
+        _time(row.created, label, "created"),
+        _text(row.version, label, "version"),
+    )
+
+
+def trial(row: Any, y: Mapping[str, float]) -> Row:
+    """Read a trial, given the values that count."""
+    label = f"trial {_shown(row.number)}"
+    state = _text(row.state, label, "state")
+    if state not in (ASKED, PARTIAL, TOLD, FAILED):
+        raise StoreError(f"{label} of the store cannot be read: its state is {_shown(state)}")
+    return Row(
+        whole(row.number, label, "number"),
+        _point(row.x, label),
+        state,
+        y,
+        _flag(row.is_added, label, "is_added"),
+        _text(row.reason, label, "reason"),
+        data(row.why, f"'why' of {label}"),
+        _text(row.summary, label, "summary"),
+        whole(row.revision, label, "revision"),
+        _text(row.worker, label, "worker"),
+        _time(row.leased, label, "leased"),
+        None if row.expires is None else _time(row.expires, label, "expires"),
+        whole(row.offers, label, "offers"),
+        _time(row.asked, label, "asked"),
+        None if row.settled is None else _time(row.settled, label, "settled"),
+    )
+
+
+def value(row: Any) -> Value:
+    """Read an observed value."""
+    label = f"trial {_shown(row.number)}"
+    return Value(
+        whole(row.number, label, "number"),
+        _text(row.output, label, "output"),
+        number(row.exact, label),
+        _flag(row.counts, label, "counts"),
+        _text(row.worker, label, "worker"),
+        _time(row.told, label, "told"),
+    )
+
+
+def question(row: Any) -> Question:
+    """Read a question."""
+    label = f"question {_shown(row.number)}"
+    return Question(
+        whole(row.number, label, "number"), data(row.statement, f"the statement of {label}"),
+        _time(row.asked, label, "asked"),
+    )  # fmt: skip
+
+
+def number(exact: Any, label: str) -> float:
+    """Read a number of full precision."""
+    try:
+        return float.fromhex(exact)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise StoreError(f"the store is damaged: {label}: {_shown(exact)} is no number") from error
+
+
+def data(cell: Any, label: str) -> dict[str, Any]:
+    """Read plain data."""
+    try:
+        raw = json.loads(cell) if isinstance(cell, str) else None
+        if _depth(raw) > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep")
+        found = from_plain(raw)
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"the store is damaged: {label} cannot be read ({_shown(cell)})") from error
+    if not isinstance(found, dict):
+        raise StoreError(f"the store is damaged: {label} is no object ({_shown(cell)})")
+    return found
+
+
+def whole(cell: Any, label: str, name: str) -> int:
+    """Read a whole number."""
+    if not isinstance(cell, int) or isinstance(cell, bool) or not 0 <= cell <= LARGEST:
+        raise StoreError(f"the store is damaged: '{name}' of {label} should be a whole number, got {_shown(cell)}")
+    return cell
+
+
+def missing(outputs: Iterable[str], rows: Iterable[Row]) -> dict[int, list[str]]:
+    """Return the outputs without a value of told trials, by number; a partial trial has one value at least."""
+    wanted, found = [each for each in outputs if isinstance(each, str)], {}
+    for row in rows:
+        absent = [name for name in wanted if name not in row.y]
+        if (row.state == TOLD and absent) or (row.state == PARTIAL and not row.y):
+            found[row.number] = absent
+    return found
+
+
+def gone(outputs: Any, states: Iterable[tuple[Any, Any]], told: Iterable[tuple[Any, Any]]) -> list[int]:
+    """Return the numbers of trials that were told and whose values are gone, or that are gone themselves.
+
+    Args:
+        outputs: What a told trial has values of.
+        states: Number and state of every trial.
+        told: Number and output of every value that counts.
+    """
+    wanted = {each for each in outputs if isinstance(each, str)} if isinstance(outputs, list | tuple) else set()
+    known = dict(states)
+    found: dict[Any, set[Any]] = {}
+    for number, output in told:
+        found.setdefault(number, set()).add(output)
+    lost = found.keys() - known.keys()
+    for number, state in known.items():
+        has = found.get(number, set())
+        if (state == TOLD and not wanted <= has) or (state in (TOLD, PARTIAL) and not has):
+            lost.add(number)
+    return [each for each in lost if isinstance(each, int)]
+
+
+def version_of_pied() -> str:
+    """Return the version of the library that writes; empty where it is not installed."""
+    try:
+        return metadata.version("pied")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def damage(where: str, numbers: Iterable[int]) -> str:
+    """Say that values of trials are gone."""
+    listed = sorted(numbers)
+    named = ", ".join(map(str, listed[:SHOWN])) + (f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else "")
+    which = f"trial {named} was" if len(listed) == 1 else f"trials {named} were"
+    return (
+        f"{where} is damaged: {which} told, but the values are gone (a truncated or edited file). It can be read, and "
+        "results come from what is there; nothing more is written to it. Take a copy from before, or add what `export` "
+        "still shows to a new study"
+    )
+
+
+def _shown(cell: Any) -> str:
+    said = repr(cell) if isinstance(cell, str | bytes | float | int | None) else type(cell).__name__
+    return said if len(said) <= 40 else f"{said[:40]}..."
+
+
+def _text(cell: Any, label: str, name: str) -> str:
+    if not isinstance(cell, str):
+        raise StoreError(f"the store is damaged: '{name}' of {label} should be text, got {_shown(cell)}")
+    return cell
+
+
+def _flag(cell: Any, label: str, name: str) -> bool:
+    if not isinstance(cell, int) or cell not in (0, 1):
+        raise StoreError(f"the store is damaged: '{name}' of {label} should be 0 or 1, got {_shown(cell)}")
+    return bool(cell)
+
+
+def _time(cell: Any, label: str, name: str) -> float:
+    if not isinstance(cell, int | float) or isinstance(cell, bool) or not math.isfinite(cell):
+        raise StoreError(f"the store is damaged: '{name}' of {label} should be a time, got {_shown(cell)}")
+    return float(cell)
+
+
+def _seed(cell: Any, label: str) -> int:
+    try:
+        return int(_text(cell, label, "seed"))
+    except ValueError as error:
+        raise StoreError(f"the store is damaged: {label} cannot be read (its seed is {_shown(cell)})") from error
+
+
+def _point(cell: Any, label: str) -> dict[str, float]:
+    found = data(cell, f"the point of {label}")
+    for each in found.values():
+        if not isinstance(each, int | float) or isinstance(each, bool):
+            raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is no point")
+    try:
+        return {name: float(each) for name, each in found.items()}
+    except OverflowError as error:
+        raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is no point") from error
+
+
+def _depth(raw: Any) -> int:
+    """How deeply lists and objects are nested; not recursive, because that is what it guards against."""
+    deepest, level = 0, [raw]
+    while level and deepest <= DEEPEST:
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        deepest += 1
+        level = inner
+    return deepest - 1

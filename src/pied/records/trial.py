@@ -1,0 +1,271 @@
+"""One evaluation as a frozen record, and all of them as tensors."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from pied.problem import Named, Problem
+from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, Row
+
+
+class State(Enum):
+    """Where a trial stands."""
+
+    ASKED = ASKED
+    PARTIAL = PARTIAL
+    TOLD = TOLD
+    FAILED = FAILED
+
+
+@dataclass(frozen=True)
+class Why:
+    """Why a point was proposed, as it stood when it was asked; plain data, stored with the trial."""
+
+    aim: str
+    """"initial", "explore", "verify", "probe" (off a bound that all points asked near the best lie on), "widen"
+    (explore with wider bounds: the level promises nothing), "feasibility" (nothing satisfies the bounds), "spread"
+    (anything else would repeat), "fill" (the search failed)."""
+    lower: tuple[float, ...] = ()
+    """Lower bounds of objective and constraints at the point, paper's form."""
+    upper: tuple[float, ...] = ()
+    """Upper bounds there."""
+    optimistic: float | None = None
+    """Largest objective that can be hoped for under the constraints, when searched."""
+    margin: float | None = None
+    """Joint test of feasibility: the largest smallest scaled constraint at z = 3, when it was needed."""
+    active: tuple[str, ...] = ()
+    """Constraints that held with equality in the search."""
+    multipliers: tuple[float, ...] = ()
+    """Per constraint, natural units: what one unit of relaxation would bring in the search."""
+    rung: str = "plain"
+    """Rung of the numerical ladder."""
+    seconds: float = 0.0
+    """Time the suggestion took."""
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """What the solver wants to find again: for a belief, its choices."""
+    pending: tuple[int, ...] | None = None
+    """Numbers of the trials whose outcome was not known when this one was asked; None: not written down."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Why":
+        """Read it from plain data; words of another version are passed over."""
+        known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
+        read: dict[str, Any] = {"aim": "added", **known}
+        for name in ("lower", "upper", "multipliers"):
+            read[name] = tuple(_number(each, name) for each in read.get(name, ()))
+        read["active"] = tuple(str(each) for each in read.get("active", ()))
+        if read.get("pending") is not None:
+            read["pending"] = tuple(int(_number(each, "pending")) for each in read["pending"])
+        for name in ("optimistic", "margin"):
+            read[name] = None if read.get(name) is None else _number(read[name], name)
+        for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):
+            if name in read and not isinstance(read[name], kind):
+                raise TypeError(f"'{name}' of why it was asked is a {type(read[name]).__name__}")
+        read["seconds"] = _number(read.get("seconds", 0.0), "seconds")
+        return cls(**read)
+
+
+def _number(value: Any, name: str) -> float:
+    """Read a number that was kept."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise TypeError(f"'{name}' of why it was asked has a {type(value).__name__}")
+    return float(value)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One evaluation of the black box: asked for, or added from old data."""
+
+    number: int
+    """Counted from 1, in the order of asking and adding."""
+    x: Named
+    """Where, natural units."""
+    state: State
+    y: Named | None = None
+    """What was told; a value is NaN while it is missing. None before anything was told."""
+    is_added: bool = False
+    """Whether it is old data that does not count against the budget."""
+    reason: str = ""
+    """Why it failed."""
+    why: Why = field(default_factory=lambda: Why("added"))
+    summary: str = ""
+    """One sentence on what was expected when it was asked."""
+    revision: int = 1
+    """Number of the question under which it was asked: bounds and verdicts of another question say nothing now."""
+    worker: str = ""
+    """Who evaluates it, or did."""
+    asked: float = 0.0
+    """When it was asked or added, seconds since 1970."""
+    settled: float | None = None
+    """When it was told completely, or failed."""
+
+    def knew(self, other: "Trial") -> bool:
+        """Whether the outcome of another trial was known when this one was asked.
+
+        What was pending is written down with a trial. In a record made before that, the times decide.
+        """
+        if other.number >= self.number:
+            return False
+        if self.why.pending is not None:
+            return other.number not in self.why.pending
+        return other.settled is None or other.settled <= self.asked
+
+    @classmethod
+    def of(cls, problem: Problem, row: Row) -> "Trial":
+        """Read a trial from its row of the record."""
+        y = tuple(float(row.y.get(name, math.nan)) for name in problem.outputs) if row.y else None
+        x = tuple(float(row.x[name]) for name in problem.variables)
+        if not all(map(math.isfinite, x)) or any(map(math.isinf, y or ())):
+            raise ValueError("a number is not finite")
+        return cls(
+            row.number,
+            Named(list(problem.variables), x),
+            State(row.state),
+            y=None if y is None else Named(list(problem.outputs), y),
+            is_added=row.is_added,
+            reason=row.reason,
+            why=Why.from_dict(row.why),
+            summary=row.summary,
+            revision=row.revision,
+            worker=row.worker,
+            asked=row.asked,
+            settled=row.settled,
+        )
+
+    def __str__(self) -> str:
+        text = f"trial {self.number}: " + "  ".join(f"{name} = {value:.6g}" for name, value in self.x.items())
+        if self.state is State.FAILED:
+            return f"{text}   (failed: {self.reason})"
+        if self.y is not None:
+            values = ((name, value) for name, value in self.y.items())
+            text += "  ->  " + "  ".join(f"{n} = {v:.6g}" if v == v else f"{n} = ?" for n, v in values)
+        return f"{text}   ({self.summary})" if self.summary and self.y is None else text
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A record as tensors of the unit cube: what every solver and recommendation works on."""
+
+    numbers: tuple[int, ...]
+    """Numbers of the trials with at least one told output."""
+    U: Float64[Tensor, "N d"]
+    Y: Float64[Tensor, "N m"]
+    """Outputs; NaN where not told."""
+    imagined: Float64[Tensor, "p d"]
+    """Points that are pending or failed: nothing is known there, and nothing should be asked there again."""
+    last: Why | None = None
+    """Why the last trial was asked."""
+    whys: tuple[Why, ...] = ()
+    """Why the trials with a told output were asked; empty where nobody wants to know."""
+    failures: tuple[int, ...] = ()
+    """Rows of `imagined` whose evaluation failed; the others are pending."""
+
+    @property
+    def failed(self) -> Float64[Tensor, "q d"]:
+        """Points whose evaluation failed."""
+        return self.imagined[list(self.failures)]
+
+    @property
+    def complete(self) -> Bool[Tensor, "N"]:
+        """Which rows have all outputs."""
+        return torch.isfinite(self.Y).all(1)
+
+    def first(self, count: int) -> "Dataset":
+        """Return the data of the first trials alone."""
+        return Dataset(self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0])
+
+    @classmethod
+    def of(cls, problem: Problem, trials: Iterable[Trial]) -> "Dataset":
+        """Gather the tensors of a record."""
+        numbers, points, outputs, whys, failures = [], [], [], [], []
+        imagined: list[tuple[float, ...]] = []
+        last = None
+        known = (State.TOLD, State.PARTIAL)
+        for trial in trials:
+            point = trial.x.array
+            if trial.y is not None and trial.state in known:
+                numbers.append(trial.number)
+                whys.append(trial.why)
+                points.append(point)
+                outputs.append(trial.y.array)
+            else:
+                if trial.state is State.FAILED:
+                    failures.append(len(imagined))
+                imagined.append(point)
+            if not trial.is_added:
+                last = trial.why
+        U, away = (problem.to_unit(_rows(each, problem.d)).clamp(0.0, 1.0) for each in (points, imagined))
+        return cls(tuple(numbers), U, _rows(outputs, problem.m), away, last, tuple(whys), tuple(failures))
+
+    def near(self, u: Float64[Tensor, "d"], most: int) -> "Dataset":
+        """Return the same with no more told, and no more imagined, points than this: the nearest ones."""
+        told, away = (_nearest(each, u, most) for each in (self.U, self.imagined))
+        failed = set(self.failures)
+        return replace(
+            self,
+            numbers=tuple(self.numbers[row] for row in told),
+            U=self.U[told],
+            Y=self.Y[told],
+            imagined=self.imagined[away],
+            whys=tuple(self.whys[row] for row in told) if self.whys else (),
+            failures=tuple(place for place, row in enumerate(away) if row in failed),
+        )
+
+    def functions(self, problem: Problem) -> Float64[Tensor, "N k"]:
+        """Return objective and constraints at what was told; NaN where an output they need is missing."""
+        if not len(self.U):
+            return torch.zeros(0, problem.k, dtype=torch.float64)
+        G = problem.g(problem.from_unit(self.U), self.Y[None])
+        return torch.stack([g.reshape(-1, len(self.U))[0] for g in G], -1).detach()
+
+
+def _rows(values: Sequence[Sequence[float]], width: int) -> Float64[Tensor, "N w"]:
+    """Put rows of numbers on one another: one array for all, which takes a tenth of the time of one for each."""
+    return torch.from_numpy(np.array(values, dtype=np.float64).reshape(len(values), width))
+
+
+def _nearest(U: Float64[Tensor, "N d"], u: Float64[Tensor, "d"], most: int) -> list[int]:
+    """Return the rows nearest to a point, in their order."""
+    if len(U) <= most:
+        return list(range(len(U)))
+    return sorted((U - u).square().sum(1).argsort(stable=True)[:most].tolist())
+
+
+def tolerances(problem: Problem, f: Float64[Tensor, "N k"]) -> Float64[Tensor, "n"]:
+    """Return how far below zero an observed constraint still counts as met: as stated, else 1e-6 of its spread."""
+    result = torch.zeros(problem.n, dtype=torch.float64)
+    for i, stated in enumerate(problem.tolerance):
+        told = f[:, i + 1][torch.isfinite(f[:, i + 1])]
+        if stated is not None:
+            result[i] = stated
+        elif len(told) > 1:
+            result[i] = 1e-6 * spread(told[:, None])[0]
+    return result
+
+
+def spread(values: Float64[Tensor, "b k"]) -> Float64[Tensor, "k"]:
+    """Return the interquartile range per column; where it is 0 the largest size, where that is 0 too 1."""
+    if not len(values):
+        return torch.ones(values.shape[1], dtype=values.dtype, device=values.device)
+    fine = torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+    quartiles = torch.quantile(fine, torch.tensor([0.25, 0.75], dtype=fine.dtype, device=fine.device), dim=0)
+    width = quartiles[1] - quartiles[0]
+    largest = fine.abs().amax(0)
+    width = torch.where(width > 1e-13 * largest, width, largest)
+    return torch.where(width > 0, width, 1.0)
+
+
+def feasible(problem: Problem, f: Float64[Tensor, "N k"]) -> Bool[Tensor, "N"]:
+    """Tell which told points meet every constraint by what was observed."""
+    return (f[:, 1:] >= -tolerances(problem, f)).all(1) & torch.isfinite(f).all(1)

@@ -22,10 +22,10 @@ import variants
 from scoreboard import draws_of
 from suite_sweep import by_problem, is_false, names_of, problems_table
 
-from pied.believe import ratios
 from pied.bench.compare import holm, paired
 from pied.bench.plan import size_of
-from pied.models import LEAST_RATIO
+from pied.bounds.believer import ratios
+from pied.gp.choices import LEAST_RATIO
 from pied.problem import Problem
 
 BUDGET = 40

@@ -15,8 +15,8 @@ from jaxtyping import Float64
 from torch import Tensor
 
 import pied
-from pied.composite import Composite
-from pied.estimator import Estimator
+from pied.bounds.composite import Composite
+from pied.bounds.estimator import Estimator
 from pied.rng import Stream
 
 LEVEL = 0.95

@@ -4,7 +4,7 @@
     python benchmarks/crash.py --quick    # the same in small
 
 Workers are forked from a process that never imports torch, so that a thousand of them can be killed in minutes; they
-use the floor `pied.record` and the store alone. Only the part with CUQB uses whole studies. A worker acknowledges a
+use `records.record` and the store alone. Only the part with CUQB uses whole studies. A worker acknowledges a
 trial on a pipe after `tell` has returned: from then on it may never be missing.
 """
 
@@ -29,8 +29,8 @@ import numpy as np
 
 from pied import __version__
 from pied.errors import StoreError
-from pied.record import TOLD, About
-from pied.store import Store
+from pied.records.record import TOLD, About
+from pied.records.sql import Store
 
 RESULTS = Path(__file__).parent / "results" / "crash.md"
 SEED, D, INITIAL = 7, 2, 5

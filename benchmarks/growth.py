@@ -27,13 +27,13 @@ import torch
 from report import table
 from torch import Tensor
 
-from pied.believe import Believer, optimistic
-from pied.composite import Composite
+from pied.bounds.believer import Believer, optimistic
+from pied.bounds.composite import Composite
 from pied.problem import Problem
+from pied.records.trial import Dataset, Why, spread
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB
-from pied.subproblem import Search
-from pied.trial import Dataset, Why, spread
+from pied.search.multistart import Search
+from pied.solvers.cuqb import CUQB
 
 BASE = {"N": 100, "m": 4, "d": 4}
 CASES = [

@@ -29,10 +29,10 @@ from torch import Tensor
 
 import pied
 from pied import theory
-from pied.composite import Composite
-from pied.enumeration import SATISFIED, exact_weight
-from pied.quantile import confidence
+from pied.bounds.composite import Composite
+from pied.bounds.quantile import confidence
 from pied.rng import Stream
+from pied.search.enumeration import SATISFIED, exact_weight
 
 DELTA = 0.1
 SIZE = 48

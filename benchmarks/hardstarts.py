@@ -23,11 +23,11 @@ from pied import suite
 from pied.bench.plan import RESCALED
 from pied.errors import Infeasible
 from pied.problem import Problem
+from pied.records.trial import State, Trial
 from pied.rng import Stream
 from pied.study import Study
 from pied.suite import Benchmark
 from pied.suite.twins import rescaled
-from pied.trial import State, Trial
 
 SOLVED = 1e-3
 """Normalized regret that a run from a hard start must reach."""

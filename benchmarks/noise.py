@@ -23,11 +23,11 @@ from pied.bench import measures
 from pied.bench.compare import paired
 from pied.bench.curves import observed
 from pied.bench.plan import RULES, solver_of
-from pied.judge import Judge
+from pied.records.trial import Trial, spread
 from pied.rng import Stream
 from pied.study import Study
+from pied.study.snapshot import Judge
 from pied.suite import Benchmark
-from pied.trial import Trial, spread
 
 REACTOR = "williams-otto"
 SIGMAS = (0.01, 0.05)

@@ -18,7 +18,7 @@ from typing import Any
 from crash import blackbox, problem
 
 from pied import Study, __version__
-from pied.executors import dask
+from pied.evaluation.executors import dask
 
 RESULTS = Path(__file__).parent / "results" / "overhead.md"
 

@@ -33,8 +33,8 @@ from pied.bench.plan import Task as Run
 from pied.bench.plan import benchmark_of as benchmark_of
 from pied.bench.plan import solver_of as solver_of
 from pied.bench.runs import FAILED, perform
+from pied.records.trial import State
 from pied.suite import Benchmark
-from pied.trial import State
 
 STOP = 1e-9
 """A run ends when the raw regret of a strictly feasible sample falls below this times max(0.01, |f*|), and its

@@ -25,13 +25,13 @@ from report import Record, quantile, table
 from torch import Tensor
 
 from pied import suite
-from pied.functions import Functions
-from pied.penalty import PenaltySearch
+from pied.records.trial import Dataset, Trial
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB
+from pied.search.functions import Functions
+from pied.search.multistart import Optimum, Search
+from pied.search.penalty import PenaltySearch
+from pied.solvers.cuqb import CUQB
 from pied.study import Study
-from pied.subproblem import Optimum, Search
-from pied.trial import Dataset, Trial
 
 PROBLEMS = ("rosen-suzuki", "g09", "st-bpv1", "ex724")
 TIMES = (15, 30, 60)

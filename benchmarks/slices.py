@@ -23,7 +23,7 @@ import report
 import runner
 
 from pied.bench.drive import each
-from pied.executors import Processes, Serial
+from pied.evaluation.executors import Processes, Serial
 
 Item = dict[str, Any]
 """A task as plain data; 'problem' and 'seed' are in it."""

@@ -39,14 +39,14 @@ from report import table
 from torch import Tensor
 
 from pied import suite
-from pied.believe import Believer, optimistic
-from pied.composite import Composite
-from pied.functions import Functions
+from pied.bounds.believer import Believer, optimistic
+from pied.bounds.composite import Composite
 from pied.problem import Problem
+from pied.records.trial import Dataset, Why, spread
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB
-from pied.subproblem import Search
-from pied.trial import Dataset, Why, spread
+from pied.search.functions import Functions
+from pied.search.multistart import Search
+from pied.solvers.cuqb import CUQB
 
 PROBLEMS = ("booth", "rosenbrock", "williams-otto", "g09", "ex724", "ex216", "environmental")
 SIZES = (15, 50, 100)

@@ -1,7 +1,7 @@
 """Changes of the default that no setting makes: the rungs of the ladder that begin with a little code.
 
 Within `known()` a task can name them as text: 'cuqb-randomized'. None has been found worth a setting; one that is moves
-into `pied.solvers.bayes`.
+into `pied.solvers.cuqb`.
 """
 
 import math
@@ -14,18 +14,18 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from pied import selection, solvers
-from pied.believe import Believer, Bounds, Doubtful, optimistic
-from pied.composite import Belief, Composite
-from pied.gp import GP
+from pied import solvers
+from pied.bounds.believer import Believer, Bounds, Doubtful, optimistic
+from pied.bounds.composite import Belief, Composite
+from pied.bounds.quantile import normal
+from pied.gp import GP, selection
 from pied.problem import Problem
-from pied.quantile import normal
+from pied.records.trial import Dataset, Why, feasible
 from pied.rng import Stream
+from pied.search.multistart import Optimum, Search
 from pied.solvers.base import Proposal, Run
-from pied.solvers.bayes import CUQB, CUQBRun, Scene
+from pied.solvers.cuqb import CUQB, CUQBRun, Scene
 from pied.solvers.improvement import LogEICF
-from pied.subproblem import Optimum, Search
-from pied.trial import Dataset, Why, feasible
 
 LEAST_Z, MEAN_MORE = 1.0, normal(0.95) ** 2 - 1.0
 """Of a randomized level: z^2 is 1 and an exponential number more; its mean is that of the default."""

@@ -29,13 +29,13 @@ from runner import benchmark_of, prepare, solver_of
 
 from pied import suite
 from pied.errors import EvaluationError, Status
-from pied.recommend import gap
+from pied.records.trial import Trial, feasible
 from pied.rng import Stream
 from pied.study import Study
+from pied.study.recommendation import gap
 from pied.suite import Benchmark, twins
 from pied.suite.optimum import Search, best
 from pied.suite.twins import Transformed
-from pied.trial import Trial, feasible
 
 KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor")
 """Draws whose truth is quick."""

@@ -5,7 +5,7 @@ import math
 import torch
 
 from pied.gp import GP
-from pied.models import Choice, Model
+from pied.gp.choices import Choice, Model
 from pied.rng import Stream
 
 SCALES = (0.4, 0.9)

@@ -5,16 +5,16 @@ from typing import Any
 import torch
 
 from pied import Problem
-from pied.believe import Believer
-from pied.composite import Composite
-from pied.estimator import Estimator
+from pied.bounds.believer import Believer
+from pied.bounds.composite import Composite
+from pied.bounds.estimator import Estimator
 from pied.gp import GP
-from pied.models import Model
+from pied.gp.choices import Model
+from pied.records.trial import Dataset
 from pied.rng import Stream
+from pied.search.multistart import Search
 from pied.solvers import make
 from pied.solvers.base import Solver
-from pied.subproblem import Search
-from pied.trial import Dataset
 
 BELIEVER = Believer(
     Model(kernels=("squared exponential",), trends=("constant",), warps=("none",)), Estimator(samples=64, screening=32)

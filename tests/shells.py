@@ -5,7 +5,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from pied.cli import main
+from pied.shell.main import main
 
 LAB = """
 maximize = "price*product - 0.4*time"

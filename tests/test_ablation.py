@@ -11,7 +11,7 @@ import torch
 from pied import suite
 from pied.bench.plan import RULES, solver_of
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 ablation = importlib.import_module("ablation")

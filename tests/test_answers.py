@@ -17,10 +17,10 @@ import click
 import pytest
 
 from pied import Problem, Study
-from pied.cli import COMMANDS, main
-from pied.files import read
+from pied.records.sql import Store
+from pied.shell.main import COMMANDS, main
 from pied.shell.speech import Progress, Warnings
-from pied.store import Store
+from pied.shell.statement_file import read
 from shells import LAB, data, pied_
 
 PLANT = """
@@ -246,7 +246,7 @@ def test_every_command_has_help_json_and_the_purpose_of_the_table() -> None:
 
 def test_help_of_every_command_loads_no_heavy_library() -> None:
     code = (
-        "import sys; from pied.cli import COMMANDS, main\n"
+        "import sys; from pied.shell.main import COMMANDS, main\n"
         "for name in [name for part in COMMANDS.values() for name in part if name != 'bench']:\n"
         "    try: main([name, '--help'])\n"
         "    except SystemExit as end: assert end.code == 0\n"
@@ -289,7 +289,7 @@ def test_ctrl_c_ends_the_program_keeps_what_was_told_and_exits_with_130(lab: Pat
     heed = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # ignored by what runs behind a shell
     )
-    code = f"{heed}; from pied.cli import main; main(prog_name='pied')"
+    code = f"{heed}; from pied.shell.main import main; main(prog_name='pied')"
     process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
     for _ in range(600):
         if (lab / "pid").exists() and (lab / "pid").read_text():
@@ -308,7 +308,7 @@ def test_warnings_of_the_library_are_remarks_without_control_characters(capsys: 
     pied_("--version")
     Warnings.listen()
     Warnings.listen()
-    logging.getLogger("pied.reopen").warning("study '%s'", "\x1b[2J")
+    logging.getLogger("pied.study.opening").warning("study '%s'", "\x1b[2J")
     assert capsys.readouterr().err.count("pied: study '\\x1b[2J'") == 1
 
 
@@ -316,5 +316,5 @@ def test_ctrl_c_outside_of_a_run_has_exit_code_130(lab: Path, monkeypatch: pytes
     def interrupted(*words: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pied.files.read", interrupted)
+    monkeypatch.setattr("pied.shell.statement_file.read", interrupted)
     pied_("check", "lab.toml", code=130)

@@ -13,7 +13,7 @@ from pied import suite
 from pied.bench import compare, measures, paper, profiles
 from pied.bench.plan import CENTRED, WORDS, Plan, Task, benchmark_of, size_of, solver_of
 from pied.solvers import registry
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
 
 F = np.array([[1.0, 0.5], [3.0, -0.002], [2.0, 0.0], [np.nan, np.nan], [2.5, 0.1]])
 """One constraint: feasible, better but infeasible, on the boundary, failed, best feasible. The optimum is 2.75."""

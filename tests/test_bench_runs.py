@@ -18,19 +18,20 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from pied import executors, suite
+from pied import suite
 from pied.bench import away, curves, drive, measures, paper
 from pied.bench.ledger import Ledger
 from pied.bench.plan import Part, Plan, Task
 from pied.bench.runs import WORKER, benchmark_for, from_data, kept, perform, to_data
 from pied.bench.shell import bench
 from pied.bench.transfer import take
+from pied.evaluation import executors
 from pied.problem import Problem
+from pied.records.trial import Dataset, Trial
 from pied.rng import Stream
 from pied.solvers import make, registry
 from pied.solvers.base import Proposal, Run, Solver
 from pied.study import Study
-from pied.trial import Dataset, Trial
 
 ROOT = Path(__file__).parents[1]
 BAZARAA = Task("bazaraa", "cuqb", 1, 8)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pied import suite
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
 from pied.study import Study
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from pied import Problem, Status, Study, Trial, solve
-from pied.believe import Believer
-from pied.beside import NEAR, STEP, off_bounds
-from pied.fence import Fence
-from pied.models import Model
+from pied.bounds.believer import Believer
+from pied.bounds.success import Fence
+from pied.gp.choices import Model
+from pied.solvers.probes import NEAR, STEP, off_bounds
 from tiny import fast, points
 
 STRAIGHT = Believer(Model(kernels=("squared exponential",), trends=("linear",), warps=("none",)))

@@ -17,10 +17,10 @@ from botorch.optim import optimize_acqf
 import pied
 from oracles import numeric_slope
 from pied import bridge
+from pied.bounds.composite import Composite
+from pied.bounds.estimator import Estimator
 from pied.bridge import UpperQuantileBound
-from pied.composite import Composite
 from pied.errors import MissingExtra, SettingError
-from pied.estimator import Estimator
 from pied.gp import GP
 from pied.rng import Stream
 

@@ -26,12 +26,12 @@ from pied import (
     Variable,
     solve,
 )
-from pied.believe import optimistic
-from pied.composite import Composite
-from pied.enumeration import AT_ONCE, Enumeration, exact_weight
+from pied.bounds.believer import optimistic
+from pied.bounds.composite import Composite
 from pied.errors import StudyMismatch
-from pied.listing import Listing
+from pied.problem.candidates import Listing
 from pied.rng import Stream
+from pied.search.enumeration import AT_ONCE, Enumeration, exact_weight
 from pied.solvers import make, registry
 from tiny import fast, hill, points
 

@@ -9,8 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import pied
-from pied import demo, suite
-from pied.cli import main
+from pied import suite
+from pied.shell import demo
+from pied.shell.main import main
 from pied.solvers import registry
 
 
@@ -26,7 +27,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
 
 def test_help_answers_without_importing_torch_or_any_other_heavy_library() -> None:
     code = (
-        "import sys; from pied.cli import main\n"
+        "import sys; from pied.shell.main import main\n"
         "try: main(['--help'])\n"
         "except SystemExit as end: assert end.code == 0\n"
         "heavy = {'torch', 'numpy', 'scipy', 'matplotlib', 'pandas', 'botorch'} & set(sys.modules)\n"

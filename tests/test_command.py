@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pied import EvaluationError, Problem, SettingError, State, Study
-from pied.command import SAID, Command, answer
+from pied.evaluation.command import SAID, Command, answer
 
 POINT = {"a": 0.25, "b b": -1e-7}
 

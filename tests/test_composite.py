@@ -10,14 +10,14 @@ from scipy.stats import norm
 
 import pied
 from oracles import Normals, numeric_slope
-from pied import quantile
-from pied.composite import NUMBERS_AT_ONCE, Composite
+from pied.bounds import quantile
+from pied.bounds.composite import NUMBERS_AT_ONCE, Composite
+from pied.bounds.estimator import Estimator
 from pied.errors import SettingError
-from pied.estimator import Estimator
 from pied.gp import GP
-from pied.models import Model
+from pied.gp.choices import Model
+from pied.problem.structure import Structure
 from pied.rng import Stream
-from pied.structure import Structure
 
 MILLION = 10**6
 U = torch.tensor([[0.2, 0.7], [0.9, 0.4]], dtype=torch.float64)

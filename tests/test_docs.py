@@ -13,11 +13,11 @@ import pytest
 
 import pied
 from pied import Problem, Result, State, Status, Study
-from pied.cli import main
-from pied.demo import KNOWN, OPTIMUM
-from pied.recommend import RULES
+from pied.shell.demo import KNOWN, OPTIMUM
+from pied.shell.main import main
 from pied.solvers import registry
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
+from pied.study.recommendation import RULES
 
 mpl.use("Agg")
 

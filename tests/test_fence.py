@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from pied import suite
-from pied.enumeration import Enumeration
-from pied.fence import Fence, Fenced, Within, fenced
-from pied.listing import Listing
+from pied.bounds.success import Fence, Fenced, Within, fenced
 from pied.problem import Problem
+from pied.problem.candidates import Listing
+from pied.records.trial import Dataset, State
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB, Scene
+from pied.search.enumeration import Enumeration
+from pied.search.multistart import Search
+from pied.solvers.cuqb import CUQB, Scene
 from pied.study import Study
-from pied.subproblem import Search
-from pied.trial import Dataset, State
 
 
 def record(count: int = 24, d: int = 2) -> Dataset:

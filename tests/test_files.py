@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pied import FormulaError, PiedError, Problem, StatementError
-from pied.files import LONGEST, RUN, STUDY, TOP, Stated, read
 from pied.shell.statement import TEMPLATE
+from pied.shell.statement_file import LONGEST, RUN, STUDY, TOP, Stated, read
 
 REACTOR = """
 maximize = "(price*X_P + 20.92*X_E)*(F_A + F_B) - 118.34*F_B"

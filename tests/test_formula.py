@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pied import FormulaError, Named
-from pied.formula import DEEPEST, LONGEST, Formula, Scope
+from pied.problem.formula import DEEPEST, LONGEST, Formula, Scope
 
 SCOPE = Scope(("a", "b"), ("u", "v", "w"), {"k": 2.5, "data": (1.0, 2.0, 3.0), "pair": (1.0, 2.0)})
 

@@ -11,9 +11,9 @@ from beliefs import PLAIN, SCALES, V, chosen, fixed, points, scales_of, wavy
 from gpytorch_oracle import Exact
 from oracles import Kriging, numeric_slope
 from pied.gp import GP
-from pied.models import Model
+from pied.gp.choices import Model
+from pied.gp.kernels import KERNELS, TRENDS
 from pied.rng import Stream
-from pied.shapes import KERNELS, TRENDS
 
 
 def standardized(gp: GP, y, j=0):

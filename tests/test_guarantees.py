@@ -13,11 +13,11 @@ from scipy.stats import norm
 from torch import Tensor
 
 from pied import CUQB, Problem, Study
-from pied.enumeration import Enumeration
-from pied.functions import Functions
-from pied.recommend import weights
+from pied.records.trial import Why
 from pied.rng import Stream
-from pied.trial import Why
+from pied.search.enumeration import Enumeration
+from pied.search.functions import Functions
+from pied.study.recommendation import weights
 from tiny import fast, hill, unchecked
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import pied
-from pied import MissingExtra, Study, executors, plots, suite
-from pied.store import Store
+from pied import MissingExtra, Study, plots, suite
+from pied.evaluation import executors
+from pied.records.sql import Store
 
 HEAVY = ("torch", "numpy", "scipy", "matplotlib", "sqlalchemy", "cma", "starlette", "botorch", "gpytorch", "pandas")
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]

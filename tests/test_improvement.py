@@ -10,17 +10,17 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from pied import Problem, SettingError, Study, solve
-from pied.believe import Believer
-from pied.models import Model
+from pied.bounds.believer import Believer
+from pied.gp.choices import Model
+from pied.records.trial import feasible
 from pied.rng import Stream
+from pied.search.multistart import Search
 from pied.solvers import make
 from pied.solvers.acquisition import incumbent
-from pied.solvers.bayes import Scene
+from pied.solvers.cuqb import Scene
 from pied.solvers.folding import FoldedRun
 from pied.solvers.improvement import EIC, ClosedForm, Sampled, log_fatmoid, log_fatplus, log_h
 from pied.solvers.linearized import Trusting
-from pied.subproblem import Search
-from pied.trial import feasible
 from rivals import affine, believed, quick, slopes_by_difference, told
 from tiny import hill, parabola, points, waves
 

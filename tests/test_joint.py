@@ -7,12 +7,12 @@ import torch
 
 import pied
 from oracles import Normals, numeric_slope
-from pied import quantile
-from pied.believe import optimistic
-from pied.composite import Composite
-from pied.joint import Joint, is_shared
+from pied.bounds import quantile
+from pied.bounds.believer import optimistic
+from pied.bounds.composite import Composite
+from pied.bounds.joint import Joint, is_shared
 from pied.rng import Stream
-from pied.subproblem import Search
+from pied.search.multistart import Search
 from test_composite import EVERY, U, affine, composite, mean, stated, std
 
 Z95 = quantile.normal(0.95)

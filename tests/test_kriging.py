@@ -11,10 +11,10 @@ from scipy.stats import norm
 
 from gpytorch_oracle import Exact
 from oracles import Kriging, numeric_slope
-from pied import kriging, shapes
-from pied.kriging import Tasks
+from pied.gp import kernels, likelihood
+from pied.gp.kernels import KERNELS, TRENDS
+from pied.gp.likelihood import Tasks
 from pied.rng import Stream
-from pied.shapes import KERNELS, TRENDS
 
 SCALES = (0.4, 0.9, 0.6)
 MODES = {"exact": (0.0, False), "learned": (0.0, True), "known": (0.02, True)}
@@ -34,11 +34,11 @@ def task(U, y, kernel="matern 5/2", trend="constant", *, noise=0.0, nugget=(1e-8
     rows = masks.get("rows", torch.ones(len(U), dtype=torch.bool)).to(torch.float64)
     return Tasks(
         U=U,
-        basis=shapes.polynomial(U, degree),
+        basis=kernels.polynomial(U, degree),
         y=(y * rows)[None, :, None],
         rows=rows[None],
         active=active.to(torch.float64)[None],
-        columns=kriging.columns_of(trend, active, degree).to(torch.float64)[None],
+        columns=likelihood.columns_of(trend, active, degree).to(torch.float64)[None],
         kernel=torch.tensor([KERNELS[kernel]], dtype=torch.float64),
         noise=torch.tensor([[noise]], dtype=torch.float64),
         nugget=torch.tensor([nugget], dtype=torch.float64).log(),
@@ -68,7 +68,7 @@ def test_kernels_are_the_textbook_ones(name):
         "matern 5/2": (1 + math.sqrt(5) * r + 5 * r**2 / 3) * torch.exp(-math.sqrt(5) * r),
         "matern 3/2": (1 + math.sqrt(3) * r) * torch.exp(-math.sqrt(3) * r),
     }[name]
-    ours, _ = shapes.radial((r**2)[None, None], torch.tensor([KERNELS[name]], dtype=torch.float64))
+    ours, _ = kernels.radial((r**2)[None, None], torch.tensor([KERNELS[name]], dtype=torch.float64))
     torch.testing.assert_close(ours[0, 0], theirs, rtol=0, atol=1e-14)
 
 
@@ -76,7 +76,7 @@ def test_kernels_are_the_textbook_ones(name):
 def test_slope_of_a_kernel_is_its_derivative_by_half_the_squared_distance(name):
     half = torch.linspace(0.01, 8, 100, dtype=torch.float64, requires_grad=True)
     coefficients = torch.tensor([KERNELS[name]], dtype=torch.float64)
-    k, w = shapes.radial((2 * half)[None, None], coefficients)
+    k, w = kernels.radial((2 * half)[None, None], coefficients)
     (slope,) = torch.autograd.grad(k.sum(), half)
     torch.testing.assert_close(w[0, 0], -slope, rtol=1e-12, atol=1e-14)
 
@@ -84,9 +84,9 @@ def test_slope_of_a_kernel_is_its_derivative_by_half_the_squared_distance(name):
 def test_kernels_do_not_change_in_mixed_company():
     squares = Stream(0).uniform(1, 5, 5) * 4
     every = torch.tensor(list(KERNELS.values()), dtype=torch.float64)
-    together = shapes.radial(squares.expand(3, 5, 5), every)
+    together = kernels.radial(squares.expand(3, 5, 5), every)
     for i in range(3):
-        alone = shapes.radial(squares, every[i : i + 1])
+        alone = kernels.radial(squares, every[i : i + 1])
         for ours, theirs in zip(together, alone, strict=True):
             torch.testing.assert_close(ours[i], theirs[0], rtol=0, atol=1e-15)
 
@@ -94,13 +94,13 @@ def test_kernels_do_not_change_in_mixed_company():
 def test_squared_distances_equal_the_sum_over_inputs():
     left, right, inverse = Stream(1).uniform(4, 3), Stream(2).uniform(6, 3), 5 * Stream(3).uniform(2, 3)
     direct = (((left[:, None] - right[None])[None] * inverse[:, None, None]) ** 2).sum(-1)
-    torch.testing.assert_close(kriging.squared_distances(left, right, inverse), direct, rtol=0, atol=1e-13)
-    assert (kriging.squared_distances(left, left, 1e4 * inverse) >= 0).all()
+    torch.testing.assert_close(likelihood.squared_distances(left, right, inverse), direct, rtol=0, atol=1e-13)
+    assert (likelihood.squared_distances(left, left, 1e4 * inverse) >= 0).all()
 
 
 def test_a_trend_uses_only_the_columns_of_its_inputs():
     active = torch.tensor([True, False, True])
-    used = {trend: kriging.columns_of(trend, active, 2).int().tolist() for trend in TRENDS}
+    used = {trend: likelihood.columns_of(trend, active, 2).int().tolist() for trend in TRENDS}
     assert used["none"] == [0] * 10
     assert used["constant"] == [1] + [0] * 9
     assert used["linear"] == [1, 1, 0, 1] + [0] * 6
@@ -116,7 +116,7 @@ def test_a_trend_uses_only_the_columns_of_its_inputs():
 )  # nugget 1e-8: condition 1e9 times 1e-16
 def test_restricted_likelihood_and_leave_one_out_equal_brute_force(kernel, trend, nugget, tolerance):
     U, y = data(13 if trend == "quadratic" else 9)
-    fit = kriging.evaluate(task(U, y, kernel, trend), at(nugget))
+    fit = likelihood.evaluate(task(U, y, kernel, trend), at(nugget))
     exact = Kriging(U.numpy(), y.numpy(), kernel, trend, SCALES, math.exp(math.log(nugget)))
     assert float(fit.loss) == pytest.approx(float(exact.loss), rel=tolerance)
     assert float(fit.variance) == pytest.approx(float(exact.s2), rel=tolerance)
@@ -126,7 +126,7 @@ def test_restricted_likelihood_and_leave_one_out_equal_brute_force(kernel, trend
 
 def test_known_noise_ties_the_variance_to_the_nugget():
     U, y = data()
-    fit = kriging.evaluate(task(U, y, noise=0.02, nugget=(1e-8, 1e3)), at(0.1))
+    fit = likelihood.evaluate(task(U, y, noise=0.02, nugget=(1e-8, 1e3)), at(0.1))
     exact = Kriging(U.numpy(), y.numpy(), "matern 5/2", "constant", SCALES, 0.1, variance=0.2)
     assert float(fit.variance) == pytest.approx(0.2, rel=1e-12)
     assert float(fit.loss) == pytest.approx(float(exact.loss), rel=1e-9)
@@ -140,8 +140,8 @@ def test_prior_adds_its_log_density_up_to_a_constant():
         tasks = task(U, y, noise=noise, nugget=(1e-8, 1e3), prior=1.0)
         extra = []
         for theta in thetas:
-            fit = kriging.evaluate(tasks, theta)
-            plain = kriging.evaluate(replace(tasks, prior=0.0), theta)
+            fit = likelihood.evaluate(tasks, theta)
+            plain = likelihood.evaluate(replace(tasks, prior=0.0), theta)
             density = norm(math.sqrt(2) + 0.5 * math.log(3), math.sqrt(3)).logpdf(theta[0, :3]).sum()
             if noise:
                 density += norm(0.0, 2.0).logpdf(math.log(fit.variance))
@@ -160,8 +160,8 @@ def test_slope_of_the_loss_equals_finite_differences(kernel, trend, mode):
     noise, learns = MODES[mode]
     tasks = task(U, y, kernel, trend, noise=noise, nugget=(1e-8, 1e3) if learns else (1e-3, 1e-3), prior=1.0)
     theta = at(1e-3)
-    fit = kriging.evaluate(tasks, theta)
-    slope = numeric_slope(lambda t: kriging.evaluate(tasks, t[None], with_slope=False).loss[0], theta[0])
+    fit = likelihood.evaluate(tasks, theta)
+    slope = numeric_slope(lambda t: likelihood.evaluate(tasks, t[None], with_slope=False).loss[0], theta[0])
     if not learns:
         assert float(fit.slope[0, -1]) == 0.0
         slope[-1] = 0.0
@@ -171,7 +171,7 @@ def test_slope_of_the_loss_equals_finite_differences(kernel, trend, mode):
 def test_inputs_an_output_does_not_see_have_no_slope():
     U, y = data()
     tasks = task(U, y, active=torch.tensor([True, False, True]), prior=1.0)
-    assert float(kriging.evaluate(tasks, at(1e-3)).slope[0, 1]) == 0.0
+    assert float(likelihood.evaluate(tasks, at(1e-3)).slope[0, 1]) == 0.0
 
 
 # ------------------------------------------------------------------------------------------------------------ GPyTorch
@@ -181,7 +181,7 @@ def test_inputs_an_output_does_not_see_have_no_slope():
 @pytest.mark.parametrize("nugget", [1e-4, 1e-2])
 def test_likelihood_and_its_slopes_equal_gpytorch(kernel, nugget):
     U, y = data(20)
-    fit = kriging.evaluate(task(U, y, kernel, "none", nugget=(1e-8, 1e3)), at(nugget))
+    fit = likelihood.evaluate(task(U, y, kernel, "none", nugget=(1e-8, 1e3)), at(nugget))
     variance = float(fit.variance)
     model = Exact(U, y, kernel, variance, SCALES, variance * nugget)
     loss = model.minus_log_likelihood(y)
@@ -201,7 +201,7 @@ def test_likelihood_and_its_slopes_equal_gpytorch(kernel, nugget):
 def test_likelihood_around_a_constant_mean_equals_gpytorch(kernel):
     U, y = data(20)
     nugget, variance = 1e-4, 0.7
-    fit = kriging.evaluate(task(U, y, kernel, "constant", noise=variance * nugget, nugget=(1e-8, 1e3)), at(nugget))
+    fit = likelihood.evaluate(task(U, y, kernel, "constant", noise=variance * nugget, nugget=(1e-8, 1e3)), at(nugget))
     exact = Kriging(U.numpy(), y.numpy(), kernel, "constant", SCALES, nugget, variance)
     model = Exact(U, y, kernel, variance, SCALES, variance * nugget, mean=float(exact.beta[0]))
     restriction = 0.5 * (
@@ -219,8 +219,8 @@ def test_masked_rows_and_inputs_equal_removed_ones(kernel, trend):
     rows = torch.ones(24, dtype=torch.bool)
     rows[[0, 5, 23]] = False
     active = torch.tensor([True, False, True])
-    masked = kriging.evaluate(task(U, y, kernel, trend, rows=rows, active=active, prior=1.0), at(1e-4))
-    removed = kriging.evaluate(task(U[rows][:, active], y[rows], kernel, trend, prior=1.0), at(1e-4, (0.4, 0.6)))
+    masked = likelihood.evaluate(task(U, y, kernel, trend, rows=rows, active=active, prior=1.0), at(1e-4))
+    removed = likelihood.evaluate(task(U[rows][:, active], y[rows], kernel, trend, prior=1.0), at(1e-4, (0.4, 0.6)))
     for name in ("loss", "variance", "density"):
         torch.testing.assert_close(getattr(masked, name), getattr(removed, name), rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(masked.slope[:, [0, 2, 3]], removed.slope, rtol=1e-9, atol=1e-9)
@@ -229,9 +229,9 @@ def test_masked_rows_and_inputs_equal_removed_ones(kernel, trend):
 def test_masked_trend_columns_equal_removed_ones():
     U, y = data(20)
     wide = task(U, y, trend="quadratic")
-    masked = replace(wide, columns=kriging.columns_of("linear", torch.ones(3, dtype=torch.bool), 2).double()[None])
-    plain = kriging.evaluate(task(U, y, trend="linear"), at(1e-4))
-    ours = kriging.evaluate(masked, at(1e-4))
+    masked = replace(wide, columns=likelihood.columns_of("linear", torch.ones(3, dtype=torch.bool), 2).double()[None])
+    plain = likelihood.evaluate(task(U, y, trend="linear"), at(1e-4))
+    ours = likelihood.evaluate(masked, at(1e-4))
     torch.testing.assert_close(ours.loss, plain.loss, rtol=1e-12, atol=0)
     torch.testing.assert_close(ours.slope, plain.slope, rtol=1e-10, atol=1e-12)
 
@@ -242,11 +242,11 @@ def test_a_batch_equals_its_members_and_its_pieces(monkeypatch):
         task(U, y * scale, kernel, "linear", prior=1.0) for scale, kernel in zip((1.0, 1e3, 1.0), KERNELS, strict=True)
     ]
     theta = torch.cat([at(1e-4), at(1e-3), at(1e-2)])
-    together = kriging.evaluate(batch(*members), theta)
+    together = likelihood.evaluate(batch(*members), theta)
     monkeypatch.setattr(kriging, "CHUNK", 20 * 20 * 2)
-    pieces = kriging.evaluate(batch(*members), theta)
+    pieces = likelihood.evaluate(batch(*members), theta)
     for i, member in enumerate(members):
-        alone = kriging.evaluate(member, theta[i : i + 1])
+        alone = likelihood.evaluate(member, theta[i : i + 1])
         for name in ("loss", "slope", "variance", "density"):
             expected = getattr(alone, name)[0]
             torch.testing.assert_close(getattr(together, name)[i], expected, rtol=1e-9, atol=1e-9)
@@ -263,17 +263,17 @@ def test_optimized_hyperparameters_cannot_be_improved_by_scipy(kernel, mode):
     noise, learns = MODES[mode]
     tasks = task(U, y, kernel, noise=noise, nugget=(1e-8, 1e3) if learns else (1e-6, 1e-6), prior=1.0)
     start = at(1e-2 if learns else 1e-6, (1.0, 1.0, 1.0))
-    ours, fit = kriging.optimize(tasks, start, 100)
+    ours, fit = likelihood.optimize(tasks, start, 100)
 
     def scipy_loss(theta):
-        each = kriging.evaluate(tasks, torch.from_numpy(theta)[None])
+        each = likelihood.evaluate(tasks, torch.from_numpy(theta)[None])
         return float(each.loss), each.slope[0].numpy()
 
     low, high = tasks.nugget[0].tolist()
-    bounds = [(kriging.SHORTEST, kriging.LONGEST)] * 3 + [(low, high)]
+    bounds = [(likelihood.SHORTEST, likelihood.LONGEST)] * 3 + [(low, high)]
     theirs = minimize(scipy_loss, ours[0].numpy(), jac=True, bounds=bounds, method="L-BFGS-B")
     assert float(fit.loss) <= theirs.fun + 0.01  # nats
-    assert float(fit.loss) < float(kriging.evaluate(tasks, start).loss)
+    assert float(fit.loss) < float(likelihood.evaluate(tasks, start).loss)
 
 
 def test_optimizing_never_loses_and_stays_within_bounds():
@@ -281,20 +281,20 @@ def test_optimizing_never_loses_and_stays_within_bounds():
     tasks = batch(*(task(U, y, kernel, nugget=(1e-8, 1e3), prior=0.0) for kernel in KERNELS))
     for start in (at(1e-8, (0.005,) * 3), at(1e3, (100.0,) * 3), at(1e-4, (1e-5, 1e5, 1.0))):
         begin = start.expand(3, 4).clone()
-        theta, fit = kriging.optimize(tasks, begin, 30)
-        assert (theta[:, :3] >= kriging.SHORTEST).all()
-        assert (theta[:, :3] <= kriging.LONGEST).all()
+        theta, fit = likelihood.optimize(tasks, begin, 30)
+        assert (theta[:, :3] >= likelihood.SHORTEST).all()
+        assert (theta[:, :3] <= likelihood.LONGEST).all()
         inside = begin.clone()
-        inside[:, :3] = begin[:, :3].clamp(kriging.SHORTEST, kriging.LONGEST)
-        assert (fit.loss <= kriging.evaluate(tasks, inside).loss).all()
-        again = kriging.evaluate(tasks, theta)
+        inside[:, :3] = begin[:, :3].clamp(likelihood.SHORTEST, likelihood.LONGEST)
+        assert (fit.loss <= likelihood.evaluate(tasks, inside).loss).all()
+        again = likelihood.evaluate(tasks, theta)
         torch.testing.assert_close(again.loss, fit.loss, rtol=1e-9, atol=1e-9)
 
 
 def test_optimizing_leaves_what_is_not_free_where_it_is():
     U, y = data(15)
     start = at(1e-6, (0.5, 0.123, 0.5))
-    theta, _ = kriging.optimize(task(U, y, nugget=(1e-6, 1e-6), active=torch.tensor([True, False, True])), start, 30)
+    theta, _ = likelihood.optimize(task(U, y, nugget=(1e-6, 1e-6), active=torch.tensor([True, False, True])), start, 30)
     assert float(theta[0, 1]) == float(start[0, 1])
     assert float(theta[0, 3]) == pytest.approx(math.log(1e-6))
     assert float(theta[0, 0]) != float(start[0, 0])
@@ -304,22 +304,22 @@ def test_a_task_is_optimized_alike_in_any_company():
     U, y = data(20)
     others = [task(U, torch.cos(7 * U[:, 1]), kernel, prior=1.0) for kernel in KERNELS]
     mine = task(U, y, prior=1.0)
-    alone, _ = kriging.optimize(mine, at(1e-8), 40)
-    together, _ = kriging.optimize(batch(mine, *others), at(1e-8).expand(4, 4), 40)
+    alone, _ = likelihood.optimize(mine, at(1e-8), 40)
+    together, _ = likelihood.optimize(batch(mine, *others), at(1e-8).expand(4, 4), 40)
     # the company may only keep it going after its own gain fell below ENOUGH
-    gain = kriging.evaluate(mine, alone).loss - kriging.evaluate(mine, together[:1]).loss
-    assert -1e-9 <= float(gain) < 10 * kriging.ENOUGH
+    gain = likelihood.evaluate(mine, alone).loss - likelihood.evaluate(mine, together[:1]).loss
+    assert -1e-9 <= float(gain) < 10 * likelihood.ENOUGH
 
 
 def test_a_covariance_that_cannot_be_factorized_gives_an_infinite_loss():
     U, y = data(12)
     doubled = torch.cat([U, U])
     tasks = task(doubled, torch.cat([y, y + 1.0]), "squared exponential", nugget=(1e-30, 1e-30))
-    fit = kriging.evaluate(tasks, at(1e-30))
+    fit = likelihood.evaluate(tasks, at(1e-30))
     assert float(fit.loss) == math.inf
     assert float(fit.density) == -math.inf
     assert (fit.slope == 0).all()
-    theta, after = kriging.optimize(tasks, at(1e-30), 5)
+    theta, after = likelihood.optimize(tasks, at(1e-30), 5)
     assert theta.isfinite().all()
     assert float(after.loss) == math.inf
 
@@ -329,19 +329,19 @@ def test_a_fit_that_passes_by_what_was_told_is_worse_than_any_that_does_not():
     U = torch.tensor([[0.1], [0.499], [0.5], [0.501], [0.9]], dtype=torch.float64)
     y = torch.tensor([-1.0, -1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
     tasks = task(U, y, "squared exponential", nugget=(1e-12, 1e-12))
-    long, short = (kriging.evaluate(tasks, at(1e-12, [scale])) for scale in (3.0, 0.001))
-    assert float(long.loss) > 0.9 * kriging.UNMET
-    assert float(long.density) < -0.9 * kriging.UNMET
+    long, short = (likelihood.evaluate(tasks, at(1e-12, [scale])) for scale in (3.0, 0.001))
+    assert float(long.loss) > 0.9 * likelihood.UNMET
+    assert float(long.density) < -0.9 * likelihood.UNMET
     assert abs(float(short.loss)) < 100
     assert abs(float(short.density)) < 100
     noisy = task(U, y, "squared exponential", nugget=(1e-8, 1e-8))
-    assert float(kriging.evaluate(noisy, at(1e-8, [3.0])).loss) < 0.1 * kriging.UNMET
+    assert float(likelihood.evaluate(noisy, at(1e-8, [3.0])).loss) < 0.1 * likelihood.UNMET
 
 
 def test_values_that_contradict_each_other_are_fitted_as_well_as_they_can_be():
     U, y = data(12)
     doubled, contrary = torch.cat([U, U]), torch.cat([y, y + 0.5])
     tasks = task(doubled, contrary, nugget=(1e-12, 1e-12))
-    theta, fit = kriging.optimize(tasks, at(1e-12), 20)
-    assert kriging.UNMET < float(fit.loss) < kriging.evaluate(tasks, at(1e-12)).loss
+    theta, fit = likelihood.optimize(tasks, at(1e-12), 20)
+    assert likelihood.UNMET < float(fit.loss) < likelihood.evaluate(tasks, at(1e-12)).loss
     assert theta.isfinite().all()

@@ -13,10 +13,10 @@ import pytest
 import torch
 
 from pied import Problem, SettingError, SolverDone, Status, Study, TellError
+from pied.records.trial import Dataset, State, Trial
 from pied.rng import Stream
 from pied.solvers.base import Run, Solver
 from pied.solvers.loop import PAPER_PENALTY, Evaluate, LoopRun, Merit, Start
-from pied.trial import Dataset, State, Trial
 from tiny import hill, parabola, points, waves
 
 INITIAL = 3

@@ -10,9 +10,9 @@ from beliefs import PLAIN, SCALES, V, chosen, fixed, points, scales_of, wavy
 from oracles import numeric_slope
 from pied.errors import SettingError
 from pied.gp import GP
-from pied.models import WARPS, Choice, Model, Warp, standardization
+from pied.gp.choices import WARPS, Choice, Model, Warp, standardization
+from pied.gp.kernels import KERNELS, stretched
 from pied.rng import Stream
-from pied.shapes import KERNELS, stretched
 
 # --------------------------------------------------------------------------------------------------------------- warps
 

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from pied import CUQB, Problem, SettingError, Status, Study, quantile, solve
-from pied.believe import optimistic
-from pied.joint import Joint
+from pied import CUQB, Problem, SettingError, Status, Study, solve
+from pied.bounds import quantile
+from pied.bounds.believer import optimistic
+from pied.bounds.joint import Joint
+from pied.records.trial import State, feasible
 from pied.rng import Stream
+from pied.search.multistart import Search
 from pied.solvers import make
 from pied.solvers.acquisition import draws
-from pied.solvers.bayes import Scene
+from pied.solvers.cuqb import Scene
 from pied.solvers.linearized import COBALT, COBALTRun, DeltaBounds, Trusting, linearized
 from pied.solvers.optimism import BoxRun, Merit
-from pied.subproblem import Search
-from pied.trial import State, feasible
 from rivals import BELIEVER, FAST, SEARCH, affine, believed, quick, slopes_by_difference
 from tiny import hill, parabola, points, waves
 

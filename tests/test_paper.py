@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pied import CUQB, Status, Study, solve, suite
-from pied.penalty import PenaltySearch
+from pied.search.penalty import PenaltySearch
 from pied.solvers import make
 from tiny import hill, parabola, unchecked
 
@@ -52,7 +52,7 @@ def test_it_is_registered_by_name() -> None:
 
 def test_fifty_samples_at_level_0_95_use_the_48th() -> None:
     """The soft sort of samples less than 1 / 0.1 apart is the sort; ceil(0.95 x 50) = 48."""
-    from pied import quantile
+    from pied.bounds import quantile
 
     samples = torch.linspace(0.0, 4.9, 50, dtype=torch.float64)
     assert float(quantile.soft_order_statistic(samples, 0.95, 0.1)) == pytest.approx(4.7, abs=1e-12)

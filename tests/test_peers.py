@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from pied import MissingExtra, Problem, SettingError, Study
+from pied.records.trial import Dataset
 from pied.rng import Stream
 from pied.solvers import make
-from pied.trial import Dataset
 from tiny import hill, parabola, unchecked, waves
 
 HAS_AX = importlib.util.find_spec("ax") is not None

@@ -7,7 +7,7 @@ import pytest
 from numpy import ndarray
 from scipy.optimize import minimize
 
-from pied.penalty import minimize_in_step
+from pied.search.penalty import minimize_in_step
 
 
 def bowls(U: ndarray) -> tuple[ndarray, ndarray]:

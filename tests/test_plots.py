@@ -13,7 +13,7 @@ import torch
 
 import pied
 from pied import MissingExtra, Problem, SettingError, Study, plots, suite
-from pied.trial import State
+from pied.records.trial import State
 
 mpl.use("Agg")
 

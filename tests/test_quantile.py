@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import norm
 from scipy.stats.mstats import hdquantiles
 
-from pied import quantile
+from pied.bounds import quantile
 from pied.errors import SettingError
 from pied.rng import Stream
 

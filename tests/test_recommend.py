@@ -11,12 +11,12 @@ from torch import Tensor
 
 from oracles import Normals
 from pied import Problem, SettingError
-from pied.believe import Believer
-from pied.composite import Composite
-from pied.models import Model
-from pied.recommend import RULES, Recommendation, default_rule, recommend, relax, white_conflict
+from pied.bounds.believer import Believer
+from pied.bounds.composite import Composite
+from pied.gp.choices import Model
+from pied.records.trial import Dataset, Why
 from pied.rng import Stream
-from pied.trial import Dataset, Why
+from pied.study.recommendation import RULES, Recommendation, default_rule, recommend, relax, white_conflict
 from tiny import hill, parabola, waves
 
 Z3 = float(norm.cdf(3.0))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pied import Named, Problem, SettingError, Status, Study, Trial, Variable, maximize, minimize, solve
+from pied.records.trial import Dataset, State
 from pied.rng import Stream
 from pied.suite.twins import rescaled
-from pied.trial import Dataset, State
 from tiny import distance, fast, hill, parabola, points, unchecked, waves
 
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from pied import MissingExtra, SettingError, Study, solve
+from pied.records.trial import Dataset, State
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.scbo import SCBO, region, scoped
-from pied.trial import Dataset, State
 from rivals import quick
 from tiny import hill, parabola, points, waves
 

@@ -16,8 +16,8 @@ from pied import MissingExtra, Problem, SettingError, Status, Study
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.base import Solver
+from pied.solvers.derivative_free import CMAES, Bobyqa, Direct
 from pied.solvers.loop import PAPER_PENALTY, Merit
-from pied.solvers.search import CMAES, Bobyqa, Direct
 from pied.suite import get
 from tiny import hill, parabola, points, waves
 

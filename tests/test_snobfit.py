@@ -11,9 +11,9 @@ import torch
 from pied import Problem, SettingError, Study
 from pied.rng import Stream
 from pied.solvers import make
-from pied.solvers.branchfit import EXACT, GOLDEN, Boxes, Linear, Quadratic, is_apart, is_local, neighbours
 from pied.solvers.loop import Start
 from pied.solvers.snobfit import APART, Snobfit, around_best, by_linear_models, far_away, suggest
+from pied.solvers.snobfit_models import EXACT, GOLDEN, Boxes, Linear, Quadratic, is_apart, is_local, neighbours
 from tiny import hill, parabola, points, unchecked
 
 RESOLUTION = 1e-5

@@ -9,7 +9,7 @@ import pytest
 from numpy import ndarray
 from scipy.optimize import minimize as scipy_minimize
 
-from pied import sqp
+from pied.search import sqp
 
 
 @dataclass(frozen=True)

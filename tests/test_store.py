@@ -11,10 +11,10 @@ import pytest
 
 from pied import CUQB, Problem, SettingError, Status, Study, TellError, solve
 from pied.errors import StoreError, StudyMismatch
-from pied.reopen import solver_from_data, solver_to_data, stated
+from pied.records.sql import VERSION, Store
+from pied.records.trial import State
 from pied.solvers import make, registry
-from pied.store import VERSION, Store
-from pied.trial import State
+from pied.study.opening import solver_from_data, solver_to_data, stated
 from tiny import fast, hill, parabola, points, waves
 
 OLD = sorted((Path(__file__).parent / "data" / "stores").glob("version-*.sqlite"))

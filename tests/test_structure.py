@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pied import Problem, Variable
-from pied.structure import Structure
+from pied.problem.structure import Structure
 
 BOX = {"a": (0.5, 2.0), "b": (-1.0, 1.0)}
 OUTPUTS = ["u", "v", "w"]

@@ -18,7 +18,7 @@ from pied import (
     Trial,
     solve,
 )
-from pied.trial import State
+from pied.records.trial import State
 from tiny import distance, fast, hill, parabola, points, waves
 
 

@@ -8,11 +8,11 @@ from torch import Tensor
 
 from pied import suite
 from pied.errors import SettingError
-from pied.functions import Picked
-from pied.penalty import PenaltySearch
+from pied.records.trial import spread
 from pied.rng import Stream
-from pied.subproblem import APART, Optimum, Search, white_feasible
-from pied.trial import spread
+from pied.search.functions import Picked
+from pied.search.multistart import APART, Optimum, Search, white_feasible
+from pied.search.penalty import PenaltySearch
 
 Function = Callable[[Tensor], Tensor]
 

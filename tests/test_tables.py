@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pied import StatementError
-from pied.tables import Table, to_csv, to_number
+from pied.shell.tables import Table, to_csv, to_number
 
 
 @pytest.mark.parametrize("text", ["a,b\n1.5,2\n", "a;b\n1,5;2\n", "a\tb\n1,5\t2\n", "\n a , b \n\n 1.5 , 2 \n,\n"])

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pied.formula import Formula, Scope
-from pied.named import Named
+from pied.problem.formula import Formula, Scope
+from pied.problem.named import Named
 from pied.rng import Stream
 
 SCOPE = Scope(("a", "b"), ("y", "c[1]", "c[2]", "c[3]"), {"k": 2.5, "seen": (0.2, 0.4, 0.9)})

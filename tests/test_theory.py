@@ -9,7 +9,7 @@ import torch
 from scipy.stats import norm
 
 from pied import Problem, SettingError, theory
-from pied.quantile import confidence
+from pied.bounds.quantile import confidence
 from pied.rng import Stream
 
 SET = {"delta": 0.1, "size": 40, "functions": 3}

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from pied import Problem, Variable
-from pied.named import Named
-from pied.trial import Dataset, State, Trial, Why, feasible, spread, tolerances
+from pied.problem.named import Named
+from pied.records.trial import Dataset, State, Trial, Why, feasible, spread, tolerances
 from tiny import hill, parabola, waves
 
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from pied import suite
-from pied.believe import optimistic
+from pied.bounds.believer import optimistic
+from pied.bounds.quantile import normal
 from pied.gp import GP
-from pied.kriging import covariance
-from pied.models import Model
-from pied.quantile import normal
+from pied.gp.choices import Model
+from pied.gp.likelihood import covariance
 from pied.rng import Stream
 from pied.solvers import make, registry
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
 from pied.study import Study
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pied import FormulaError, Named
-from pied.formula import Formula, Scope
-from pied.named import groups
+from pied.problem.formula import Formula, Scope
+from pied.problem.named import groups
 
 VECTORS = Scope(("a", "b"), ("u", "c[1]", "c[2]", "c[3]"), {"k": 2.5, "observed": (1.0, 2.0, 3.0), "pair": (1.0, 2.0)})
 PIECES = [

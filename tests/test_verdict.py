@@ -7,9 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from pied import CUQB, Infeasible, Problem, Result, Status, Study, quantile, solve, suite
-from pied.solvers.bayes import surprise
-from pied.trial import State, Why
+from pied import CUQB, Infeasible, Problem, Result, Status, Study, solve, suite
+from pied.bounds import quantile
+from pied.records.trial import State, Why
+from pied.solvers.cuqb import surprise
 from tiny import fast, hill, unchecked
 
 

@@ -6,12 +6,11 @@ import pytest
 import torch
 
 from beliefs import V, wavy
-from pied import shapes, waves
-from pied.believe import from_memory, to_memory
-from pied.gp import GP
-from pied.models import Choice, Model, Observations, Spec
+from pied.bounds.believer import from_memory, to_memory
+from pied.gp import GP, kernels, periodic
+from pied.gp.choices import Choice, Model, Observations, Spec
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
 from test_shapes import both
 
 PLAIN = Model(waves=False)
@@ -34,18 +33,18 @@ def error(gp, function, n=200):
 
 def test_the_place_on_a_wave_has_its_derivatives_by_torch_and_by_numpy():
     U = told(4)
-    ours, numpys = both(shapes.waved_slopes, U, FREQUENCIES)
+    ours, numpys = both(kernels.waved_slopes, U, FREQUENCIES)
     for task, frequencies in enumerate(FREQUENCIES):
-        theirs = torch.func.vmap(torch.func.jacrev(lambda u, w=frequencies: shapes.waved(u[None], w[None])[0, 0]))(U)
+        theirs = torch.func.vmap(torch.func.jacrev(lambda u, w=frequencies: kernels.waved(u[None], w[None])[0, 0]))(U)
         torch.testing.assert_close(ours[task], theirs)
     torch.testing.assert_close(torch.from_numpy(numpys), ours, rtol=1e-14, atol=1e-14)
-    torch.testing.assert_close(*map(torch.as_tensor, both(shapes.waved, U, FREQUENCIES)), rtol=1e-14, atol=1e-15)
+    torch.testing.assert_close(*map(torch.as_tensor, both(kernels.waved, U, FREQUENCIES)), rtol=1e-14, atol=1e-15)
 
 
 def test_whole_periods_make_no_difference_to_the_place_on_a_wave():
     U = 0.3 * told(5)
     later = U + torch.tensor([0.0, 3 / 7.3], dtype=torch.float64)
-    torch.testing.assert_close(shapes.waved(U, FREQUENCIES), shapes.waved(later, FREQUENCIES))
+    torch.testing.assert_close(kernels.waved(U, FREQUENCIES), kernels.waved(later, FREQUENCIES))
 
 
 @pytest.mark.parametrize("periods", [4.6, 11.0, 23.3])
@@ -128,7 +127,7 @@ def test_frequencies_are_tuned_to_the_likeliest_nearby():
     near = (2 * math.pi * 23.2, 0.0)
     tasks, _ = data.tasks([Spec((0,), "squared exponential", "constant", "none", "plain", near)])
     theta = torch.tensor([[0.5, 0.5, 0.5, 0.5, math.log(1e-8)]], dtype=torch.float64)
-    tuned = waves.tuned(tasks, U, theta, torch.tensor([near], dtype=torch.float64))
+    tuned = periodic.tuned(tasks, U, theta, torch.tensor([near], dtype=torch.float64))
     assert float(tuned[0, 0]) / (2 * math.pi) == pytest.approx(23.3, abs=0.01)
     assert float(tuned[0, 1]) == 0
 

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import config
 
 from pied import CUQB, Problem, Trial
-from pied.believe import Believer
-from pied.estimator import Estimator
+from pied.bounds.believer import Believer
+from pied.bounds.estimator import Estimator
 from pied.gp import Model
-from pied.subproblem import Search
+from pied.search.multistart import Search
 
 
 def parabola(**words: Any) -> Problem:

@@ -21,32 +21,32 @@ if TYPE_CHECKING:
     from pied.errors import TellError as TellError
     from pied.errors import UnknownName as UnknownName
     from pied.errors import WhiteBoxError as WhiteBoxError
-    from pied.named import Named as Named
+    from pied.problem import Named as Named
     from pied.problem import Problem as Problem
     from pied.problem import Variable as Variable
-    from pied.result import Result as Result
-    from pied.solvers.bayes import CUQB as CUQB
+    from pied.records import State as State
+    from pied.records import Trial as Trial
+    from pied.solvers.cuqb import CUQB as CUQB
+    from pied.study import Result as Result
     from pied.study import Study as Study
     from pied.study import maximize as maximize
     from pied.study import minimize as minimize
     from pied.study import solve as solve
-    from pied.trial import State as State
-    from pied.trial import Trial as Trial
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Problem": "pied.problem",
     "Variable": "pied.problem",
-    "Named": "pied.named",
+    "Named": "pied.problem.named",
     "Study": "pied.study",
-    "Result": "pied.result",
+    "Result": "pied.study.result",
     "solve": "pied.study",
     "maximize": "pied.study",
     "minimize": "pied.study",
-    "Trial": "pied.trial",
-    "State": "pied.trial",
-    "CUQB": "pied.solvers.bayes",
+    "Trial": "pied.records.trial",
+    "State": "pied.records.trial",
+    "CUQB": "pied.solvers.cuqb",
     "Status": "pied.errors",
     "PiedError": "pied.errors",
     "StatementError": "pied.errors",

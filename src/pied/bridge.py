@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied.composite import Composite
+from pied.bounds import Composite
 from pied.errors import MissingExtra, SettingError
 from pied.rng import Stream
 

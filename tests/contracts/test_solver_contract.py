@@ -15,10 +15,10 @@ from jaxtyping import config
 from torch import Tensor
 
 from pied import CUQB, MissingExtra, Problem, SettingError, Study
+from pied.records.trial import Dataset, Why
 from pied.rng import Stream
 from pied.solvers import make, registry
 from pied.solvers.base import Proposal, Run, Solver
-from pied.trial import Dataset, Why
 
 
 def unconstrained() -> Problem:

@@ -12,8 +12,8 @@ import pgserver
 import pytest
 
 from pied import TellError
-from pied.record import About, Memory, Record
-from pied.store import Store
+from pied.records.record import About, Memory, Record
+from pied.records.sql import Store
 
 STATEMENT: dict[str, Any] = {"variables": {"x": {"lo": 0.0, "hi": 1.0}}, "outputs": ["p", "q"], "constants": {"c": 1.0}}
 ODD = [math.nan, math.inf, -math.inf, 1e308, -0.0, 0.0, 5e-324, 0.1, 1 / 3, 2.0**53 + 2, 1.7976931348623157e308]

@@ -13,18 +13,18 @@ from numpy import ndarray
 from torch import Tensor
 
 from pied import suite
-from pied.believe import Believer, from_memory
 from pied.bench import measures
 from pied.bench.drive import each
 from pied.bench.ledger import Entry, Ledger
 from pied.bench.plan import Task, solver_of
 from pied.bench.runs import Run, benchmark_for, kept, one_thread, truth_for
+from pied.bounds import Believer, from_memory
 from pied.errors import SettingError, StoreError
 from pied.problem import Problem
-from pied.recommend import recommend
+from pied.records import Dataset, State, Trial, feasible, spread
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB
-from pied.trial import Dataset, State, Trial, feasible, spread
+from pied.solvers.cuqb import CUQB
+from pied.study import recommend
 
 CHEAP = frozenset({"naive", "observed"})
 """Rules that need no belief: computed here, because a process takes longer to start."""

@@ -14,7 +14,7 @@ from pied.bench.ledger import Ledger, file_of
 from pied.bench.plan import Task
 from pied.bench.runs import FAILED, Run, perform
 from pied.errors import SettingError
-from pied.executors import Processes, Serial
+from pied.evaluation import Processes, Serial
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """What libraries of linear algebra read when they are loaded."""

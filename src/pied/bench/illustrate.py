@@ -9,15 +9,14 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 from torch import Tensor
 
-from pied import quantile, suite
-from pied.believe import Believer
-from pied.composite import Composite
+from pied import suite
+from pied.bounds import Believer, Composite, quantile
 from pied.problem import Problem
+from pied.records import Dataset, Why
 from pied.rng import Stream
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
 from pied.solvers.linearized import linearized
 from pied.suite import Benchmark
-from pied.trial import Dataset, Why
 
 LEVEL = 0.95
 """p of the bounds (paper, table 3)."""

@@ -68,7 +68,7 @@ class Ledger:
         if read_only and not self.file.is_file():
             raise StoreError(f"there is no store at {self.file}")
         if not read_only:
-            from pied.store import Store  # here, so that machines without a database library can compute curves
+            from pied.records.sql import Store  # here, so that machines without a database library can compute curves
 
             Store.connect(self.file).close()  # makes the tables of the studies
         self._db = sqlite3.connect(self.file, timeout=BUSY, isolation_level=None)

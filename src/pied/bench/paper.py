@@ -14,7 +14,7 @@ from pied.bench.curves import Curve, Grid, grid, load
 from pied.bench.ledger import Ledger
 from pied.bench.plan import Entry, Part, Plan
 from pied.errors import SettingError
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from pied.bench import origin
 from pied.errors import PiedError, SettingError, did_you_mean
 from pied.solvers import make
 from pied.solvers.base import Solver
-from pied.solvers.bayes import CUQB
+from pied.solvers.cuqb import CUQB
 from pied.suite import Benchmark
 from pied.suite.twins import rescaled
 

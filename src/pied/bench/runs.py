@@ -15,12 +15,10 @@ import torch
 from pied.bench import origin
 from pied.bench.plan import Task, benchmark_of, size_of, solver_of
 from pied.errors import EvaluationError, Infeasible, SolverDone, Status, StoreError
-from pied.named import Named
-from pied.problem import Problem
-from pied.reopen import opened
-from pied.study import Study
+from pied.problem import Named, Problem
+from pied.records import State, Trial, Why
+from pied.study import Study, opened
 from pied.suite.benchmark import Benchmark, NoisyBlackBox
-from pied.trial import State, Trial, Why
 
 try:
     import fcntl

@@ -110,9 +110,9 @@ def paper(
 
 
 def _run(plan: Any, store: Path, workers: int | None, again: bool, dask: str | None) -> None:
-    from pied import executors
     from pied.bench import drive
     from pied.bench.origin import cores
+    from pied.evaluation import executors
 
     executor = executors.dask(dask) if dask else None
     tasks = plan.tasks()

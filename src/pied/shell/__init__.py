@@ -1,1 +1,1 @@
-"""The commands of the shell, a file for each kind; `pied.cli` has the table of them."""
+"""The commands of the shell, a file for each kind; `pied.shell.main` has the table of them."""

@@ -13,9 +13,9 @@ from pied.shell.options import of_a_study
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
-    from pied.record import Row
-    from pied.result import Result
+    from pied.records import Row
     from pied.shell.opening import Desk
+    from pied.study import Result
 
 RULES = ("anywhere", "observed", "lower", "asked")
 
@@ -49,8 +49,8 @@ def status(file: str, store: str | None, as_json: bool) -> None:
 
 
 def _status(desk: "Desk") -> dict[str, Any]:
+    from pied.records import State
     from pied.shell.pages import missing
-    from pied.trial import State
 
     study, problem = desk.study, desk.stated.problem
     rows = {row.number: row for row in desk.record.changes(0)[1]}
@@ -145,10 +145,10 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
     and nothing is recorded.
     """
     from pied.errors import did_you_mean
-    from pied.files import read
     from pied.shell.opening import opened
     from pied.shell.pages import result_lines
-    from pied.tables import to_number
+    from pied.shell.statement_file import read
+    from pied.shell.tables import to_number
 
     stated = read(file)
     for name, text in (pair(change, next(iter(stated.problem.constants), "price")) for change in changes):
@@ -206,7 +206,7 @@ def _json_text(desk: "Desk") -> str:
 
 def _everything(desk: "Desk") -> dict[str, Any]:
     """Return the whole record as data."""
-    from pied.record import to_plain
+    from pied.records import to_plain
 
     about = desk.record.about
     rows = [dataclasses.asdict(row) for row in desk.record.changes(0)[1]]
@@ -227,9 +227,9 @@ def _everything(desk: "Desk") -> dict[str, Any]:
 
 def _csv_text(desk: "Desk") -> str:
     """Return the record as a table: points, outputs, what they are worth."""
+    from pied.records import Dataset, feasible
     from pied.shell.pages import when
-    from pied.tables import to_csv
-    from pied.trial import Dataset, feasible
+    from pied.shell.tables import to_csv
 
     problem, trials = desk.stated.problem, desk.study.trials
     rows = {row.number: row for row in desk.record.changes(0)[1]}

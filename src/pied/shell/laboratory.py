@@ -11,9 +11,9 @@ from pied.shell.speech import Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
     from pied.problem import Problem
+    from pied.records import Trial
     from pied.shell.opening import Desk
-    from pied.tables import Table
-    from pied.trial import Trial
+    from pied.shell.tables import Table
 
 ROUNDED = 1e-4
 """How far a set point in a table may be from the one asked, of the variable's width: it is printed with six digits."""
@@ -29,8 +29,8 @@ def ask(file: str, store: str | None, as_json: bool, worker: str | None, count: 
 
     Who asks again gets the same trial back until it is told or failed; --count asks for more.
     """
+    from pied.records import State
     from pied.shell.opening import me, opened
-    from pied.trial import State
 
     if sheet is not None and Path(sheet).exists():
         raise Mistake(f"'{sheet}' is there already and may hold results: name another table")
@@ -71,7 +71,7 @@ def _say_trials(desk: "Desk", trials: "list[Trial]") -> None:
 
 
 def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
-    from pied.tables import to_csv
+    from pied.shell.tables import to_csv
 
     own = trial_column(problem)
     rows = [{own: each.number, **{name: float(f"{value:.6g}") for name, value in each.x.items()}} for each in trials]
@@ -160,8 +160,8 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
 def _values(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     """Read NAME=VALUE words; a vector of outputs takes its numbers with commas, c=0.1,0.2,0.3."""
     from pied.errors import did_you_mean
-    from pied.named import groups
-    from pied.tables import to_number
+    from pied.problem import groups
+    from pied.shell.tables import to_number
 
     vectors, values = groups(problem.outputs), {}
     for word in words:
@@ -186,7 +186,7 @@ def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, floa
     """Read a run sheet: for each row with results its place, the trial and the values; all before any is told."""
     from pied.errors import StatementError
     from pied.shell.pages import unit
-    from pied.tables import Table
+    from pied.shell.tables import Table
 
     problem, table, told = desk.stated.problem, Table.read(file), []
     own = trial_column(problem)
@@ -256,7 +256,7 @@ def add(file: str, store: str | None, as_json: bool, worker: str | None, table: 
     """
     from pied.errors import StatementError
     from pied.shell.opening import me, opened
-    from pied.tables import Table
+    from pied.shell.tables import Table
 
     with opened(file, store, worker=worker or me()) as desk:
         problem, study, read = desk.stated.problem, desk.study, Table.read(Path(table))

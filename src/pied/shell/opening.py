@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pied.files import Stated, read
-from pied.record import Record, key
+from pied.records import Record, key
+from pied.records.sql import Store
 from pied.shell.pages import hint
 from pied.shell.speech import NoAnswer, note
-from pied.store import Store
+from pied.shell.statement_file import Stated, read
 from pied.study import Study
 
 

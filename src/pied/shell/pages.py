@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from pied.named import groups
-from pied.problem import Problem
-from pied.result import Result
-from pied.trial import Dataset, State, Trial, feasible
+from pied.problem import Problem, groups
+from pied.records import Dataset, State, Trial, feasible
+from pied.study import Result
 
 FEW = 6
 """Names that are spelled out before the rest is cut."""

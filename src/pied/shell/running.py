@@ -11,8 +11,8 @@ from pied.shell.options import of_a_study
 from pied.shell.speech import Mistake, Progress, say, say_json
 
 if TYPE_CHECKING:
-    from pied.command import Command
-    from pied.files import Stated
+    from pied.evaluation import Command
+    from pied.shell.statement_file import Stated
 
 
 @click.command()
@@ -45,10 +45,10 @@ def run(
     A program gets the point as JSON on its standard input and in place of {NAME} in its words, and prints the outputs,
     as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told.
     """
-    from pied.files import read
     from pied.shell.answers import exit_code
     from pied.shell.opening import opened
     from pied.shell.pages import result_lines, trial_line
+    from pied.shell.statement_file import read
 
     if (budget is None) == (total is None):
         raise Mistake("say how many points to evaluate: --budget 20 more, or --total 60 in all")
@@ -82,8 +82,8 @@ def _with_blackbox(
     stated: "Stated", command: str | None, python: str | None, timeout: float | None, retries: int | None
 ) -> "tuple[Stated, Command | None]":
     """Give the problem what evaluates it: from the call, else from the file; a program is returned too."""
-    from pied.command import Command
-    from pied.files import load
+    from pied.evaluation import Command
+    from pied.shell.statement_file import load
 
     problem, program = stated.problem, stated.command
     if command is not None and python is not None:

@@ -28,8 +28,8 @@ from pied.shell.speech import INTERRUPTED, Mistake, Progress, say, say_json, say
 @as_json
 def demo(budget: int, seed: int, picture: Path, as_json: bool) -> None:
     """Find the best operating point of the Williams-Otto reactor, a simulator that counts as expensive."""
-    from pied import demo as play
     from pied.errors import Status
+    from pied.shell import demo as play
 
     _check_folder(picture)
     progress = Progress(budget, quiet=as_json)
@@ -50,7 +50,7 @@ def demo(budget: int, seed: int, picture: Path, as_json: bool) -> None:
 
 def _draw(study: Any, picture: Path) -> tuple[bool, str]:
     """Draw the picture; return whether that was possible, and a sentence."""
-    from pied import demo as play
+    from pied.shell import demo as play
 
     if not study.trials:
         return False, "No picture: nothing was evaluated."

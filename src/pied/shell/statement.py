@@ -81,8 +81,8 @@ def init(file: str, as_json: bool) -> None:
 @as_json
 def check(file: str, as_json: bool) -> None:
     """Check a statement and show what was understood: signs, units, structure."""
-    from pied.files import read
     from pied.shell.pages import constant_lines, sizes, statement_lines, structure_of
+    from pied.shell.statement_file import read
 
     stated = read(file)
     problem = stated.problem

@@ -8,8 +8,8 @@ from pied.errors import SettingError, did_you_mean
 from pied.solvers.base import Solver
 
 registry: dict[str, str] = {
-    "cuqb": "pied.solvers.bayes:CUQB",
-    "cuqb-paper": "pied.solvers.bayes:paper",
+    "cuqb": "pied.solvers.cuqb:CUQB",
+    "cuqb-paper": "pied.solvers.cuqb:paper",
     "epbo": "pied.solvers.optimism:EPBO",
     "epbo-paper": "pied.solvers.optimism:epbo_paper",
     "eic": "pied.solvers.improvement:EIC",
@@ -25,16 +25,16 @@ registry: dict[str, str] = {
     "scbo": "pied.solvers.scbo:SCBO",
     "snobfit": "pied.solvers.snobfit:Snobfit",
     "snobfit-paper": "pied.solvers.snobfit:snobfit_paper",
-    "direct": "pied.solvers.search:Direct",
-    "direct-paper": "pied.solvers.search:direct_paper",
-    "bobyqa": "pied.solvers.search:Bobyqa",
-    "bobyqa-paper": "pied.solvers.search:bobyqa_paper",
-    "cma-es": "pied.solvers.search:CMAES",
-    "cma-es-paper": "pied.solvers.search:cma_es_paper",
+    "direct": "pied.solvers.derivative_free:Direct",
+    "direct-paper": "pied.solvers.derivative_free:direct_paper",
+    "bobyqa": "pied.solvers.derivative_free:Bobyqa",
+    "bobyqa-paper": "pied.solvers.derivative_free:bobyqa_paper",
+    "cma-es": "pied.solvers.derivative_free:CMAES",
+    "cma-es-paper": "pied.solvers.derivative_free:cma_es_paper",
     "optuna": "pied.solvers.peers:Optuna",
     "ax": "pied.solvers.peers:Ax",
-    "random": "pied.solvers.search:Random",
-    "sobol": "pied.solvers.search:Sobol",
+    "random": "pied.solvers.derivative_free:Random",
+    "sobol": "pied.solvers.derivative_free:Sobol",
 }
 """Where each solver's settings are made."""
 

@@ -12,14 +12,11 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied.believe import Believer
-from pied.composite import NUMBERS_AT_ONCE, Belief, Composite
+from pied.bounds import NUMBERS_AT_ONCE, Belief, Believer, Composite
 from pied.errors import SettingError
-from pied.functions import Functions
-from pied.penalty import PenaltySearch
+from pied.search import Functions, Optimum, PenaltySearch, Search
 from pied.solvers.base import Solver
-from pied.solvers.bayes import Scene
-from pied.subproblem import Optimum, Search
+from pied.solvers.cuqb import Scene
 
 Columns = Callable[[Sequence[Tensor]], list[Tensor]]
 """From the leaves (points, mean, scale) to one tensor `b` per function."""

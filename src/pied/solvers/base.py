@@ -12,8 +12,8 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from pied.problem import Problem
+from pied.records import Dataset, Why
 from pied.rng import Stream
-from pied.trial import Dataset, Why
 
 
 @dataclass(frozen=True, eq=False)

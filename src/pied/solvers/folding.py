@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import torch
 
-from pied.believe import Believer
-from pied.models import Model
+from pied.bounds import Believer
+from pied.gp import Model
 from pied.problem import Problem
+from pied.records import Dataset
 from pied.solvers.base import Proposal, Run
-from pied.trial import Dataset
 
 FOLDED_WARPS = ("none", "shifted log")
 """Values of functions may cross zero, and for a constraint that is what matters: a plain logarithm, offered while all

@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied.believe import Believer
-from pied.composite import Composite
+from pied.bounds import Believer, Composite
 from pied.errors import SettingError
-from pied.models import Warp
-from pied.penalty import PenaltySearch
+from pied.gp import Warp
 from pied.problem import Problem
+from pied.records import Why
 from pied.rng import Stream
+from pied.search import Optimum, PenaltySearch
 from pied.solvers.acquisition import (
     Acquisition,
     Believing,
@@ -29,10 +29,8 @@ from pied.solvers.acquisition import (
     incumbent,
     sought,
 )
-from pied.solvers.bayes import CUQB, BayesRun, Scene, Settings
+from pied.solvers.cuqb import CUQB, BayesRun, Scene, Settings
 from pied.solvers.folding import FoldedRun, folded_believer
-from pied.subproblem import Optimum
-from pied.trial import Why
 
 FARTHEST = 1e8  # standard deviations: further out a constraint is as good as certain, and squares would overflow
 SHARPEST = 1e-9  # of a function's scale: below this its standard deviation is rounding

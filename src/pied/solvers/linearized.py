@@ -12,16 +12,15 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied import quantile
-from pied.composite import Composite
+from pied.bounds import Composite, quantile
 from pied.errors import SettingError
 from pied.problem import Problem
+from pied.records import Why
 from pied.rng import Stream
+from pied.search import Optimum
 from pied.solvers.acquisition import Acquisition, Believing, at, draws, incumbent, sought
-from pied.solvers.bayes import BayesRun, Scene
+from pied.solvers.cuqb import BayesRun, Scene
 from pied.solvers.improvement import check_samples, deviation, log_fatplus
-from pied.subproblem import Optimum
-from pied.trial import Why
 
 TINIEST = 1e-200  # a variance below this is zero; keeps the slope of its root finite
 

@@ -22,9 +22,9 @@ from torch import Tensor
 
 from pied.errors import SettingError, SolverDone, TellError
 from pied.problem import Problem
+from pied.records import Dataset, Why, spread
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run
-from pied.trial import Dataset, Why, spread
 
 logger = logging.getLogger(__name__)
 

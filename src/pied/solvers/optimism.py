@@ -7,19 +7,16 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied import quantile
-from pied.believe import Believer
-from pied.composite import Composite
+from pied.bounds import Believer, Composite, Joint, quantile
 from pied.errors import SettingError
-from pied.joint import Joint
 from pied.problem import Problem
+from pied.records import Dataset, Why
 from pied.rng import Stream
+from pied.search import Optimum, Search
 from pied.solvers.acquisition import Acquisition, Believing, draws, exactly, sought
 from pied.solvers.base import Proposal, Run
-from pied.solvers.bayes import CUQB, BayesRun, Scene
+from pied.solvers.cuqb import CUQB, BayesRun, Scene
 from pied.solvers.folding import FoldedRun, folded_believer
-from pied.subproblem import Optimum, Search
-from pied.trial import Dataset, Why
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from pied.errors import MissingExtra, SettingError
 from pied.problem import Problem
+from pied.records import Dataset, Why
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
-from pied.trial import Dataset, Why
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied import bridge
-from pied.believe import White
+from pied.bounds import White
 from pied.errors import SettingError
 from pied.problem import Problem
+from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.folding import FoldedRun
-from pied.trial import Dataset, Why, feasible, spread
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from pied.errors import SettingError
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.base import Solver
-from pied.solvers.branchfit import EXACT, EXTRA, Boxes, Linear, Quadratic, is_apart, is_local, neighbours
 from pied.solvers.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
+from pied.solvers.snobfit_models import EXACT, EXTRA, Boxes, Linear, Quadratic, is_apart, is_local, neighbours
 
 NOISY = 1e-2  # uncertainty of a noisy value, of the spread of all: keeps near neighbours from deciding alone
 CANDIDATES = 100  # random points among which each point of class 5 is the one farthest from all others

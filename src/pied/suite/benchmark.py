@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied.errors import StatementError, did_you_mean
-from pied.named import Named
-from pied.problem import Problem
+from pied.problem import Named, Problem
 from pied.rng import Stream
 from pied.suite.elementary import Number
 from pied.suite.readings import READINGS, Reading

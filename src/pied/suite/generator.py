@@ -25,9 +25,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from pied.errors import StatementError, did_you_mean
-from pied.formula import Formula, Scope
-from pied.named import Named
-from pied.problem import Problem
+from pied.problem import Formula, Named, Problem, Scope
 from pied.rng import Stream
 from pied.suite.benchmark import Benchmark, BlackBox, Known
 from pied.suite.calibration import calibration

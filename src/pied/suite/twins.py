@@ -16,8 +16,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from pied.errors import StatementError
-from pied.named import Named
-from pied.problem import Problem, Variable
+from pied.problem import Named, Problem, Variable
 from pied.rng import Stream
 from pied.suite.benchmark import Benchmark, BlackBox, BlackBoxFunction, Known
 from pied.suite.catalogue import get

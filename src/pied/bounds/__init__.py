@@ -1,0 +1,37 @@
+"""Quantiles of g(x, h(x)) under the belief, and where evaluations are likely to succeed."""
+
+from pied.bounds.believer import (
+    Believer,
+    Bounds,
+    Doubtful,
+    White,
+    from_memory,
+    optimistic,
+    pessimistic,
+    possible,
+    to_memory,
+)
+from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
+from pied.bounds.estimator import Estimator
+from pied.bounds.joint import Joint, is_shared
+from pied.bounds.success import Fence, fenced
+
+__all__ = [
+    "NUMBERS_AT_ONCE",
+    "Belief",
+    "Believer",
+    "Bounds",
+    "Composite",
+    "Doubtful",
+    "Estimator",
+    "Fence",
+    "Joint",
+    "White",
+    "fenced",
+    "from_memory",
+    "is_shared",
+    "optimistic",
+    "pessimistic",
+    "possible",
+    "to_memory",
+]

@@ -1,0 +1,116 @@
+"""Joint optimism: the best of g over a point and one outcome of the black box that is plausible there.
+
+Bounds of each function alone let the objective hope for one outcome and a constraint for another, of the same outputs.
+Here one outcome must serve all functions:
+
+    maximize g_0(x, y)  subject to  g_i(x, y) >= 0,  y = mu(x) + z C(x) xi,  |xi| <= 1
+
+over x and xi, C C' the covariance of the outputs and z the quantile of the level. For a single function affine in y
+this is its upper quantile bound (Proposition 2); with more of them it is never above theirs, and nothing is sampled.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from pied.bounds.composite import Composite
+from pied.rng import Stream
+from pied.search import KAPPA, Optimum, Search
+
+MOST_OUTPUTS = 24  # with more, the subproblem has too many unknowns to be solved as a whole
+TINIEST = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """g over points and outcomes together: w = (u, v) in the unit cube, xi = 2 v - 1.
+
+    The functions of the problem come first; where the region is a ball, 1 - |xi|^2 comes last.
+    """
+
+    composite: Composite
+    radius: float
+    """How many standard deviations the outcomes reach."""
+    in_ball: bool = True
+    """Whether |xi| <= 1; else every coordinate alone, a box."""
+
+    @property
+    def k(self) -> int:
+        """Number of functions."""
+        return self.composite.problem.k + self.in_ball
+
+    @property
+    def white(self) -> tuple[int, ...]:
+        """Constraints that are known exactly."""
+        return self.composite.problem.white
+
+    def values(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b k"]:
+        """Return all functions."""
+        U, xi = self._split(W)
+        f = self.composite.outcomes(U, self.radius * xi)
+        return torch.cat([f, _inside(xi)], 1) if self.in_ball else f
+
+    def values_and_slopes(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k w"]]:
+        """Return all functions, and their slopes by point and outcome."""
+        U, xi = self._split(W)
+        f, by_u, by_xi = self.composite.outcomes_and_slopes(U, self.radius * xi)
+        slopes = torch.cat([by_u, 2.0 * self.radius * by_xi], 2)
+        if not self.in_ball:
+            return f, slopes
+        last = torch.cat([torch.zeros_like(U), -4.0 * xi], 1)
+        return torch.cat([f, _inside(xi)], 1), torch.cat([slopes, last[:, None]], 1)
+
+    @property
+    def seen(self) -> Bool[Tensor, "d"]:
+        """Which coordinates of a point some output depends on."""
+        return self.composite.problem.active.any(0)
+
+    def doubt(self, w: Float64[Tensor, "w"]) -> Float64[Tensor, "k"]:
+        """Return how far apart the bounds of the functions of the problem are at the point."""
+        return self.composite.doubt(w[: self.composite.problem.d])
+
+    def lifted(self, U: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]) -> Float64[Tensor, "b w"]:
+        """Pair points with the outcome on the rim to which the slopes of objective and broken constraints point."""
+        f, _, by_xi = self.composite.outcomes_and_slopes(U, U.new_zeros(len(U), self.composite.problem.m))
+        broken = (f[:, 1:] < 0).to(f.dtype) / scales[1:]
+        merit = by_xi[:, 0] / scales[0] + KAPPA * (broken[:, :, None] * by_xi[:, 1:]).sum(1)
+        xi = merit / merit.norm(dim=1, keepdim=True).clamp_min(TINIEST) if self.in_ball else merit.sign()
+        return torch.cat([U, 0.5 + 0.5 * xi], 1)
+
+    def maximum(
+        self,
+        search: Search,
+        scales: Float64[Tensor, "k"],
+        pool: Float64[Tensor, "b d"],
+        known: Float64[Tensor, "s d"],
+        stream: Stream,
+    ) -> Optimum:
+        """Search the best point, with the functions of the problem at its outcome.
+
+        Every point of the pool is paired with the outcome that its slopes point to, and with one from anywhere.
+        """
+        d, k, m = self.composite.problem.d, self.composite.problem.k, self.composite.problem.m
+        anywhere = 2.0 * stream.at("outcomes").uniform(len(pool), m).to(pool.device) - 1.0
+        if self.in_ball:
+            anywhere = anywhere / anywhere.norm(dim=1, keepdim=True).clamp_min(1.0)
+        pairs = torch.cat([self.lifted(pool, scales), torch.cat([pool, 0.5 + 0.5 * anywhere], 1)])
+        starts = self.lifted(known, scales) if len(known) else pairs[:0]
+        everything = torch.cat([scales, scales.new_ones(self.k - k)])
+        best = search.solve(self, everything, pairs, starts, stream, rescue=False)
+        return replace(best.of_first(k), u=best.u[:d])
+
+    def _split(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b d"], Float64[Tensor, "b m"]]:
+        d = self.composite.problem.d
+        return W[:, :d].contiguous(), 2.0 * W[:, d:] - 1.0
+
+
+def _inside(xi: Float64[Tensor, "b m"]) -> Float64[Tensor, "b 1"]:
+    return 1.0 - xi.square().sum(1, keepdim=True)
+
+
+def is_shared(composite: Composite) -> bool:
+    """Tell whether two functions depend on one output, so that they could hope for different outcomes of it."""
+    outputs = [j for structure in composite.problem.structure for j in structure.outputs]
+    return len(outputs) > len(set(outputs)) and composite.problem.m <= MOST_OUTPUTS

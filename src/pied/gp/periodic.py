@@ -1,0 +1,99 @@
+"""Waves: outputs that rise and fall regularly along an input, with more basins than a smooth belief can tell apart.
+
+A Gaussian process learns a wave only where there are several points to each of its periods. Its frequency is learned
+from far fewer: seen beside the inputs, the place on the wave (`shapes.waved`) makes points whole periods apart alike,
+and the rest is smooth. The likelihood has a narrow peak at the right frequency and is flat elsewhere, so frequencies
+are tried one by one, then tuned.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.gp import likelihood
+from pied.gp.kernels import waved
+from pied.gp.likelihood import Tasks
+
+PERIODS = (0.5, 40.0, 0.25)  # across the box: the fewest, the most, and the step; a peak is about one wide
+SCALES = (1.0, 3.0)  # length scales of the inputs at which frequencies are tried; on the wave they are one
+KEPT = 4  # peaks that are optimized
+APART = 1.0  # periods between two peaks of an input
+TUNING = (0.06, 0.015, 0.004, 0.001)  # periods: steps by which a frequency is tuned, four to either side
+
+
+class Wave(NamedTuple):
+    """A wave that may be there, and where to start fitting."""
+
+    frequencies: tuple[float, ...]
+    """Angular, along each input of the unit cube."""
+    theta: tuple[float, ...]
+    """Logarithms of length scales: of the inputs, of the two columns of the wave; then of the nugget."""
+
+
+def riding(tasks: Tasks, U: Float64[Tensor, "N d"], waves: Float64[Tensor, "B d"]) -> Tasks:
+    """Let every task see a wave beside its inputs."""
+    d = U.shape[1]
+    inputs = tasks.U[..., :d].expand(len(waves), -1, -1)
+    active = torch.cat([tasks.active[:, :d], tasks.active.new_ones(len(waves), 2)], 1)
+    return replace(tasks, U=torch.cat([inputs, waved(U, waves)], -1), active=active)
+
+
+def loudest(task: Tasks, U: Float64[Tensor, "N d"], nugget: float) -> list[Wave]:
+    """Return the likeliest waves of one output, at most `KEPT`.
+
+    Args:
+        task: Its regression without a wave.
+        U: The points, in the unit cube.
+        nugget: Logarithm of the nugget at which frequencies are tried.
+    """
+    first, last, step = PERIODS
+    periods = torch.arange(first, last + step / 2, step, dtype=U.dtype, device=U.device)
+    found: list[tuple[float, Wave]] = []
+    for i in task.active[0, : U.shape[1]].nonzero()[:, 0].tolist():
+        waves = U.new_zeros(len(periods), U.shape[1])
+        waves[:, i] = 2.0 * math.pi * periods
+        tasks = riding(task.at(torch.zeros(len(waves), dtype=torch.long, device=U.device)), U, waves)
+        theta = torch.stack([_start(scale, U, nugget).expand(len(waves), -1) for scale in SCALES])
+        loss = torch.stack([likelihood.evaluate(tasks, each, with_slope=False).loss for each in theta])
+        best, which = loss.min(0)
+        for place in _peaks(best.tolist(), max(1, round(APART / step))):
+            own = Wave(tuple(waves[place].tolist()), tuple(theta[which[place], place].tolist()))
+            found.append((float(best[place]), own))
+    return [wave for _, wave in sorted(found)[:KEPT]]
+
+
+def _start(scale: float, U: Float64[Tensor, "N d"], nugget: float) -> Float64[Tensor, "q"]:
+    """Return hyperparameters: equal length scales of the inputs, one on the wave."""
+    return U.new_tensor([math.log(scale)] * U.shape[1] + [0.0, 0.0, nugget])
+
+
+def _peaks(loss: Sequence[float], apart: int) -> list[int]:
+    """Return the places of the smallest finite losses, each so far from better ones."""
+    places: list[int] = []
+    for place in sorted(range(len(loss)), key=loss.__getitem__):
+        if math.isfinite(loss[place]) and all(abs(place - other) > apart for other in places):
+            places.append(place)
+        if len(places) == KEPT:
+            break
+    return places
+
+
+def tuned(
+    tasks: Tasks, U: Float64[Tensor, "N d"], theta: Float64[Tensor, "B q"], waves: Float64[Tensor, "B d"]
+) -> Float64[Tensor, "B d"]:
+    """Return the frequencies of smallest loss nearby, the other hyperparameters as they are."""
+    offsets = torch.arange(-4, 5, dtype=U.dtype, device=U.device)
+    index = torch.arange(len(waves), device=U.device).repeat_interleave(len(offsets))
+    tasks, theta = tasks.at(index), theta[index]
+    along = waves / waves.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    for step in TUNING:
+        tried = waves[:, None, :] + 2.0 * math.pi * step * offsets[:, None] * along[:, None, :]
+        loss = likelihood.evaluate(riding(tasks, U, tried.flatten(0, 1)), theta, with_slope=False).loss
+        best = loss.reshape(len(waves), -1).argmin(1)
+        waves = tried[torch.arange(len(waves), device=U.device), best]
+    return waves

@@ -1,0 +1,127 @@
+"""Posteriors of many regressions at any points: mean, standard deviation and their slopes, in closed form.
+
+What `kriging` has learned is used here some hundred times per suggestion, at ten points or at a thousand. At ten points
+the time goes into calls, not arithmetic, and a call into NumPy costs a third of one into torch; on a GPU it has to be
+torch. So this file, like `shapes`, is written for both.
+"""
+
+from typing import Any
+
+from jaxtyping import Float64
+
+from pied.arrays import Array, library
+from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretched_slopes, waved_slopes
+
+SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: below, it is rounding
+AT_ONCE = {"numpy": 100_000, "torch": 50_000_000}
+"""Numbers of kernel matrices worked on at once: what a processor's cache holds, and a part of a GPU's memory."""
+
+
+class Posterior:
+    """Universal kriging of B tasks at fixed hyperparameters: N points, d inputs, p trend columns, c outputs a task."""
+
+    def __init__(
+        self,
+        points: Float64[Array, "*B N e"],
+        rows: Float64[Array, "B N"],
+        kernel: Float64[Array, "B 6"],
+        inverse: Float64[Array, "B e"],
+        view: View,
+        degree: int,
+        root: Float64[Array, "B N N"],
+        weights: Float64[Array, "B N c"],
+        beta: Float64[Array, "B p c"],
+        H: Float64[Array, "B N p"],
+        inverse_A: Float64[Array, "B p p"],
+        columns: Float64[Array, "B p"],
+        variance: Float64[Array, "B c"],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            points: Where something was observed, as the kernels see it.
+            rows: 1 where it was, 0 where not.
+            kernel: Coefficients of the kernels (`shapes.KERNELS`).
+            inverse: 1 / length scale, 0 for inputs that are not seen.
+            view: How the tasks see points.
+            degree: Of the trend basis.
+            root: With K^-1 = root' root.
+            weights: P y.
+            beta: Coefficients of the trend.
+            H: K^-1 F.
+            inverse_A: (F' K^-1 F)^-1.
+            columns: 1 for the trend columns in use.
+            variance: Process variance.
+        """
+        self._xp = xp = library(root)
+        self._points, self._rows, self._columns = points, rows[:, None, :], columns[:, None, :]
+        self._is_full, self._all_columns = bool((rows == 1.0).all()), bool((columns == 1.0).all())
+        self._kernel, self._view = kernel, view
+        self._inverse, self._degree, self._variance = inverse[:, None, :], degree, variance[:, None, :]
+        scaled = (points - 0.5) * self._inverse
+        self._scaled, self._lengths = 2.0 * scaled.swapaxes(-1, -2), (scaled * scaled).sum(-1)[:, None, :]
+        self._root, self._weights, self._beta = root, weights, beta
+        self._H, self._inverse_A = H.swapaxes(1, 2), inverse_A
+        # One product with the kernel gives everything that is linear in it.
+        self._linear = xp.concatenate([weights, H, root.swapaxes(1, 2)], -1)
+
+    def moments(self, U: Float64[Array, "b d"]) -> tuple[Float64[Array, "B b c"], Float64[Array, "B b c"]]:
+        """Return mean and standard deviation of every output of every task."""
+        step = max(1, AT_ONCE[self._xp.__name__] // max(1, len(self._root) * self._root.shape[1]))
+        if len(U) <= step:
+            return self._moments(U, slopes=False)[:2]
+        parts = [self._moments(U[begin : begin + step], slopes=False)[:2] for begin in range(0, len(U), step)]
+        mean, deviation = (self._xp.concatenate(each, 1) for each in zip(*parts, strict=True))
+        return mean, deviation
+
+    def moments_and_slopes(
+        self, U: Float64[Array, "b d"]
+    ) -> tuple[Float64[Array, "B b c"], Float64[Array, "B b c"], Float64[Array, "B b c d"], Float64[Array, "B b c d"]]:
+        """Return mean and standard deviation of every output, and their derivatives with respect to the point."""
+        return self._moments(U, slopes=True)
+
+    def _moments(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any]:
+        """Universal kriging: mean = f'beta + k'P y, var = s2 [1 - k'K^-1 k + r'A^-1 r] with r = f - F'K^-1 k."""
+        xp = self._xp
+        V = self._view.scaled(U)
+        seen = self._view.whole(U, V)
+        scaled = (seen - 0.5) * self._inverse
+        squares = (scaled * scaled).sum(-1)[:, :, None] + self._lengths - scaled @ self._scaled
+        k, w = radial(squares.clip(0.0, None), self._kernel, slopes=slopes)
+        if not self._is_full:
+            k, w = k * self._rows, w * self._rows
+        f = self._basis(V)
+        c, p = self._weights.shape[2], f.shape[-1]
+        linear = k @ self._linear
+        r, v = f - linear[..., c : c + p], linear[..., c + p :]
+        rA = r @ self._inverse_A
+        mean = linear[..., :c] + f @ self._beta
+        ratio = 1.0 - (v * v).sum(-1) + (rA * r).sum(-1)
+        deviation = xp.sqrt(self._variance * ratio.clip(SMALLEST_RATIO, None)[..., None])
+        if not slopes:
+            return mean, deviation, None, None
+        square = (self._inverse * self._inverse)[..., None]
+        pull = (self._points.swapaxes(-1, -2)[..., None, :, :] - seen[..., :, None]) * w[:, :, None, :] * square
+        mean_slope = (pull @ self._weights[:, None]).swapaxes(2, 3)
+        ratio_slope = -(pull @ (v @ self._root + rA @ self._H)[..., None])[..., 0]
+        d = U.shape[-1]
+        mean_slope, mean_on_wave = mean_slope[..., :d], mean_slope[..., d:]
+        ratio_slope, ratio_on_wave = ratio_slope[..., :d], ratio_slope[..., d:]
+        if self._degree > 0:
+            mean_slope = mean_slope + polynomial_slope(
+                self._beta.swapaxes(1, 2)[:, None], V[..., None, :], self._degree
+            )
+            ratio_slope = ratio_slope + polynomial_slope(rA, V, self._degree)
+        if V is not U:
+            chain = stretched_slopes(U, self._view.ratios)
+            mean_slope, ratio_slope = mean_slope * chain[:, :, None, :], ratio_slope * chain
+        if self._view.waves is not None:
+            turn = waved_slopes(U, self._view.waves)
+            mean_slope = mean_slope + mean_on_wave @ turn
+            ratio_slope = ratio_slope + (ratio_on_wave[..., None, :] @ turn)[..., 0, :]
+        return mean, deviation, mean_slope, (self._variance / deviation)[..., None] * ratio_slope[:, :, None, :]
+
+    def _basis(self, V: Any) -> Any:
+        """Return the trend columns, those in use."""
+        f = polynomial(V, self._degree)
+        return f[None] if self._all_columns and f.ndim == 2 else f * self._columns

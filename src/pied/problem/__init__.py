@@ -1,0 +1,8 @@
+"""What is known and what is asked: variables, outputs, the white box g and its structure."""
+
+from pied.problem.candidates import SAME, Listing
+from pied.problem.formula import Formula, Scope
+from pied.problem.named import Named, groups
+from pied.problem.problem import Problem, Variable
+
+__all__ = ["SAME", "Formula", "Listing", "Named", "Problem", "Scope", "Variable", "groups"]

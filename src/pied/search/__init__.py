@@ -1,0 +1,20 @@
+"""The best point of given functions on the unit cube or in a list of candidates."""
+
+from pied.search.enumeration import Enumeration, exact_weight
+from pied.search.functions import Functions, Picked, Refined
+from pied.search.multistart import KAPPA, Optimum, Search, distinct, white_feasible
+from pied.search.penalty import PenaltySearch
+
+__all__ = [
+    "KAPPA",
+    "Enumeration",
+    "Functions",
+    "Optimum",
+    "PenaltySearch",
+    "Picked",
+    "Refined",
+    "Search",
+    "distinct",
+    "exact_weight",
+    "white_feasible",
+]

@@ -1,0 +1,160 @@
+"""Best of a list of candidates: the subproblem solved exactly, by looking at every candidate.
+
+It answers the calls of `subproblem.Search`. Values are computed for a few thousand candidates at a time, so that memory
+grows only with the values themselves, k numbers a candidate.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float64, Int64
+from torch import Tensor
+
+from pied.errors import SolverDone
+from pied.problem import Listing
+from pied.rng import Stream
+from pied.search.functions import Functions
+from pied.search.multistart import SATISFIED, WHITE_SATISFIED, Optimum
+
+AT_ONCE = 8192  # candidates evaluated at once: a few hundred told points then take some tens of megabytes
+POOL = 1024  # candidates from which scales are taken
+SHORTLIST = 128  # candidates compared with the samples of solving, where values come from samples
+ACTIVE = 1e-6  # scaled: a constraint this near to zero holds with equality
+
+
+@dataclass(frozen=True, eq=False)
+class Enumeration:
+    """Every candidate is looked at; the first of equal ones wins."""
+
+    U: Float64[Tensor, "c d"]
+    """The candidates, unit cube."""
+    offered: Bool[Tensor, "c"]
+    """Which of them may be chosen."""
+
+    @classmethod
+    def of(cls, listing: Listing) -> "Enumeration":
+        """Offer every candidate."""
+        return cls(listing.U, torch.ones(len(listing), dtype=torch.bool))
+
+    def without(self, rows: Int64[Tensor, "e"]) -> "Enumeration":
+        """Offer some candidates no more."""
+        offered = self.offered.clone()
+        offered[rows] = False
+        return replace(self, offered=offered)
+
+    def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
+        """Return the pool: candidates drawn at random, and the known good points."""
+        draw = stream.at("pool").generator()
+        rows = draw.choice(len(self.U), min(POOL, len(self.U)), replace=False, shuffle=False)
+        return torch.cat([self.U[torch.from_numpy(rows)], known.cpu()])
+
+    def solve(
+        self,
+        functions: Functions,
+        scales: Float64[Tensor, "k"],
+        pool: Float64[Tensor, "b d"] | None = None,
+        known: Float64[Tensor, "s d"] | None = None,
+        stream: Stream | None = None,
+        *,
+        rescue: bool = True,
+    ) -> Optimum:
+        """Maximize the first function subject to the others over the candidates on offer.
+
+        Args:
+            functions: The bounds.
+            scales: One scale per function.
+            pool: Not needed: every candidate is screened.
+            known: Not needed.
+            stream: Not needed: nothing is random.
+            rescue: When nothing satisfies the constraints, maximize the smallest of them; a list is then searched
+                either way, since it costs nothing.
+
+        Raises:
+            SolverDone: When no candidate is on offer any more.
+        """
+        f = self._values(functions)
+        fine = self._satisfied(functions, scales, f) & self.offered
+        if not bool(fine.any()):
+            return self._least_violated(functions, scales, f)
+        rows = _best(torch.where(fine, f[:, 0], -torch.inf), int(fine.sum()))
+        there, _ = functions.values_and_slopes(self.U[rows])
+        fine = self._satisfied(functions, scales, there)
+        if not bool(fine.any()):
+            return self._least_violated(functions, scales, f)
+        best = int(torch.where(fine, there[:, 0], -torch.inf).argmax())
+        weight = exact_weight(f / scales, float(there[best, 0] / scales[0]))
+        multipliers = weight * scales[0] / scales[1:]
+        return _optimum(self.U[rows[best]], there[best], scales, True, multipliers)
+
+    def rescue(
+        self, functions: Functions, scales: Float64[Tensor, "k"], starts: Float64[Tensor, "s d"] | None = None
+    ) -> Optimum:
+        """Maximize the smallest scaled constraint, white ones held; where it gets to zero, the objective."""
+        return self.solve(functions, scales)
+
+    def largest(self, functions: Functions, scales: Float64[Tensor, "k"]) -> Float64[Tensor, "n"]:
+        """Return the largest scaled value of each constraint alone, over the whole list."""
+        return torch.nan_to_num(self._values(functions) / scales, nan=-torch.inf)[:, 1:].amax(0)
+
+    def _values(self, functions: Functions) -> Float64[Tensor, "c k"]:
+        """All functions at all candidates, in pieces of bounded memory."""
+        if not bool(self.offered.any()):
+            raise SolverDone("every candidate has been measured, and measuring again would teach nothing")
+        f = torch.empty(len(self.U), functions.k, dtype=self.U.dtype)
+        for first in range(0, len(self.U), AT_ONCE):
+            f[first : first + AT_ONCE] = functions.values(self.U[first : first + AT_ONCE])
+        return f
+
+    def _satisfied(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "b k"]) -> Bool[Tensor, "b"]:
+        slack = torch.full_like(scales, SATISFIED)
+        slack[list(functions.white)] = WHITE_SATISFIED
+        return torch.isfinite(f).all(1) & (f[:, 1:] >= -(slack * scales)[1:]).all(1)
+
+    def _least_violated(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "c k"]) -> Optimum:
+        """The candidate on offer with the largest smallest scaled constraint, white constraints first."""
+        rows = _best(torch.where(self.offered, self._margin(functions, scales, f), -torch.inf), int(self.offered.sum()))
+        there, _ = functions.values_and_slopes(self.U[rows])
+        best = int(self._margin(functions, scales, there).argmax())
+        is_fine = bool(self._satisfied(functions, scales, there[best][None]))
+        return _optimum(self.U[rows[best]], there[best], scales, is_fine, torch.zeros_like(scales[1:]))
+
+    def _margin(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "b k"]) -> Float64[Tensor, "b"]:
+        """The smallest scaled constraint; where white ones are broken, far below any that is not."""
+        white = list(functions.white)
+        scaled = torch.nn.functional.pad((f / scales)[:, 1:], (0, 1), value=torch.inf)  # also without constraints
+        margin = torch.nan_to_num(scaled.amin(1), nan=-1e300)
+        broken = (f[:, white] < -WHITE_SATISFIED * scales[white]).any(1)
+        return torch.where(broken, margin.clamp_max(0.0) - 1e200, margin)
+
+
+def _best(score: Float64[Tensor, "c"], count: int) -> Int64[Tensor, "b"]:
+    """Rows of the best scores, in the order of the list."""
+    return score.topk(min(SHORTLIST, count)).indices.sort().values
+
+
+def exact_weight(scaled: Float64[Tensor, "c k"], best: float) -> float:
+    """Return the smallest weight of violations at which no point of a set that breaks a constraint beats the best.
+
+    max over x of (f_0(x) - best) / sum_i [-f_i(x)]+: what multipliers say near one optimum, here for the whole set.
+
+    Args:
+        scaled: Functions at the points, each divided by its scale.
+        best: The objective to beat, scaled.
+    """
+    violation = (-scaled[:, 1:]).clamp_min(0.0).sum(1)
+    gain = scaled[:, 0] - best
+    counts = torch.isfinite(gain) & (violation > SATISFIED) & (gain > 0)
+    return float((gain[counts] / violation[counts]).max()) if bool(counts.any()) else 0.0
+
+
+def _optimum(u: Tensor, f: Tensor, scales: Tensor, satisfied: bool, multipliers: Tensor) -> Optimum:
+    """Assemble an optimum in natural units."""
+    scaled = (f / scales)[1:]
+    return Optimum(
+        u=u,
+        f=f,
+        satisfied=satisfied,
+        margin=float(scaled.min()) if len(scaled) else float("inf"),
+        active=tuple(int(i) + 1 for i in (scaled.abs() < ACTIVE).nonzero()[:, 0]),
+        multipliers=tuple(multipliers.tolist()),
+    )

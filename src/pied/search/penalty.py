@@ -1,0 +1,127 @@
+"""The paper's search: one penalized function, Boltzmann choice of starts, L-BFGS-B (section 5.3.2)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from numpy import ndarray
+from scipy.optimize import minimize
+from torch import Tensor
+
+from pied.rng import Stream
+from pied.search.functions import Functions
+from pied.search.multistart import SATISFIED, Optimum, optimum_at
+
+
+@dataclass(frozen=True)
+class PenaltySearch:
+    """Maximize f_0 - rho sum max(-f_i, 0) from a few starts."""
+
+    pool: int = 8192
+    """Sobol points screened (paper, table 3)."""
+    starts: int = 3
+    """Local solves (paper, table 3)."""
+    temperature: float = 1.0
+    """eta of the Boltzmann weights exp(eta z), z the standardized penalized values."""
+    penalty: float = 1e5
+    """rho, natural units (paper, table 3)."""
+
+    def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
+        """Return the pool: Sobol points alone."""
+        return stream.at("pool").sobol(self.pool, d)
+
+    def solve(
+        self,
+        functions: Functions,
+        scales: Float64[Tensor, "k"],
+        pool: Float64[Tensor, "b d"],
+        known: Float64[Tensor, "s d"],
+        stream: Stream,
+        *,
+        rescue: bool = True,
+    ) -> Optimum:
+        """Return the best end of the local solves."""
+        f = functions.values(pool)
+        merit = f[:, 0] - self.penalty * (-f[:, 1:]).clamp_min(0.0).sum(1)
+        merit = torch.nan_to_num(merit, nan=float(torch.nan_to_num(merit, nan=0.0).min()))
+        z = (merit - merit.mean()) / merit.std().clamp_min(1e-300)
+        weights = torch.softmax(self.temperature * z, 0).cpu().numpy()
+        draw = stream.at("starts").generator()
+        chosen = draw.choice(len(pool), size=self.starts, replace=False, p=weights / weights.sum())
+
+        def negative(U: ndarray) -> tuple[ndarray, ndarray]:
+            value, slope = (each.cpu().numpy() for each in functions.values_and_slopes(torch.from_numpy(U).to(pool)))
+            weight = np.where(value < 0, self.penalty, 0.0)
+            weight[:, 0] = 1.0
+            return -(weight * value).sum(1), -(weight[:, :, None] * slope).sum(1)
+
+        ends, heights = minimize_in_step(negative, pool[chosen.tolist()].cpu().numpy())
+        u = torch.from_numpy(ends[heights.argmin()]).to(pool.device)
+        f, _ = functions.values_and_slopes(u[None])
+        satisfied = bool((f[0, 1:] >= -SATISFIED * scales[1:]).all())
+        return optimum_at(u, f[0], scales, satisfied, np.zeros(len(scales) - 1))
+
+
+def minimize_in_step(
+    evaluate: Callable[[ndarray], tuple[ndarray, ndarray]], starts: Float64[ndarray, "s d"]
+) -> tuple[Float64[ndarray, "s d"], Float64[ndarray, "s"]]:
+    """Minimize over the unit cube by L-BFGS-B from every start, with one evaluation for all of them per round.
+
+    SciPy asks for one point at a time; three points cost hardly more than one. Each solve waits in a thread of its own
+    for the answer to its question, so that each takes the steps that it would take alone.
+
+    Args:
+        evaluate: Values and slopes at points, called from this thread only.
+        starts: Points of the unit cube.
+
+    Returns:
+        Where the solves ended, and the values there.
+    """
+    asked: SimpleQueue[tuple[int, ndarray | None]] = SimpleQueue()
+    answers: list[SimpleQueue[tuple[float, ndarray] | None]] = [SimpleQueue() for _ in starts]
+    ends, heights = starts.copy(), np.full(len(starts), np.inf)
+    failures: list[Exception] = []
+
+    def solve(i: int) -> None:
+        def ask(u: ndarray) -> tuple[float, ndarray]:
+            asked.put((i, u.copy()))
+            if (answer := answers[i].get()) is None:
+                raise _Abandoned
+            return answer
+
+        try:
+            found = minimize(ask, starts[i], jac=True, method="L-BFGS-B", bounds=[(0.0, 1.0)] * starts.shape[1])
+            ends[i], heights[i] = np.clip(found.x, 0.0, 1.0), found.fun
+        except Exception as error:
+            failures.append(error)
+        finally:
+            asked.put((i, None))
+
+    threads = [Thread(target=solve, args=(i,), daemon=True) for i in range(len(starts))]
+    for thread in threads:
+        thread.start()
+    under_way = len(threads)
+    try:
+        while under_way:
+            questions = sorted((asked.get() for _ in range(under_way)), key=lambda question: question[0])
+            points = {i: u for i, u in questions if u is not None}
+            under_way = len(points)
+            if points:
+                for i, value, slope in zip(points, *evaluate(np.stack(list(points.values()))), strict=True):
+                    answers[i].put((float(value), slope))
+    finally:
+        for each in answers:
+            each.put(None)
+        for thread in threads:
+            thread.join()
+    if failures:
+        raise failures[0]
+    return ends, heights
+
+
+class _Abandoned(Exception):
+    """The evaluation failed: the solves that wait for it must end."""

@@ -1,0 +1,242 @@
+"""Open a study's record, new or kept: the same variables and outputs, the same seed and solver, or a clear refusal."""
+
+import json
+import logging
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from pied.errors import SettingError, StatementError, StoreError, StudyMismatch
+from pied.problem import Listing, Problem, Variable
+from pied.records import About, Memory, Record, key, to_plain
+from pied.rng import fresh_seed
+from pied.solvers import make
+from pied.solvers.base import Solver
+
+logger = logging.getLogger(__name__)
+
+
+def opened(
+    problem: Problem,
+    *,
+    name: str | None,
+    store: Any,
+    read_only: bool,
+    solver: Solver | None,
+    seed: int | None,
+    initial: int | None,
+) -> tuple[Record, Solver, int]:
+    """Return the record of a study, its solver, and the number of its question.
+
+    What a kept study was made with is used where nothing is given; what is given otherwise must agree with it.
+    """
+    if problem.candidates is not None:
+        if solver is not None and not solver.lists:
+            raise SettingError(
+                f"solver '{solver.name}' needs a whole box and cannot choose from a list of candidates: take 'cuqb', "
+                "another solver by bounds or improvement, or 'random'"
+            )
+        initial = min(2 * problem.d + 1 if initial is None else initial, len(problem.candidates))
+    statement = problem.statement()
+    made = About(
+        name or "",
+        statement,
+        fresh_seed() if seed is None else int(seed),
+        solver_to_data(solver or make("cuqb")),
+        2 * problem.d + 1 if initial is None else initial,
+    )
+    if store is None:
+        if read_only:
+            raise SettingError("a study that is only read needs the store it is read from: give store=")
+        return Memory(made), solver or make("cuqb"), 1
+    if not name:
+        raise SettingError("a study in a store needs a name, by which it is found again: give name=")
+    from pied.records.sql import Store
+
+    place = store if isinstance(store, Store) else Store.connect(store, read_only=read_only)
+    read_only = place.is_read_only
+    record = place.record(name) if read_only else place.find(name) or place.create(made)
+    about = record.about
+    try:
+        check_same(name, about.statement, statement)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise StoreError(f"the store is damaged: the statement of study '{name}' cannot be read") from error
+    if seed is not None and int(seed) != about.seed:
+        raise SettingError(f"study '{name}' has the seed {about.seed}, not {seed}: leave seed= out to continue it")
+    if initial is not None and initial != about.initial:
+        raise SettingError(f"study '{name}' has an initial design of {about.initial} points, not {initial}")
+    kept = _same_solver(name, about.solver, solver)
+    return record, kept, _revision(record, statement, read_only)
+
+
+def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> int:
+    """Return the number of the question; a new one is written down."""
+    about = record.about
+    if key(about.statement) == key(statement):
+        before, now = about.statement.get("blackbox"), statement.get("blackbox")
+        if before and now and before.get("hash") != now.get("hash"):
+            logger.warning("study '%s': the text of the black box has changed; the data are kept", about.name)
+        return about.revision
+    if not read_only:
+        number = record.revise(statement)
+        logger.info("study '%s': question %d on the same data", about.name, number)
+        return number
+    for question in record.questions():
+        if key(question.statement) == key(statement):
+            return question.number
+    return 0
+
+
+def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse a problem whose variables or outputs are not those of the kept data, showing the difference.
+
+    A unit may be added later or left out, but not become another one.
+    """
+    lines = []
+    before, now = kept.get("variables", {}), given["variables"]
+    for variable in [*before, *(each for each in now if each not in before)]:
+        old, new = before.get(variable), now.get(variable)
+        if old and new and not (old["unit"] and new["unit"]):
+            old, new = ({word: each[word] for word in ("lo", "hi", "log")} for each in (old, new))
+        if old != new:
+            lines.append(f"variable '{variable}': {_variable(old)} is stored, {_variable(new)} is given")
+    if not lines and list(before) != list(now):
+        lines.append(f"variables: the order {list(before)} is stored, {list(now)} is given")
+    if list(kept.get("outputs", [])) != list(given["outputs"]):
+        lines.append(f"outputs: {list(kept.get('outputs', []))} is stored, {list(given['outputs'])} is given")
+    listed, given_list = (each.get("candidates") for each in (kept, given))
+    if listed != given_list:
+        stored, now_given = (f"a list of {each[0]} candidates" if each else "a box" for each in (listed, given_list))
+        lines.append(f"another list: {stored} is stored, {now_given} is given")
+    if lines:
+        raise StudyMismatch(
+            f"study '{name}' has data of other variables, candidates or outputs; {'; '.join(lines)}. "
+            "Give the new one another name."
+        )
+
+
+def _variable(stated: Mapping[str, Any] | None) -> str:
+    if stated is None:
+        return "nothing"
+    unit = f" {stated['unit']}" if stated.get("unit") else ""
+    return f"{stated['lo']!r} to {stated['hi']!r}{unit}{' (log)' if stated['log'] else ''}"
+
+
+# ------------------------------------------------------------------------------------------------------------ solvers
+
+
+def solver_to_data(solver: Solver) -> dict[str, Any]:
+    """Return a solver's name and settings as plain data."""
+    return {"name": solver.name, "settings": _settings_to_data(solver) if is_dataclass(solver) else {}}
+
+
+def _settings_to_data(settings: Any) -> dict[str, Any]:
+    data: dict[str, Any] = {"is": type(settings).__name__}
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        data[field.name] = _settings_to_data(value) if is_dataclass(value) else to_plain(value)
+    return json.loads(json.dumps(data, default=repr))
+
+
+def _same_solver(name: str, kept: Mapping[str, Any], given: Solver | None) -> Solver:
+    """Return the solver of a kept study; one that is given must be the same."""
+    if given is None:
+        return solver_from_data(kept)
+    new = solver_to_data(given)
+    if new["name"] != kept["name"]:
+        raise SettingError(f"study '{name}' is solved by '{kept['name']}', not by '{new['name']}': leave solver= out")
+    differences = _differences(kept.get("settings", {}), new["settings"])
+    if differences:
+        raise SettingError(
+            f"study '{name}' is solved by '{kept['name']}' with other settings; {'; '.join(differences)}: "
+            "leave solver= and settings= out to continue it"
+        )
+    return given
+
+
+def _differences(kept: Mapping[str, Any], given: Mapping[str, Any], path: str = "") -> list[str]:
+    """Settings that differ; ones that only one of them knows come from another version and are passed over."""
+    found = []
+    for name in kept:
+        if name not in given or kept[name] == given[name]:
+            continue
+        if isinstance(kept[name], dict) and isinstance(given[name], dict):
+            found += _differences(kept[name], given[name], f"{path}{name}.")
+        else:
+            found.append(f"{path}{name} is {kept[name]!r}, {given[name]!r} is given")
+    return found
+
+
+def solver_from_data(data: Mapping[str, Any]) -> Solver:
+    """Make a solver from its name and settings; only classes that its own fields name are made."""
+    solver = make(str(data.get("name")))
+    return _settings_from_data(type(solver), data["settings"]) if data.get("settings") else solver
+
+
+def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
+    hints, given = typing.get_type_hints(kind), {}
+    for name, value in data.items():
+        if name == "is":
+            continue
+        if name not in hints:
+            logger.warning("the setting '%s' of %s is no longer known and is passed over", name, kind.__name__)
+            continue
+        hint = hints[name]
+        kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+        inner: list[Any] = [each for each in kinds if is_dataclass(each)]
+        if isinstance(value, dict) and inner:
+            chosen = next((each for each in inner if each.__name__ == value.get("is")), inner[0])
+            given[name] = _settings_from_data(chosen, value)
+        else:
+            given[name] = tuple(value) if isinstance(value, list) else value
+    return kind(**given)
+
+
+# -------------------------------------------------------------------------------------------------- earlier questions
+
+
+def stated(statement: Mapping[str, Any], candidates: Listing | None = None) -> Problem | None:
+    """State a kept question again, when it is all formulas; code that was kept as text is never run.
+
+    Args:
+        statement: As it was kept.
+        candidates: The list of the study, of which a statement keeps the fingerprint alone.
+    """
+    try:
+        return _stated(statement, candidates)
+    except (StatementError, AttributeError, KeyError, TypeError, ValueError) as error:
+        logger.warning("an earlier question cannot be stated again: %s", error)
+        return None
+
+
+def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem | None:
+    functions = [statement["objective"], *statement["subject_to"]]
+    if any("formula" not in each and each.get("name") != "any feasible point" for each in functions):
+        return None
+    limits: dict[str, str] = {}
+    tolerance: dict[str, float] = {}
+    chains = {each["formula"] for each in functions[1:] if each["part"]}
+    for each in functions[1:]:
+        suffix = f" ({each['part'] + 1})" if each["formula"] in chains else ""
+        name = each["name"].removesuffix(suffix)
+        limits[name] = each["formula"]
+        if statement["tolerance"].get(each["name"]) is not None:
+            tolerance[name] = statement["tolerance"][each["name"]]
+    objective = {statement["sense"]: functions[0]["formula"]} if "formula" in functions[0] else {}
+    return Problem(
+        {
+            name: Variable(each["lo"], each["hi"], log=each["log"], unit=each["unit"])
+            for name, each in statement["variables"].items()
+        },
+        list(statement["outputs"]),
+        candidates=candidates,
+        subject_to=limits or None,
+        inputs=statement["inputs"],
+        noise=statement["noise"],
+        ranges={name: tuple(ends) for name, ends in statement["ranges"].items()},
+        constants=statement["constants"] or None,
+        tolerance=tolerance or None,
+        **objective,
+    )

@@ -1,0 +1,133 @@
+"""What a study found, in the user's words and units."""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from pied.errors import MissingExtra, Status
+from pied.problem import Named
+from pied.records import State, Trial
+from pied.study.recommendation import Relaxation
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """The recommended point, how good it is, how sure that is, and how the study ended."""
+
+    status: Status
+    message: str
+    """The status as a sentence, with the figures that matter."""
+    x: Named | None
+    """Recommended point, natural units; None while nothing is known."""
+    y: Named | None
+    """Outputs there, when the point was evaluated."""
+    value: float
+    """Objective there, in the user's sense: observed (rule "observed"), else the median; NaN while nothing is known."""
+    bounds: dict[str, tuple[float, float]]
+    """Lower and upper bound of objective and constraints there, by name."""
+    slack: dict[str, float]
+    """Value of each constraint there: satisfied when >= 0."""
+    probability: dict[str, float]
+    """That each constraint holds there, by the belief; "all" for all together."""
+    is_feasible: bool
+    """Whether the point is feasible by the rule's measure; if not, it is the least violated one."""
+    gap: float | None
+    """Largest imaginable improvement: the smallest optimistic optimum so far less what is certain; infinite while
+    nothing is; None: no belief."""
+    relative_gap: float | None
+    """The gap relative to the size of the objective."""
+    rule: str
+    """Rule of recommendation."""
+    trial: int | None
+    """Number of the recommended trial; None when the point was not evaluated."""
+    trials: tuple[Trial, ...]
+    """The whole record."""
+    objective: str
+    """Name of the objective."""
+    level: float
+    """Level of the bounds."""
+    seed: int
+    """Seed of the study: with it, the run can be repeated."""
+    relaxation: Relaxation | None = None
+    """When infeasible: the conflict, and what would resolve it."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Solver and settings, as data."""
+
+    @property
+    def evaluations(self) -> int:
+        """Asked trials, the budget's measure."""
+        return sum(not trial.is_added for trial in self.trials)
+
+    def __str__(self) -> str:
+        lines = [self.message]
+        if self.x is not None:
+            kind = "observed" if self.rule == "observed" else "median"
+            low, high = self.bounds[self.objective]
+            lines.append(f"  {self.objective} = {self.value:.9g}  ({kind}; within {low:.6g} .. {high:.6g})")
+            lines += [f"    {name} = {value:.9g}" for name, value in self.x.items()]
+            for name, slack in self.slack.items():
+                mark = "holds" if slack >= 0 else "nearly holds" if self.is_feasible else "VIOLATED"
+                likely = f", probability {self.probability[name]:.3g}" if name in self.probability else ""
+                lines.append(f"  {name}: slack {slack:.4g} ({mark}{likely})")
+            if self.gap is not None and math.isfinite(self.gap):
+                lines.append(f"  gap {self.gap:.3g}: no point is expected to be better by more")
+        told = sum(trial.state is State.TOLD for trial in self.trials)
+        failed = sum(trial.state is State.FAILED for trial in self.trials)
+        extra = f", {failed} failed" if failed else ""
+        lines.append(f"  {self.evaluations} evaluations asked, {told} told{extra}; seed {self.seed}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as JSON-able data, the record included."""
+        return {
+            "status": self.status.name,
+            "message": self.message,
+            "x": dict(self.x) if self.x is not None else None,
+            "y": dict(self.y) if self.y is not None else None,
+            "value": _plain(self.value),
+            "bounds": {name: [_plain(low), _plain(high)] for name, (low, high) in self.bounds.items()},
+            "slack": {name: _plain(value) for name, value in self.slack.items()},
+            "probability": self.probability,
+            "feasible": self.is_feasible,
+            "gap": _plain(self.gap),
+            "rule": self.rule,
+            "trial": self.trial,
+            "evaluations": self.evaluations,
+            "seed": self.seed,
+            "conflict": list(self.relaxation.conflict) if self.relaxation else [],
+            "relaxation": self.relaxation.alone if self.relaxation else {},
+            "trials": [_row(trial) for trial in self.trials],
+        }
+
+    def to_frame(self) -> Any:
+        """Return the record as a pandas DataFrame, one row a trial."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtra("Result.to_frame", "pandas", "frames") from error
+        rows = []
+        for trial in self.trials:
+            row: dict[str, Any] = {"number": trial.number, "state": trial.state.value, "aim": trial.why.aim}
+            row.update({name: float(value) for name, value in trial.x.items()})
+            row.update({name: float(value) for name, value in trial.y.items()} if trial.y is not None else {})
+            row.update(reason=trial.reason, seconds=trial.why.seconds)
+            rows.append(row)
+        return pandas.DataFrame(rows).set_index("number") if rows else pandas.DataFrame()
+
+
+def _plain(value: float | None) -> float | None:
+    """A number JSON can hold."""
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    """One trial as JSON-able data."""
+    return {
+        "number": trial.number,
+        "state": trial.state.value,
+        "aim": trial.why.aim,
+        "x": dict(trial.x),
+        "y": {name: _plain(value) for name, value in trial.y.items()} if trial.y is not None else None,
+        "reason": trial.reason,
+        "seconds": trial.why.seconds,
+    }

@@ -1,0 +1,269 @@
+"""What a record says: status, gap, verdict, recommendation, as functions of one snapshot of a study."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from pied.bounds import Composite, from_memory
+from pied.errors import Status
+from pied.problem import Named, Problem
+from pied.records import Dataset, State, Trial, feasible, spread
+from pied.rng import Stream
+from pied.solvers.base import Solver
+from pied.solvers.cuqb import CUQB, VERDICT_LEVEL
+from pied.study.recommendation import Recommendation, Relaxation, default_rule, gap, recommend, relax
+from pied.study.result import Result
+
+FIRST_FAILURES = 3  # failures in a row, from the very start, after which a run stops
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """A study at one moment, and all that follows from it."""
+
+    problem: Problem
+    solver: Solver
+    seed: int
+    patience: int | None
+    initial: int
+    trials: tuple[Trial, ...]
+    revision: int = 1
+    """Number of the question: what was bounded under another one does not count."""
+    white: Relaxation | None = None
+    """Conflict of the known constraints."""
+    is_done: bool = False
+    """Whether the solver has nothing more to propose."""
+
+    @cached_property
+    def data(self) -> Dataset:
+        """The record as tensors."""
+        return Dataset.of(self.problem, self.trials)
+
+    @property
+    def used(self) -> int:
+        """Asked trials: told, partial, failed or pending."""
+        return sum(not trial.is_added for trial in self.trials)
+
+    @property
+    def settings(self) -> CUQB:
+        """The solver's settings where it has a belief, else those of the belief that judges for it."""
+        return self.solver if isinstance(self.solver, CUQB) else CUQB()
+
+    @property
+    def stream(self) -> Stream:
+        """Randomness of samples and searches."""
+        return Stream(self.seed)
+
+    # ------------------------------------------------------------------------------------------------ how it stands
+
+    @cached_property
+    def status(self) -> Status:
+        """How the study stands."""
+        if self.white is not None or self.is_infeasible:
+            return Status.INFEASIBLE
+        asked = [trial for trial in self.trials if not trial.is_added][:FIRST_FAILURES]
+        if len(asked) == FIRST_FAILURES and all(trial.state is State.FAILED for trial in asked):
+            told = any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials)
+            if not told:
+                return Status.BROKEN
+        return Status.DONE if self.is_done else Status.RUNNING
+
+    @cached_property
+    def is_infeasible(self) -> bool:
+        """Whether the last told trials of a belief all found the constraints unsatisfiable, and none is feasible."""
+        if self.patience is None or self.problem.n == 0:
+            return False
+        single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"
+        patience = 1 if single else self.patience
+        told = [trial for trial in self._of_this_question if trial.state is State.TOLD and not trial.is_added]
+        last = [trial.why.margin for trial in told if trial.why.aim != "initial"][-patience:]
+        if len(last) < patience or not all(margin is not None and margin < 0 for margin in last):
+            return False
+        return not bool(feasible(self.problem, self.data.functions(self.problem)).any())
+
+    @property
+    def _of_this_question(self) -> list[Trial]:
+        return [trial for trial in self.trials if trial.revision == self.revision]
+
+    # ------------------------------------------------------------------------------------------------ judgement
+
+    def gap(self, recommendation: Recommendation | None = None) -> tuple[float | None, float | None]:
+        """Return the gap and the relative gap: how much better any point could still be (see `recommend.gap`)."""
+        whys = [trial.why for trial in self._of_this_question]
+        optima = [why.optimistic for why in whys if why.optimistic is not None]
+        if not optima:  # while constraints are judged, nothing is known to be feasible, and nothing is certain
+            return (math.inf, math.inf) if any(why.margin is not None for why in whys) else (None, None)
+        found = recommendation or self.recommend(None)
+        certain = found.certified if found is not None else None
+        width = gap(optima, certain)
+        if certain is None or not math.isfinite(width):
+            return math.inf, math.inf
+        f = self.data.functions(self.problem)[:, :1]
+        size = max(abs(width + certain), abs(certain), float(spread(f[torch.isfinite(f[:, 0])])[0]))
+        return width, width / size
+
+    def recommend(self, rule: str | None) -> Recommendation | None:
+        """Recommend a point; None when nothing was told completely."""
+        data, settings = self.data, self.settings
+        rows = {trial.number: trial for trial in self.trials}
+        asked = [rows[number] for number in data.numbers]
+        plain = [trial.is_added or trial.why.aim == "initial" or trial.revision != self.revision for trial in asked]
+        return recommend(
+            self.problem,
+            data,
+            rule or ("asked" if settings == CUQB.paper() else default_rule(self.problem)),
+            level=settings.level,
+            believer=settings.believer,
+            previous=from_memory(data.last.memory) if data.last is not None else None,
+            asked=[None if is_plain else trial.why for trial, is_plain in zip(asked, plain, strict=True)],
+            stream=self.stream,
+            penalty=settings.penalty,
+        )
+
+    def _composite(self, label: str) -> Composite:
+        data, settings = self.data, self.settings
+        belief = settings.believer.fit(self.problem, data, from_memory(data.last.memory) if data.last else None)
+        return settings.believer.bound(self.problem, data, belief, self.stream.at(label))
+
+    def relaxation(self) -> Relaxation | None:
+        """Return what would make an infeasible problem plausible again; None while it is not called infeasible."""
+        if self.white is not None:
+            return self.white
+        if not self.is_infeasible:
+            return None
+        settings = self.settings
+        level = VERDICT_LEVEL if settings.verdict == "joint" else settings.level
+        return relax(self._composite("relax"), level, self.stream.at("relax"), self.data.U[-1])
+
+    def at(self, x: Named, number: int | None) -> Recommendation:
+        """Return what is known at a point, under the question as it stands: observed where it is exact and told."""
+        problem, data, level = self.problem, self.data, self.settings.level
+        composite = self._composite("recommend")
+        u = problem.to_unit(problem.point(x)).clamp(0.0, 1.0)
+        lower, median, upper = (each[0] for each in composite.bounds(u[None], level))
+        each, joint = composite.probability(u[None])
+        row = data.numbers.index(number) if number in data.numbers else None
+        holds = bool((lower[1:] >= 0).all())
+        certified = float(lower[0]) if holds else None
+        found = Recommendation("lower", u, row, median, lower, upper, each[0], float(joint[0]), holds, certified)
+        if row is None or default_rule(problem) != "observed" or not bool(data.complete[row]):
+            return found
+        f = data.functions(problem)
+        return replace(found, is_feasible=bool(feasible(problem, f)[row])).measured(f[row])
+
+    # ------------------------------------------------------------------------------------------------ the result
+
+    def result(self, rule: str | None = None, ended: Status | None = None) -> Result:
+        """Return the recommended point and all that is known about it.
+
+        Args:
+            rule: Of recommendation.
+            ended: How the last run ended, when nothing has happened since.
+        """
+        status = ended if ended is not None and self.status is Status.RUNNING else self.status
+        relaxation = self.relaxation() if status is Status.INFEASIBLE else None
+        found = self.recommend(rule)
+        return self.described(found, status, self.message(status, relaxation, found), rule, relaxation)
+
+    def described(
+        self,
+        found: Recommendation | None,
+        status: Status,
+        message: str,
+        rule: str | None = None,
+        relaxation: Relaxation | None = None,
+    ) -> Result:
+        """Put a recommendation into the user's words and units."""
+        problem = self.problem
+        nothing = Result(
+            status=status, message=message, x=None, y=None, value=math.nan, bounds={}, slack={}, probability={},
+            is_feasible=False, gap=None, relative_gap=None, trial=None, trials=self.trials,
+            rule=found.rule if found is not None else rule or default_rule(problem), objective=problem.objective,
+            level=self.settings.level, seed=self.seed, relaxation=relaxation,
+            settings={"solver": self.solver.name, "settings": repr(self.solver)},
+        )  # fmt: skip
+        if found is None:
+            return nothing
+        width, relative = self.gap(found)
+        number = self.data.numbers[found.row] if found.row is not None else None
+        low, high = sorted(problem.user_value(float(each)) for each in (found.lower[0], found.upper[0]))
+        names = problem.constraints
+        bounds = {name: (float(found.lower[i]), float(found.upper[i])) for i, name in enumerate(names, 1)}
+        probability = {name: float(found.probability[i]) for i, name in enumerate(names)}
+        return replace(
+            nothing,
+            x=problem.named_x(problem.natural(found.u)),
+            y=next((trial.y for trial in self.trials if trial.number == number), None),
+            value=problem.user_value(float(found.value[0])),
+            bounds={problem.objective: (low, high), **bounds},
+            slack={name: float(found.value[i]) for i, name in enumerate(names, 1)},
+            probability=probability | ({"all": found.joint} if names else {}),
+            is_feasible=found.is_feasible,
+            gap=width,
+            relative_gap=relative,
+            trial=number,
+        )
+
+    def message(self, status: Status, relaxation: Relaxation | None = None, found: Recommendation | None = None) -> str:
+        """The status as a sentence with the figures that matter."""
+        if status is Status.INFEASIBLE and relaxation is not None:
+            return self._verdict(relaxation)
+        if status is Status.BROKEN:
+            last = next(trial.reason for trial in self.trials if trial.state is State.FAILED)
+            return f"{status.value} First reason: {last}"
+        if not self.trials:
+            return "Nothing has been evaluated yet."
+        text = status.value
+        if self.used and all(trial.why.aim in ("initial", "added") for trial in self.trials):
+            text += (
+                f" The first {self.initial} points are spread at random; after them each one is chosen."
+                if status is Status.RUNNING
+                else f" It ended within the initial design of {self.initial} points: no belief guided the choice; "
+                f"give a budget above {self.initial}."
+            )
+        if found is not None and not found.is_feasible:
+            text += (
+                " No evaluated point meets all constraints; the least violated one is shown."
+                if found.rule == "observed"
+                else " No point is sure to meet all constraints; the evaluated one with the best lower bounds is shown."
+            )
+        return text
+
+    def _verdict(self, relaxation: Relaxation) -> str:
+        """Say that no point can meet the constraints, which are in conflict, and what would help."""
+        quoted = " and ".join(f"'{name}'" for name in relaxation.conflict)
+        together = " together" if len(relaxation.conflict) > 1 else ""
+        if self.white is not None:
+            where = "in the box" if self.problem.candidates is None else "by any candidate"
+            text = f"No point meets the known constraints: {quoted} cannot be met{together} {where}."
+            text += " Nothing needed to be evaluated." if not self.used else ""
+        else:
+            single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"
+            test = "one at a time" if single else f"z = 3, {self.patience} confirmation{'s' * (self.patience != 1)}"
+            text = (
+                f"No point meets all constraints: {quoted} cannot be met{together} ({test}, {self.used} evaluations)."
+            )
+        helps = [f"'{name}' by {amount:.4g}" for name, amount in relaxation.alone.items() if amount is not None]
+        if helps:
+            text += f" Relaxing {' or '.join(helps)} would make the problem plausible again."
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class Revision:
+    """A new question on the same data: its answer, and the old optimum beside it."""
+
+    result: Result
+    """The answer to the new question."""
+    before: Result | None
+    """The old optimum under the new question: what it is worth now, and whether it still holds."""
+    old: Result | None
+    """The answer to the old question, as it stood."""
+
+    def __str__(self) -> str:
+        lines = [str(self.result)]
+        if self.before is not None:
+            lines += ["beside it, the old optimum under the new question:", str(self.before)]
+        return "\n".join(lines)

@@ -1,0 +1,160 @@
+"""The layers of the package: which package may import which, and where each foreign library is used.
+
+To allow a new import, write it into the table below. To withdraw one, delete it: an unused permission fails, too.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "pied"
+
+# package or single file: what it may import of the others
+LAYERS: dict[str, str] = {
+    "errors": "",
+    "rng": "",
+    "arrays": "",
+    "problem": "errors rng",
+    "evaluation": "errors",
+    "gp": "arrays errors",
+    "search": "errors problem rng",
+    "records": "errors problem",
+    "suite": "errors problem rng",
+    "theory": "errors problem rng",
+    "bounds": "arrays errors gp problem records rng search",
+    "bridge": "bounds errors rng",
+    "solvers": "bounds bridge errors gp problem records rng search",
+    "study": "bounds errors evaluation gp problem records rng search solvers",
+    "plots": "bounds errors problem records rng solvers study",
+    "shell": "errors evaluation plots problem records solvers study suite version",
+    "bench": "bounds errors evaluation plots problem records rng shell solvers study suite",
+}
+FACE = {"__init__": "errors problem records solvers study suite"}
+"""`pied/__init__.py` loads every public name when it is first used."""
+DOORS = {"store": "records", "files": "shell", "executors": "evaluation"}
+"""Documented paths of version 0.1, one import each."""
+ROOMS = {"bounds.quantile", "evaluation.executors", "records.sql", "shell.speech", "solvers", "suite"}
+"""What other packages may import past a package's face: modules used as a namespace, or loaded only when needed."""
+EVERYWHERE = {"numpy", "scipy", "jaxtyping", "torch"}
+HOMES = {
+    "sqlalchemy": "records/sql.py",
+    "distributed": "evaluation/executors.py",
+    "pandas": "study/result.py",
+    "matplotlib": "plots/drawing.py",
+    "botorch": "bridge.py",
+    "gpytorch": "bridge.py",
+    "optuna": "solvers/peers.py",
+    "ax": "solvers/peers.py",
+    "cma": "solvers/derivative_free.py",
+    "pybobyqa": "solvers/derivative_free.py",
+    "click": "shell/ bench/shell.py",
+}
+"""The file, or files, in which each other foreign library is imported."""
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module by its dotted name inside of `pied`; a package by its own name, the face as `__init__`."""
+    found = {}
+    for file in sorted(SOURCE.rglob("*.py")):
+        parts = file.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)] = file
+    return found
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Yield the full name of everything that a file imports, anywhere in its text, also for types alone."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file} imports relatively"
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+@cache
+def own(module: str) -> frozenset[str]:
+    """Modules of `pied` that a module imports, by their dotted names."""
+    names = [name.removeprefix("pied.") for name in imported(modules()[module]) if name.startswith("pied.")]
+    return frozenset(
+        "version" if name == "__version__" else name if name in modules() else name.rpartition(".")[0] for name in names
+    )
+
+
+def package(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def test_every_package_is_in_the_table() -> None:
+    assert {package(module) for module in modules()} == set(LAYERS) | set(FACE) | set(DOORS)
+
+
+@pytest.mark.parametrize("name", [*LAYERS, *FACE, *DOORS])
+def test_a_package_imports_exactly_what_the_table_allows(name: str) -> None:
+    allowed = {**LAYERS, **FACE, **DOORS}[name].split()
+    used = {package(other) for module in modules() if package(module) == name for other in own(module)} - {name}
+    lazily = {"suite"} if name == "__init__" else set()
+    assert used | lazily == set(allowed)
+
+
+def test_imports_between_packages_go_down_only() -> None:
+    graph = {name: set(allowed.split()) - {"version"} for name, allowed in LAYERS.items()}
+    order = list(TopologicalSorter(graph).static_order())  # raises CycleError
+    assert set(order) == set(LAYERS)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_no_cycle_inside_of_a_package(name: str) -> None:
+    inside = [module for module in modules() if package(module) == name and module != name]
+    graph = {module: {other for other in own(module) if other in inside} for module in inside}
+    list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("module", [module for module in modules() if package(module) not in (*FACE, *DOORS)])
+def test_another_package_is_entered_by_its_face(module: str) -> None:
+    for other in own(module):
+        if package(other) != package(module) and "." in other:
+            assert other in ROOMS or package(other) in ROOMS, f"import it from pied.{package(other)}"
+
+
+def test_each_foreign_library_is_imported_where_the_table_says() -> None:
+    found: dict[str, set[str]] = {}
+    for file in modules().values():
+        for name in imported(file):
+            library = name.partition(".")[0]
+            if library not in {"pied", *sys.stdlib_module_names, *EVERYWHERE}:
+                found.setdefault(library, set()).add(file.relative_to(SOURCE).as_posix())
+    assert set(found) == set(HOMES)
+    for library, files in found.items():
+        homes = HOMES[library].split()
+        assert all(any(file.startswith(home) for home in homes) for file in files), f"{library}: {sorted(files)}"
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if (SOURCE / name).is_dir()])
+def test_a_package_says_its_duty_and_has_a_face(name: str) -> None:
+    duty = ast.get_docstring(ast.parse((SOURCE / name / "__init__.py").read_text(encoding="utf-8")))
+    assert duty
+    assert duty.splitlines()[0].endswith(".")
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_a_documented_path_of_an_older_version_still_works(door: str) -> None:
+    module = __import__(f"pied.{door}", fromlist=["*"])
+    names = {"store": ["Store"], "files": ["read", "Stated"], "executors": ["dask", "Processes", "Serial"]}[door]
+    assert all(hasattr(module, name) for name in names)
+
+
+def test_the_pages_picture_and_table_are_those_of_the_code() -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        from architecture import page  # type: ignore[import-not-found]
+    finally:
+        sys.path.pop(0)
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert page(text) == text, "run: python docs/architecture.py"

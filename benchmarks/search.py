@@ -27,8 +27,8 @@ from torch import Tensor
 from pied import suite
 from pied.records.trial import Dataset, Trial
 from pied.rng import Stream
+from pied.search import Optimum, Search
 from pied.search.functions import Functions
-from pied.search.multistart import Optimum, Search
 from pied.search.penalty import PenaltySearch
 from pied.solvers.cuqb import CUQB
 from pied.study import Study

@@ -22,7 +22,7 @@ from pied.gp import GP, selection
 from pied.problem import Problem
 from pied.records.trial import Dataset, Why, feasible
 from pied.rng import Stream
-from pied.search.multistart import Optimum, Search
+from pied.search import Optimum, Search
 from pied.solvers.base import Proposal, Run
 from pied.solvers.cuqb import CUQB, CUQBRun, Scene
 from pied.solvers.improvement import LogEICF

@@ -155,9 +155,9 @@ def islands(solver: CUQB, points: int = 25, size: int = 121) -> Islands:
     black_problem, black_data = _folded(problem, data)
     black = _believed(black_problem, black_data, believer)
     radius = quantile.normal(LEVEL)
-    centers, widths = linearized(composite, U, *composite.belief.moments(U))
+    centers, deviations = linearized(composite, U, *composite.belief.moments(U))
     predicted = {
-        "COBALT": (centers[1] + radius * widths[1]).detach(),
+        "COBALT": (centers[1] + radius * deviations[1]).detach(),
         "EPBO": black.values(U, [LEVEL] * black_problem.k)[:, 1],
         "CUQB": composite.values(U, [LEVEL] * problem.k)[:, 1],
     }

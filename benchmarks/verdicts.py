@@ -34,7 +34,7 @@ from pied.rng import Stream
 from pied.study import Study
 from pied.study.recommendation import gap
 from pied.suite import Benchmark, twins
-from pied.suite.optimum import Search, best
+from pied.suite.optimum import Effort, best
 from pied.suite.twins import Transformed
 
 KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor")
@@ -49,7 +49,7 @@ NARROW = 1e-6
 """Of the benchmark scale: narrower bounds are compared apart, there rounding and the nugget count."""
 COVERED = 1e-9
 """Of the objective's unit: what a bound on the optimum may miss it by."""
-QUICK = Search(pool=2048, starts=32, steps=60, polished=4, searches=2)
+QUICK = Effort(pool=2048, starts=32, steps=60, polished=4, searches=2)
 """For the largest margin, which need not be the largest: what is left of it is feasible."""
 
 
@@ -130,7 +130,7 @@ def tight(benchmark: Benchmark, share: float) -> Benchmark:
         whole.d,
         stream=Stream(0).at("tight", benchmark.name),
         pieces=len(black),
-        search=QUICK,
+        effort=QUICK,
     )
     assert found is not None, f"no point of {benchmark.name} meets its white constraints"
     taken = max(0.0, (1.0 - share) * found.value)

@@ -1,12 +1,12 @@
-"""The paper's guarantees, put to the test: h drawn from the prior they assume, on a finite set, everything known.
+"""A test of the paper's guarantees: h is drawn from the assumed prior on a finite set, and everything is known.
 
     python benchmarks/guarantees.py --draws 200 --workers 2 --out guarantees.jsonl
 
 CUQB with the levels of Lemma 1; the belief is the exact posterior, the bounds come from `composite`, the subproblem is
-solved by looking at every point. In each draw: do the bounds contain every function at every point and time; are
-regret and violation below Theorem 2 at every T, the best and the recommended point below Theorems 3 and 4; is a
-feasible problem ever declared infeasible, an infeasible one before T-bar? A theorem that fails in a contained run is a
-bug.
+solved by enumeration. Each draw is checked: whether the bounds contain every function at every point and time, whether
+regret and violation are below Theorem 2 at every T, the best and the recommended point below Theorems 3 and 4, and
+whether only infeasible problems are declared infeasible, before T-bar. A theorem that fails although the bounds hold is
+a bug.
 """
 
 import argparse
@@ -58,7 +58,7 @@ class Task:
 
 
 def cases() -> list[str]:
-    """Return all cases; hard ones ask so much that most draws are infeasible."""
+    """Return all cases; in hard cases most draws are infeasible."""
     shapes = [(1, 0, "easy"), (3, 0, "easy"), (1, 2, "easy"), (3, 2, "easy"), (1, 2, "hard"), (3, 2, "hard")]
     return [f"{kernel}; m={m}; n={n}; {g}; {how}" for kernel in KERNELS for m, n, how in shapes for g in WHITE]
 
@@ -72,9 +72,9 @@ WHITE = {
         ("tanh(y1) + y1", "y2 + 0.3*tanh(y2)", "y3 + tanh(y3)"),
     ),
 }
-"""Objective and constraints of one and of three outputs; every one has quantiles in closed form."""
+"""Objective and constraints of one and of three outputs, all with quantiles in closed form."""
 LIPSCHITZ = {"affine": ((1.0, 0.6), (1.0, 0.7, 1.0)), "curved": ((2.0, 2.0), (2.0, 1.3, 2.0))}
-"""Their constants in the 1-norm, by hand."""
+"""Their Lipschitz constants in the 1-norm, derived by hand."""
 ASKED = {"easy": -0.2, "hard": 1.1}
 """What the constraints must reach."""
 
@@ -123,7 +123,7 @@ def covariance(kernel: str, X: Float64[Tensor, "c d"]) -> Float64[Tensor, "c c"]
 class Posterior:
     """Exact posteriors on the list, one for each of D draws, every output with the same kernel; together a belief.
 
-    Its points are the list, again and again, draw after draw.
+    Its points are the list, repeated for each draw.
     """
 
     is_warped = False
@@ -140,7 +140,7 @@ class Posterior:
         return self.list.repeat(len(self.mean), 1)
 
     def tell(self, rows: Int64[Tensor, "D"], Y: Float64[Tensor, "D m"]) -> None:
-        """Condition each draw on one measurement of all its outputs."""
+        """Condition each draw on one evaluation of all its outputs."""
         draws = torch.arange(len(rows))
         column = self.covariance[draws, :, rows]
         gain = column / (column[draws, rows] + NOISE**2)[:, None]
@@ -148,7 +148,7 @@ class Posterior:
         self.covariance = self.covariance - gain[:, :, None] * column[:, None, :]
 
     def keep(self, draws: Bool[Tensor, "D"]) -> None:
-        """Go on with some of the draws."""
+        """Continue with some of the draws."""
         self.mean, self.covariance = self.mean[draws], self.covariance[draws]
 
     def deviation(self) -> Float64[Tensor, "D c"]:
@@ -161,16 +161,16 @@ class Posterior:
         return mean, self.deviation().flatten()[: len(U), None].expand_as(mean)
 
     def moments_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """And slopes, which nobody needs on a list."""
+        """Return the moments and empty slopes, which enumeration does not need."""
         mean, scale = self.moments(U)
         return mean, scale, U.new_zeros(*mean.shape, U.shape[1]), U.new_zeros(*mean.shape, U.shape[1])
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """Outputs are on their own scale."""
+        """Outputs are modelled in natural units."""
         return W
 
     def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """Outputs are on their own scale."""
+        """Outputs are modelled in natural units."""
         return torch.ones_like(Y)
 
 
@@ -179,7 +179,7 @@ class Posterior:
 
 @dataclass
 class Path:
-    """What happened in one draw, one entry an evaluation."""
+    """The course of one draw, one entry per evaluation."""
 
     truth: Float64[Tensor, "c k"]
     f: list[Tensor]
@@ -193,7 +193,7 @@ class Path:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether any point of the list is."""
+        """Whether any point of the list is feasible."""
         return bool((self.truth[:, 1:] >= 0).all(1).any())
 
 
@@ -264,7 +264,7 @@ def bounds(case: str, steps: int) -> dict[str, Any]:
 
 
 def told(task: Task, path: Path) -> dict[str, Any]:
-    """Return what one draw says about every claim."""
+    """Check every claim on one draw."""
     made = setting(task.problem)
     found: dict[str, Any] = {
         "feasible": path.is_feasible,
@@ -285,7 +285,7 @@ def told(task: Task, path: Path) -> dict[str, Any]:
 
 
 def feasible_claims(task: Task, made: Setting, path: Path) -> dict[str, Any]:
-    """Compare a path with Theorems 2, 3 and 4 and Lemma 4: the least ratio of bound to fact, above 1 if it holds."""
+    """Return the smallest ratios of bound to value for Theorems 2, 3 and 4 and Lemma 4; above 1 if they hold."""
     truth = path.truth
     is_fine = (truth[:, 1:] >= 0).all(1)
     best = float(truth[is_fine, 0].max())
@@ -317,13 +317,13 @@ def feasible_claims(task: Task, made: Setting, path: Path) -> dict[str, Any]:
 
 
 def _least(bound: Float64[Tensor, "a"], fact: Float64[Tensor, "a"]) -> float | None:
-    """Smallest ratio of bound to fact; None where no fact is above zero."""
+    """Return the smallest ratio of bound to value; None if no value is above zero."""
     counts = fact > ROUNDING
     return float((bound[counts] / fact[counts]).min()) if bool(counts.any()) else None
 
 
 def work(task: Task) -> dict[str, Any]:
-    """Do the draws of a task."""
+    """Perform the draws of a task."""
     began = time.perf_counter()
     streams = [Stream(number).at(task.problem) for number in range(task.seed, task.seed + task.draws)]
     found = [told(task, path) for path in play(setting(task.problem), streams, task.steps)]
@@ -361,7 +361,7 @@ def page(records: Sequence[Record]) -> str:
 
 
 def claims(draws: Sequence[dict[str, Any]]) -> str:
-    """Return every claim with what was found."""
+    """Return a table of all claims and results."""
     contained = [each for each in draws if each["contained"]]
     fine = [each for each in contained if each["feasible"]]
     broken = [each for each in contained if not each["feasible"]]
@@ -420,7 +420,7 @@ def middle(values: Iterable[float]) -> str:
 
 
 def loose(draws: Sequence[dict[str, Any]]) -> str:
-    """Return how far facts stay below bounds."""
+    """Return a table of the ratios of bounds to values."""
     fine = [each for each in draws if each["feasible"] and each["contained"] and "final" in each]
     late = [each for each in draws if not each["feasible"] and each["declared"] and each["horizon"]]
     late = [{"times": [each["horizon"], each["declared"]]} for each in late]

@@ -1,13 +1,13 @@
-"""Noise: what each rule of recommendation is worth, under our search and under the paper's, measured by the truth.
+"""Noise: the true value of each rule's recommendation, with our search and with the paper's.
 
-    PYTHONPATH=src python3 benchmarks/noise.py --limit 500 --out noise.jsonl.gz       # a slice; again to go on
+    PYTHONPATH=src python3 benchmarks/noise.py --limit 500 --out noise.jsonl.gz       # a part; repeat to continue
     python benchmarks/noise.py --out noise.jsonl.gz --report                          # the page
 
 The Williams-Otto reactor has the paper's noise: sigma in natural units on all four outputs. Random problems have sigma
-times the interquartile range of each output over the box. Noise is never told, always learned.
+times the spread of each output over the box. Solvers are not given the noise; they have to learn it.
 """
 
-import slices  # first: see there
+import slices  # must be first, see slices.py
 
 # isort: split
 from collections.abc import Iterable, Sequence
@@ -34,18 +34,18 @@ SIGMAS = (0.01, 0.05)
 """The paper's."""
 HORIZONS = (25, 50, 100)
 SEARCHES = {"ours": ("cuqb", "full"), "the paper's": ("cuqb-paper", "paper")}
-"""Who gathers the data: a solver, and what it is told (the paper's: the inputs of its code, no ranges)."""
+"""Solvers that collect the data, and their structure (the paper's: the inputs of its code, no ranges)."""
 OURS, PAPERS = ("ours", "anywhere"), ("the paper's", "asked")
 """Search and rule: our default, and the published method, equation (14)."""
 WEIGHT = 100.0
 """Of violations in the loss on random problems, both in their own scales; the paper's penalty on the reactor comes to
 about 140 of these units."""
 TARGET = 0.5
-"""Of the paper's loss, what ours may be."""
+"""Our loss may be at most this fraction of the paper's."""
 POOL = 1024
-"""Points that the spread of an output over the box is taken from."""
+"""Points from which the spread of an output over the box is computed."""
 NEAR = 1e-3
-"""Two points of the unit cube this near measure the same."""
+"""Two points of the unit cube within this distance are the same."""
 
 
 # --- Runs -------------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def noisy(problem: str, structure: str, sigma: float, seed: int) -> Benchmark:
 
 
 def run(item: slices.Item) -> dict[str, Any]:
-    """Do one run; return what each rule recommends after each horizon, judged by the truth."""
+    """Perform one run; return the true value of each rule's recommendation after each horizon."""
     text, structure = SEARCHES[item["search"]]
     solver, _ = solver_of(text)
     benchmark = noisy(item["problem"], structure, item["noise"], item["seed"])
@@ -102,7 +102,7 @@ def recommended(judge: Judge, rule: str) -> torch.Tensor:
 
 
 def judged(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
-    """Return what a point is truly worth: regret, violation and loss."""
+    """Return the true regret, violation and loss of a point."""
     f, scales = benchmark.truth(x[None]), benchmark.scales
     regret, broken = float(benchmark.normalized_regret(x[None])[0]), (-f[0, 1:] / scales[1:]).clamp_min(0.0)
     paper = benchmark.best - float(measures.penalized(f.numpy())[0])
@@ -116,7 +116,7 @@ def judged(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
 
 
 def repeats(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
-    """Return the share of evaluations that measured again where another one had."""
+    """Return the fraction of evaluations at points that were evaluated before."""
     X = torch.stack([benchmark.problem.point(dict(trial.x)) for trial in trials])
     U = benchmark.problem.to_unit(X)
     near = torch.cdist(U, U, p=torch.inf) < NEAR
@@ -127,7 +127,7 @@ def repeats(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
 
 
 def losses(records: Iterable[Any], search: str, rule: str, t: int, word: str = "loss") -> dict[Any, float]:
-    """Return by problem and seed what a rule is worth after t evaluations."""
+    """Return the losses of a rule after t evaluations, by problem and seed."""
     return {
         (r["item"]["problem"], r["item"]["seed"]): float(r["rules"][rule][str(t)][word])
         for r in records
@@ -136,7 +136,7 @@ def losses(records: Iterable[Any], search: str, rule: str, t: int, word: str = "
 
 
 def horizons(records: Iterable[Any]) -> list[int]:
-    """Return after how many evaluations something was recommended."""
+    """Return the horizons of the recommendations."""
     return sorted({int(t) for r in records for at in r["rules"].values() for t in at})
 
 

@@ -1,11 +1,11 @@
-"""What the guarantees are worth in practice: verdicts, bounds at proposals, and the gap, counted.
+"""How reliable the method is in practice: verdicts, bounds at proposals, and the gap.
 
     python benchmarks/verdicts.py --workers 16 --limit 500 --out verdicts.jsonl
     python benchmarks/verdicts.py --no-run --out verdicts.jsonl --table benchmarks/results/verdicts.md
 
-A run takes a slice of the tasks that are left and stops after --limit seconds; call it again until none is left. Parts:
-'tests', feasible problems until the first feasible sample, which no test may declare infeasible; 'infeasible', problems
-without a feasible point, which every run should declare; 'coverage', whole runs, bounds compared with the truth.
+A call performs a part of the remaining tasks and stops after --limit seconds; repeat it until none is left. Parts:
+'tests', feasible problems until the first feasible evaluation, which no test may declare infeasible; 'infeasible',
+problems without a feasible point, which every run should declare; 'coverage', whole runs, bounds against the truth.
 """
 
 import argparse
@@ -38,19 +38,19 @@ from pied.suite.optimum import Effort, best
 from pied.suite.twins import Transformed
 
 KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor")
-"""Draws whose truth is quick."""
+"""Kinds of random problems with a fast truth."""
 SHARES = (0.1, 0.01, 0.001)
-"""How much of the largest margin tight problems leave."""
+"""Fractions of the largest margin that tight problems leave."""
 CONSTRAINED = ("bazaraa", "spring", "ex314", "rosen-suzuki", "ex211", "ex212", "g09", "ex724", "ex216", "williams-otto")
 """Problems of the suite whose feasible set has a volume."""
 FREE = ("booth", "rastrigin", "colville", "friedman", "rosenbrock", "styblinski-tang", "powell")
 LEVEL = 0.95
 NARROW = 1e-6
-"""Of the benchmark scale: narrower bounds are compared apart, there rounding and the nugget count."""
+"""Of the benchmark scale: narrower bounds are compared separately, because rounding and the nugget matter there."""
 COVERED = 1e-9
-"""Of the objective's unit: what a bound on the optimum may miss it by."""
+"""Of the objective's unit: tolerance of a bound on the optimum."""
 QUICK = Effort(pool=2048, starts=32, steps=60, polished=4, searches=2)
-"""For the largest margin, which need not be the largest: what is left of it is feasible."""
+"""Effort of the search for the largest margin; a smaller margin suffices, since any positive one is feasible."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Task:
 
 
 def tasks(parts: Iterable[str], seeds: int) -> list[Task]:
-    """Return everything to do, seed by seed, so that any slice has some of all."""
+    """Return all tasks, ordered by seed, so that every part has some of each kind."""
     made = []
     for seed in range(seeds):
         draws = [f"draw:{7 * seed + place}:{kind}" for place, kind in enumerate(KINDS)]
@@ -105,7 +105,7 @@ def made(text: str) -> Benchmark:
 
 
 def drawn(text: str) -> Benchmark:
-    """Return a benchmark of the runner; draws get one constraint at least."""
+    """Return a benchmark; random problems get at least one constraint."""
     form, _, rest = text.partition(":")
     if form != "draw":
         return benchmark_of(text)
@@ -115,10 +115,10 @@ def drawn(text: str) -> Benchmark:
 
 
 def tight(benchmark: Benchmark, share: float) -> Benchmark:
-    """Return the problem with every black constraint tightened until a share of the largest margin is left.
+    """Return the problem with every black constraint tightened until a fraction of the largest margin is left.
 
-    The margin is the smallest black constraint in units of its scale, where the white ones hold; where it is largest,
-    the point stays feasible, with little around it.
+    The margin is the smallest black constraint in units of its benchmark scale, where the white ones hold. Where it is
+    largest, the point stays feasible, and few others do.
     """
     whole, scales = benchmark.whole, benchmark.scales
     black = [place for place in range(1, whole.k) if whole.structure[place].kind != "white"]
@@ -154,14 +154,14 @@ def tight(benchmark: Benchmark, share: float) -> Benchmark:
 
 
 def work(task: Task, deadline: float) -> dict[str, Any] | None:
-    """Run a task and return its record; None when the time is up before it begins."""
+    """Perform a task and return its result; None if the time is up before it starts."""
     if time.time() > deadline:
         return None
     began = time.perf_counter()
     try:
         benchmark = made(task.problem)
         record = _run(task, benchmark)
-    except Exception as error:  # the sweep goes on, and the table shows what happened
+    except Exception as error:  # the others continue, and the table shows the error
         record = {"error": f"{type(error).__name__}: {error}"}
     return {"task": asdict(task), **record, "wall": round(time.perf_counter() - began, 2)}
 
@@ -217,7 +217,7 @@ def _longest(flags: Sequence[bool]) -> int:
 
 
 class Coverage:
-    """Bounds at proposals and on the optimum, beside the truth."""
+    """Bounds at proposals and on the optimum, compared with the truth."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
@@ -226,10 +226,10 @@ class Coverage:
         """For each proposal, for each black function: where the truth lies between the bounds (-1 and 1 at the bounds),
         and the width of the bounds in benchmark scales."""
         self.reach: list[list[float] | None] = []
-        """For each evaluation: the bound on the optimum less the optimum, and the gap, in units of the objective."""
+        """For each evaluation: the bound on the optimum minus the optimum, and the gap, in units of the objective."""
 
     def add(self, study: Study, trial: Trial) -> None:
-        """Take in one evaluation."""
+        """Add one evaluation."""
         benchmark = self.benchmark
         if trial.why.lower:
             X = torch.tensor([[float(value) for value in trial.x.values()]], dtype=torch.float64)
@@ -263,7 +263,7 @@ class Coverage:
 
 
 def slice_of(todo: Sequence[Task], workers: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """Yield records as they come, until the time is up; what runs then is finished."""
+    """Yield results until the time is up; tasks that are running then are finished."""
     deadline = time.time() + seconds
     if workers <= 1:
         prepare()
@@ -279,7 +279,7 @@ def slice_of(todo: Sequence[Task], workers: int, seconds: float) -> Iterator[dic
 
 
 def run(todo: Sequence[Task], workers: int, seconds: float, out: Path, any_code: bool = False) -> list[dict[str, Any]]:
-    """Do what is not done yet, as long as there is time, and return all records."""
+    """Perform the remaining tasks until the time is up, and return all results."""
     origin = report.made()
     found = [each for each in report.read(out) if any_code or each["made"]["code"] == origin["code"]]
     done = {report.key(each["task"]) for each in found}
@@ -317,7 +317,7 @@ def page(records: Sequence[Record]) -> str:
 
 
 def tests_text(records: Sequence[Record]) -> str:
-    """Return the count that matters, in words."""
+    """Return the main counts as sentences."""
     tests, declared = sum(r["tests"] for r in records), sum(r["declared"] is not None for r in records)
     return (
         f"{tests} tests of feasibility before the first feasible sample, in {len(records)} runs: {declared} called "
@@ -337,7 +337,7 @@ def family(record: Record) -> str:
 
 
 def grouped(records: Iterable[Record], by: Any) -> dict[Any, list[Record]]:
-    """Return records by a function of theirs, in order."""
+    """Return results grouped by a function of them, in order."""
     groups: dict[Any, list[Record]] = {}
     for record in records:
         groups.setdefault(by(record), []).append(record)
@@ -402,7 +402,7 @@ def coverage_table(records: Sequence[Record]) -> str:
 
 
 def recalibrated(places: Sequence[Sequence[Sequence[float]]]) -> list[bool]:
-    """Return which wide bounds hold after widening by what was seen earlier in the run."""
+    """Return which wide bounds hold after widening by earlier misses of the run."""
     seen: list[float] = []
     hits = []
     for row in places:
@@ -415,13 +415,13 @@ def recalibrated(places: Sequence[Sequence[Sequence[float]]]) -> list[bool]:
 
 
 def share(flags: Iterable[bool]) -> str:
-    """Write a share."""
+    """Return a fraction as text."""
     flags = list(flags)
     return f"{sum(flags) / len(flags):.3f}" if flags else "-"
 
 
 def reach_table(records: Sequence[Record]) -> str:
-    """Return how often the optimum was within reach of the gap."""
+    """Return how often the optimum was within the gap."""
     columns = [
         "settings",
         "problems",

@@ -13,7 +13,7 @@ import argparse
 import math
 import resource
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path as File
@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import report
 import torch
+from guarantee_tables import claims, loose, row
 from jaxtyping import Bool, Float64, Int64
-from report import Record, count, quantile, table
+from report import Record, table
 from runner import run_all
 from torch import Tensor
 
@@ -37,12 +38,13 @@ from pied.search.enumeration import SATISFIED, exact_weight
 DELTA = 0.1
 SIZE = 48
 NOISE = 0.1
-SCALE = 0.3
+LENGTH_SCALE = 0.3
 STEPS = 40
 PATIENCE = 600
 """Evaluations after which a run on an infeasible problem ends undeclared; T-bar lies far beyond."""
 KERNELS = ("squared exponential", "matern 5/2", "matern 3/2", "linear")
-ROUNDING = 1e-9
+BOUND_TOLERANCE = 1e-9
+"""Rounding error of bounds and values of size one."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ def covariance(kernel: str, X: Float64[Tensor, "c d"]) -> Float64[Tensor, "c c"]
     if kernel == "linear":
         Z = torch.cat([torch.ones(len(X), 1, dtype=X.dtype), 2 * X - 1], 1)
         return Z @ Z.T / Z.shape[1]
-    r = torch.cdist(X, X) / SCALE
+    r = torch.cdist(X, X) / LENGTH_SCALE
     if kernel == "squared exponential":
         return torch.exp(-0.5 * r**2)
     s = math.sqrt(5 if kernel == "matern 5/2" else 3) * r
@@ -218,7 +220,7 @@ def play(made: Setting, streams: Sequence[Stream], steps: int) -> list[Path]:
         for place, number in enumerate(open_ones.tolist()):
             path, row = paths[number], int(rows[place])
             low, high = lower[place], upper[place]
-            is_inside = (low <= path.truth + ROUNDING) & (path.truth <= high + ROUNDING)
+            is_inside = (low <= path.truth + BOUND_TOLERANCE) & (path.truth <= high + BOUND_TOLERANCE)
             path.is_contained &= bool(is_inside.all())
             if row < 0:
                 path.declared = t
@@ -318,7 +320,7 @@ def feasible_claims(task: Task, made: Setting, path: Path) -> dict[str, Any]:
 
 def _least(bound: Float64[Tensor, "a"], fact: Float64[Tensor, "a"]) -> float | None:
     """Return the smallest ratio of bound to value; None if no value is above zero."""
-    counts = fact > ROUNDING
+    counts = fact > BOUND_TOLERANCE
     return float((bound[counts] / fact[counts]).min()) if bool(counts.any()) else None
 
 
@@ -342,99 +344,22 @@ def page(records: Sequence[Record]) -> str:
     return "\n\n".join(
         [
             report.heading("The guarantees, put to the test", records),
-            f"h drawn from the prior on {SIZE} points of the unit square; length scale {SCALE}, variance 1, noise "
-            f"{NOISE}; levels of Lemma 1 with delta = {DELTA}; {records[0]['task']['steps']} evaluations (infeasible "
-            f"draws: until declared, at most {PATIENCE}). A ratio is bound over fact, the least over all T of a "
-            "run; shown are the least and, in parentheses, the median over runs. Above 1 the theorem holds, and the "
-            "size says how loose it is.",
+            f"h drawn from the prior on {SIZE} points of the unit square; length scale {LENGTH_SCALE}, variance 1, "
+            f"noise {NOISE}; levels of Lemma 1 with delta = {DELTA}; {records[0]['task']['steps']} evaluations "
+            f"(infeasible draws: until declared, at most {PATIENCE}). A ratio is bound over value, the least over all T "
+            "of a run; the table has the least and, in parentheses, the median over runs. Above 1 the theorem holds; a "
+            "large ratio means that the bound is loose.",
             "## Claims",
-            claims(everything),
+            claims(everything, DELTA, PATIENCE),
             "## Case by case",
             table(
                 ["case", "draws", "contained", "feasible", "declared", "Theorem 2: regret", "violation", "Theorem 5"],
                 [row(name, group) for name, group in groups.items()],
             ),
             "## How loose",
-            loose(everything),
+            loose(everything, DELTA),
         ]
     )
-
-
-def claims(draws: Sequence[dict[str, Any]]) -> str:
-    """Return a table of all claims and results."""
-    contained = [each for each in draws if each["contained"]]
-    fine = [each for each in contained if each["feasible"]]
-    broken = [each for each in contained if not each["feasible"]]
-    late = [each for each in broken if each["declared"] is None]
-    lines = [
-        ["Lemma 1: all bounds hold with probability", f">= {1 - DELTA:g}", f"{len(contained)} of {len(draws)}", ""],
-        ["Lemma 2: feasible draws declared infeasible", "0", sum(e["declared"] is not None for e in fine), len(fine)],
-    ]
-    for name, words in (
-        ("regret", "Theorem 2: cumulative regret above its bound"),
-        ("violation", "Theorem 2: cumulative violation above its bound"),
-        ("sharp", "the same with the constant that holds in any units"),
-        ("widths", "sum of widths above its bound (Lemmas 3 and 4)"),
-        ("best", "Theorem 3: best point above its bound"),
-        ("recommended", "Theorem 4: recommended point above its bound"),
-        ("deviations", "Lemma 4 with the information gained by the run itself"),
-    ):
-        ratios = [each[name] for each in fine if each.get(name) is not None]
-        lines.append([words, "0", sum(ratio < 1 for ratio in ratios), len(ratios)])
-    before = [each for each in broken if each["declared"] is not None]
-    after = sum(each["horizon"] is not None and each["declared"] >= each["horizon"] for each in before)
-    lines.append(["Theorem 5: infeasible draws declared after T-bar", "0", after, len(before)])
-    overdue = sum(each["horizon"] is not None and each["horizon"] <= PATIENCE for each in late)
-    lines.append([f"the same, not declared within {PATIENCE} although T-bar is less", "0", overdue, len(late)])
-    return table(["claim (in contained runs, but the first)", "promised", "found", "of"], lines)
-
-
-def row(name: str, group: Sequence[dict[str, Any]]) -> list[Any]:
-    """One case."""
-    fine = [each for each in group if each["feasible"] and each["contained"]]
-    broken = [each for each in group if not each["feasible"]]
-    declared = [each["declared"] for each in broken if each["declared"] is not None]
-    after = f" after {quantile(declared, 0.5)} ({min(declared)} .. {max(declared)})" if declared else ""
-    horizons = [each["horizon"] for each in broken if each["declared"] is not None]
-    return [
-        name,
-        len(group),
-        f"{sum(each['contained'] for each in group) / len(group):.3f}",
-        sum(each["feasible"] for each in group),
-        f"{len(declared)} of {len(broken)}{after}" if broken else "-",
-        ratio(fine, "regret"),
-        ratio(fine, "violation"),
-        " .. ".join(["T-bar " + count(float(min(horizons))), count(float(max(horizons)))]) if horizons else "-",
-    ]
-
-
-def ratio(group: Sequence[dict[str, Any]], name: str) -> str:
-    """Least and median ratio."""
-    found = [each[name] for each in group if each.get(name) is not None]
-    return f"{min(found):.3g} ({quantile(found, 0.5):.3g})" if found else "-"
-
-
-def middle(values: Iterable[float]) -> str:
-    """Write a median."""
-    return count(float(quantile(values, 0.5)))
-
-
-def loose(draws: Sequence[dict[str, Any]]) -> str:
-    """Return a table of the ratios of bounds to values."""
-    fine = [each for each in draws if each["feasible"] and each["contained"] and "final" in each]
-    late = [each for each in draws if not each["feasible"] and each["declared"] and each["horizon"]]
-    late = [{"times": [each["horizon"], each["declared"]]} for each in late]
-    broken = 1 - sum(each["contained"] for each in draws) / len(draws)
-    rows = [["containment: runs with any bound broken", f"{DELTA:g} allowed", f"{broken:.4f}"]]
-    for words, group, name in (
-        ("cumulative regret at the last T, medians", fine, "last"),
-        ("information gain of T measurements, medians", fine, "gain"),
-        ("evaluations until an infeasible draw is declared, medians", late, "times"),
-    ):
-        rows.append([words, *(middle(each[name][side] for each in group) for side in (0, 1))])
-    for name in ("regret", "violation", "sharp", "widths", "best", "recommended", "deviations"):
-        rows.append([f"least and median ratio, {name}", "> 1", ratio(fine, name)])
-    return table(["quantity", "promised", "found"], rows)
 
 
 # --- A million candidates ---------------------------------------------------------------------------------------------
@@ -482,7 +407,7 @@ def main(words: Sequence[str] | None = None) -> str:
         "--cases", nargs="+", default=[""], metavar="TEXT", help="cases that contain one of these texts"
     )
     parser.add_argument("--steps", type=int, default=STEPS, help=f"evaluations of a feasible draw; default {STEPS}")
-    parser.add_argument("--million", type=int, help="length of a list to enumerate, beside the draws")
+    parser.add_argument("--million", type=int, help="also enumerate a list of this length")
     parser.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
     parser.add_argument("--out", type=File, help="records, appended; tasks found there are not done again")
     parser.add_argument("--table", type=File, default=report.RESULTS / "guarantees.md", help="where the report goes")

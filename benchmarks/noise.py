@@ -78,30 +78,33 @@ def run(item: slices.Item) -> dict[str, Any]:
     with Study(benchmark.problem, solver=solver, seed=item["seed"], patience=None) as study:
         study.run(item["budget"])
         trials, initial = study.trials, study.initial
-    judges = {
+    snapshots = {
         t: Judge(benchmark.problem, solver, item["seed"], None, initial, trials[:t])
         for t in (*(t for t in HORIZONS if t < item["budget"]), item["budget"])
         if t <= len(trials)
     }
     return {
-        "rules": {rule: {str(t): judged(benchmark, recommended(j, rule)) for t, j in judges.items()} for rule in RULES},
+        "rules": {
+            rule: {str(t): true_values(benchmark, recommended(snapshot, rule)) for t, snapshot in snapshots.items()}
+            for rule in RULES
+        },
         "repeats": repeats(benchmark, trials),
         "seconds": report.quantile([trial.why.seconds for trial in trials[initial:]], 0.5),
         "rungs": sorted({trial.why.rung for trial in trials} - {"plain"}),
     }
 
 
-def recommended(judge: Judge, rule: str) -> torch.Tensor:
+def recommended(snapshot: Judge, rule: str) -> torch.Tensor:
     """Return the point that a rule recommends, natural units."""
     if rule == "naive":
-        scores = measures.penalized(observed(judge.problem, judge.trials).numpy())
-        return judge.problem.point(dict(judge.trials[int(np.argmax(scores))].x))
-    found = judge.recommend(rule)
+        scores = measures.penalized(observed(snapshot.problem, snapshot.trials).numpy())
+        return snapshot.problem.point(dict(snapshot.trials[int(np.argmax(scores))].x))
+    found = snapshot.recommend(rule)
     assert found is not None  # everything is told
-    return judge.problem.natural(found.u)
+    return snapshot.problem.natural(found.u)
 
 
-def judged(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
+def true_values(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
     """Return the true regret, violation and loss of a point."""
     f, scales = benchmark.truth(x[None]), benchmark.scales
     regret, broken = float(benchmark.normalized_regret(x[None])[0]), (-f[0, 1:] / scales[1:]).clamp_min(0.0)
@@ -187,7 +190,7 @@ def page(records: Sequence[Any]) -> str:
     fine = [record for record in records if not record.get("error")]
     blocks = [
         slices.heading("Noise", records),
-        "What is recommended, judged by the exact truth. Cells: loss, median with quartiles; median normalized regret "
+        "The true value of recommended points. Cells: loss, median with quartiles; median normalized regret "
         "(negative where an infeasible point is better than the optimum); median of the largest violation, in scales "
         "of its constraint; share of recommendations that are not strictly feasible. The loss is the paper's "
         "penalized regret (rho = 1e5) on the reactor, and normalized regret plus a hundred times the sum of scaled "

@@ -318,7 +318,9 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--rescaled", action="store_true", help="the same as --parts rescaled")
     parser.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
     parser.add_argument("--out", type=Path, default=report.RESULTS / "suite.jsonl", help="records, appended")
-    parser.add_argument("--table", type=Path, help="where the report is written; default beside the records, as .md")
+    parser.add_argument(
+        "--table", type=Path, help="file of the report; by default that of the records with the suffix .md"
+    )
     parser.add_argument("--no-run", action="store_true", help="report on the records that are there")
     parser.add_argument("--any-code", action="store_true", help="count records of other code as done")
     given: Any = parser.parse_args(words)

@@ -122,7 +122,7 @@ def _dolan(x1: Number, x2: Number, x3: Number, x4: Number, x5: Number) -> tuple[
 
 
 def dolan() -> Benchmark:
-    """About thirty waves across the box in each of two directions."""
+    """About thirty periods across the box in each of two directions."""
     return state(
         "dolan",
         _dolan,

@@ -346,7 +346,7 @@ def page(records: Sequence[Record]) -> str:
             report.heading("The guarantees, put to the test", records),
             f"h drawn from the prior on {SIZE} points of the unit square; length scale {LENGTH_SCALE}, variance 1, "
             f"noise {NOISE}; levels of Lemma 1 with delta = {DELTA}; {records[0]['task']['steps']} evaluations "
-            f"(infeasible draws: until declared, at most {PATIENCE}). A ratio is bound over value, the least over all T "
+            f"(infeasible draws: until declared, at most {PATIENCE}). A ratio is bound over value, least over all T "
             "of a run; the table has the least and, in parentheses, the median over runs. Above 1 the theorem holds; a "
             "large ratio means that the bound is loose.",
             "## Claims",

@@ -1,4 +1,4 @@
-"""The ladder of ablations, the noise study and the hard starts: their arithmetic, and tiny runs of each script."""
+"""Ablations, the noise study and the hard starts: their arithmetic, and tiny runs of each script."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""The arithmetic of the bench against cases worked out by hand, and plans that mean what they say."""
+"""The measures of the benchmarks against cases worked out by hand, and the reading of plans."""
 
 import math
 from pathlib import Path
@@ -220,7 +220,7 @@ def test_a_slip_in_a_plan_is_named_before_anything_runs(tmp_path: Path, text: st
         read(tmp_path, text)
 
 
-def test_every_word_of_a_plan_is_described() -> None:
+def test_every_key_of_a_plan_is_described() -> None:
     page = (Path(__file__).parents[1] / "docs" / "reference.md").read_text()
     for word in PLAN_KEYS:
         assert f"\n| `{word}` | " in page

@@ -1,4 +1,4 @@
-"""Runs of the bench: skipped when finished, continued when interrupted, written down when failed."""
+"""Performed tasks: finished ones are skipped, interrupted ones continued, failed ones recorded."""
 
 import json
 import os

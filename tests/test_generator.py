@@ -1,4 +1,4 @@
-"""Random problems: the same seed gives the same problem, its optimum is right, and every promise of its kind holds."""
+"""Random problems: the same seed gives the same problem, its optimum is correct, and each kind is as described."""
 
 import json
 from pathlib import Path

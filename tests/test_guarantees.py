@@ -1,4 +1,4 @@
-"""The paper's guarantees on draws from the prior they assume: the small form of benchmarks/guarantees.py."""
+"""The paper's guarantees on draws from the assumed prior: a small form of benchmarks/guarantees.py."""
 
 import importlib
 import sys

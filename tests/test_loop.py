@@ -1,4 +1,4 @@
-"""A routine that owns its loop answers `ask`: same points, same order, also after a restart; and it ends on close."""
+"""Routines that own their loop: the same points in the same order, also after a restart; they end on close."""
 
 import gc
 import json

@@ -1,4 +1,4 @@
-"""The optimistic and the linearized rivals: known values on affine problems, and what every rival must bear."""
+"""The optimistic and the linearized rivals: known values on affine problems, and properties of every rival."""
 
 import math
 from itertools import product

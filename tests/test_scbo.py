@@ -1,4 +1,4 @@
-"""SCBO: a trust region that is a function of the record, models of BoTorch, generators left as they were."""
+"""SCBO: a trust region that depends on the data alone, models of BoTorch, unchanged global generators."""
 
 import sys
 from contextlib import suppress

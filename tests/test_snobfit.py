@@ -1,4 +1,4 @@
-"""SNOBFIT: its pieces against brute force, its classes of points, and its authors' test functions."""
+"""SNOBFIT: its parts against brute force, its classes of points, and its authors' test functions."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Twins are what they claim: infeasible, in other units, moved."""
+"""Twins are infeasible, rescaled or shifted as described."""
 
 import pytest
 import torch

@@ -256,7 +256,7 @@ def bounds(case: str, steps: int) -> dict[str, Any]:
     printed, sharp, gains = [], [], []
     variance = float(made.K.diagonal().max())
     for T in range(1, steps + 1):
-        gain = min(float(greedy[T - 1]) / theory.GREEDY, theory.spectral_gain(made.K, NOISE, T))
+        gain = min(float(greedy[T - 1]) / theory.GREEDY_FRACTION, theory.spectral_gain(made.K, NOISE, T))
         beta = theory.beta(T, delta=DELTA, size=SIZE, functions=k, outputs=m)
         printed.append(theory.cumulative_bound(1.0, beta, theory.psi(T, [gain] * m)))
         by_hand = theory.sharp_psi(T, [gain] * m, variances=[variance] * m, noises=[NOISE] * m)

@@ -472,7 +472,7 @@ def test_one_variable_is_enough() -> None:
     ("words", "message"),
     [
         ({"batch": 0}, "batch counts the points"),
-        ({"explore": 1.5}, "explore is the part"),
+        ({"explore": 1.5}, "explore is the fraction"),
         ({"resolution": 0.0}, "resolution is a distance"),
         ({"penalty": 0.0}, "penalty is a positive weight"),
     ],

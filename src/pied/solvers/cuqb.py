@@ -42,6 +42,7 @@ from pied.rng import Stream
 from pied.search import Enumeration, Optimum, PenaltySearch, Picked, Search, distinct
 from pied.solvers import probes
 from pied.solvers.base import Proposal, Run, Solver
+from pied.solvers.initial import design_size
 
 logger = logging.getLogger(__name__)
 
@@ -211,7 +212,7 @@ class BayesRun(Run):
 
     def __init__(self, settings: Settings, problem: Problem, stream: Stream) -> None:
         self.settings, self.problem, self.stream = settings, problem, stream
-        self.initial = 2 * problem.d + 1
+        self.initial = design_size(problem.d)
 
     @abstractmethod
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:

@@ -146,17 +146,22 @@ def weights(
     return rho
 
 
-def _observed(problem: Problem, data: Dataset, composite: Composite, level: float) -> Recommendation:
-    """The best told point by what was observed; when none is feasible, the least scaled violation."""
-    f = data.functions(problem)
+def observed_row(problem: Problem, f: Float64[Tensor, "N k"]) -> int:
+    """Return the row that the rule "observed" recommends: the best feasible one, else the least scaled violation."""
     is_feasible = feasible(problem, f)
-    scale = spread(f[torch.isfinite(f).all(1)])
     if bool(is_feasible.any()):
         score = torch.where(is_feasible, f[:, 0], -torch.inf)
     else:
-        score = -((-f[:, 1:] / scale[1:]).clamp_min(0.0).sum(1))
-    row = int(torch.nan_to_num(score, nan=-torch.inf).argmax())
-    found = _describe(composite, data.U[row], row, "observed", level, bool(is_feasible[row]))
+        spreads = spread(f[torch.isfinite(f).all(1)])
+        score = -((-f[:, 1:] / spreads[1:]).clamp_min(0.0).sum(1))
+    return int(torch.nan_to_num(score, nan=-torch.inf).argmax())
+
+
+def _observed(problem: Problem, data: Dataset, composite: Composite, level: float) -> Recommendation:
+    """The best told point by what was observed; when none is feasible, the least scaled violation."""
+    f = data.functions(problem)
+    row = observed_row(problem, f)
+    found = _describe(composite, data.U[row], row, "observed", level, bool(feasible(problem, f)[row]))
     return found.measured(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
 
 

@@ -1,4 +1,4 @@
-"""Points off the bounds that a best point lies on."""
+"""Probes: points off the box bounds that the best point lies on."""
 
 from typing import Any
 
@@ -9,28 +9,28 @@ from pied import Problem, Status, Study, Trial, solve
 from pied.bounds.believer import Believer
 from pied.bounds.success import Fence
 from pied.gp.choices import Model
-from pied.solvers.probes import NEAR, STEP, off_bounds
+from pied.solvers.probes import NEAR_BEST, PROBE_STEP, off_bounds
 from tiny import fast, points
 
 STRAIGHT = Believer(Model(kernels=("squared exponential",), trends=("linear",), warps=("none",)))
 ALL = torch.tensor([True, True, True])
 
 
-def test_each_bound_that_was_never_left_is_left_by_itself():
+def test_each_bound_without_a_point_off_it_gets_its_own_probe():
     u = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64)
-    expected = torch.tensor([[STEP, 0.4, 1.0], [0.0, 0.4, 1.0 - STEP]], dtype=torch.float64)
+    expected = torch.tensor([[PROBE_STEP, 0.4, 1.0], [0.0, 0.4, 1.0 - PROBE_STEP]], dtype=torch.float64)
     assert torch.equal(off_bounds(u, u[None], ALL), expected)
 
 
-def test_a_told_point_near_by_is_enough_and_one_far_away_is_not():
+def test_a_near_told_point_serves_as_the_probe_and_a_distant_one_does_not():
     u = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64)
-    near = u + torch.tensor([STEP, -NEAR, 0.0], dtype=torch.float64)
-    far = u + torch.tensor([0.0, 2 * NEAR, -STEP], dtype=torch.float64)
+    near = u + torch.tensor([PROBE_STEP, -NEAR_BEST, 0.0], dtype=torch.float64)
+    far = u + torch.tensor([0.0, 2 * NEAR_BEST, -PROBE_STEP], dtype=torch.float64)
     left = off_bounds(u, torch.stack([u, near, far]), ALL)
-    assert torch.equal(left, torch.tensor([[0.0, 0.4, 1.0 - STEP]], dtype=torch.float64))
+    assert torch.equal(left, torch.tensor([[0.0, 0.4, 1.0 - PROBE_STEP]], dtype=torch.float64))
 
 
-def test_what_no_output_depends_on_is_not_doubted():
+def test_a_variable_that_no_output_depends_on_is_not_probed():
     u = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64)
     assert not len(off_bounds(u, u[None], torch.tensor([False, True, False])))
 
@@ -53,19 +53,19 @@ def _probes(problem: Problem, **words: Any) -> list[Trial]:
     return [trial for trial in trials if trial.why.aim == "probe"]
 
 
-def test_the_best_corner_is_left_along_each_variable_of_an_output():
-    assert sorted(points(_probes(_corner()))) == [(2.0 - 2 * STEP, 1.0, 0.0), (2.0, 1.0 - STEP, 0.0)]
+def test_the_best_corner_is_probed_along_each_variable_of_an_output():
+    assert sorted(points(_probes(_corner()))) == [(2.0 - 2 * PROBE_STEP, 1.0, 0.0), (2.0, 1.0 - PROBE_STEP, 0.0)]
 
 
-def test_what_is_hoped_for_counts_once_it_was_put_to_the_test():
+def test_a_probe_records_no_optimistic_optimum_and_the_gap_closes_after_the_probes():
     assert all(probe.why.optimistic is None for probe in _probes(_corner()))
     result = solve(_corner(), 30, solver=fast(believer=STRAIGHT), seed=0, stop_at_gap=1e-6)
     assert result.status is Status.GAP_REACHED
     assert len([trial for trial in result.trials if trial.why.aim == "probe"]) == 2
 
 
-def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_left_too():
-    """0.1 + 0.2 is more than 0.3, and no other point of that edge is better."""
+def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_probed_too():
+    """0.1 + 0.2 exceeds 0.3 in floating point, and no other point of that edge is better."""
     edge = {
         "variables": {"a": (0.0, 1.0), "b": (0.0, 1.0), "c": (0.0, 1.0)},
         "inputs": {"y": ["c"]},
@@ -76,26 +76,26 @@ def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_left_too():
     study = Study(_corner(**edge), solver=fast(believer=STRAIGHT), seed=0)
     study.add({"a": 0.1, "b": 0.2, "c": 1.0}, 3.0)
     probes = [trial for trial in study.run(14).trials if trial.why.aim == "probe"]
-    assert points(probes) == [(0.1, 0.2, 1.0 - STEP)]
+    assert points(probes) == [(0.1, 0.2, 1.0 - PROBE_STEP)]
 
 
-def test_probes_can_be_turned_off_and_noise_needs_none():
+def test_probes_can_be_turned_off_and_noisy_problems_have_none():
     assert not _probes(_corner(), probe=False)
     assert not _probes(_corner(noise=0.1))
 
 
 def test_a_probe_breaks_no_white_constraint():
     (probe,) = points(_probes(_corner(subject_to=["a >= 1.99"])))
-    assert probe == pytest.approx((2.0, 1.0 - STEP, 0.0))
+    assert probe == pytest.approx((2.0, 1.0 - PROBE_STEP, 0.0))
 
 
-@pytest.mark.parametrize("is_fenced", [False, True])
-def test_a_probe_stays_within_the_fence(monkeypatch, is_fenced):
-    """One evaluation failed; where the others may succeed is said here."""
-    if is_fenced:
-        monkeypatch.setattr(Fence, "holds", lambda self, U: U[:, 0] > 1.0 - STEP / 2)
+@pytest.mark.parametrize("is_limited", [False, True])
+def test_a_probe_stays_where_the_success_model_expects_success(monkeypatch, is_limited):
+    """One evaluation failed; the success model is replaced by a simple half-space."""
+    if is_limited:
+        monkeypatch.setattr(Fence, "holds", lambda self, U: U[:, 0] > 1.0 - PROBE_STEP / 2)
     study = Study(_corner(), solver=fast(believer=STRAIGHT), seed=0)
     study.fail(study.ask(), "it did not converge")
     probes = [trial for trial in study.run(15).trials if trial.why.aim == "probe"]
-    off_b, off_a = (2.0, 1.0 - STEP), (2.0 - 2 * STEP, 1.0)
-    assert sorted((a, b) for a, b, _ in points(probes)) == ([off_b] if is_fenced else [off_a, off_b])
+    off_b, off_a = (2.0, 1.0 - PROBE_STEP), (2.0 - 2 * PROBE_STEP, 1.0)
+    assert sorted((a, b) for a, b, _ in points(probes)) == ([off_b] if is_limited else [off_a, off_b])

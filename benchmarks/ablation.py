@@ -1,12 +1,12 @@
-"""A ladder of ablations: the default with one setting changed at a time, on the suite and on random problems, paired.
+"""Ablations: the default with one setting changed at a time, on the suite and on random problems, paired.
 
-    PYTHONPATH=src python3 benchmarks/ablation.py --limit 500 --out ablation.jsonl.gz       # a slice; again to go on
+    PYTHONPATH=src python3 benchmarks/ablation.py --limit 500 --out ablation.jsonl.gz       # a part; repeat to continue
     python benchmarks/ablation.py --out ablation.jsonl.gz --report                          # the page
 
-Screen with few seeds, then choose: --rungs kernels 'verify never' takes groups and labels, --sets suite or draws.
+--rungs takes groups and labels, for instance kernels 'verify never'; --sets takes suite or draws.
 """
 
-import slices  # first: see there
+import slices  # must be first, see slices.py
 
 # isort: split
 import math
@@ -29,9 +29,9 @@ from pied.gp.choices import LEAST_RATIO
 from pied.problem import Problem
 
 BUDGET = 40
-"""Evaluations of a run on the suite; draws have 20 + 8d."""
+"""Evaluations of a run on the suite; random problems have 20 + 8d."""
 STOP = 1e-7
-"""A run ends when it is solved this far, a decade below the last tolerance; regrets below it are the same."""
+"""A run ends below this regret, a decade below the last tolerance; smaller regrets count as equal."""
 TOLERANCES = (1e-3, 1e-4, 1e-6)
 TARGETS = {
     ("suite", 40): ("21", "20", "19"),
@@ -41,9 +41,9 @@ TARGETS = {
 """Problems to be solved to each tolerance, of the whole suite after 40 and 100 evaluations, of draws after 20 + 8d."""
 KEPT = ("regret", "evaluations", "initial", "status", "verdict", "is_feasible", "first_feasible", "seconds", "aims",
         "rungs", "doubts", "error", "spent")  # fmt: skip
-"""What is kept of a run."""
+"""The stored curves of a run."""
 SWINGS = 1 / 3
-"""Share of a problem's runs by which solving it must differ before it is named."""
+"""A problem is listed if the fraction of solved runs differs by at least this much."""
 
 
 # --- The ladder -------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def stretched(problem: Problem, other: Problem) -> bool:
 
 
 def told_less(problem: Problem, other: Problem) -> bool:
-    """A change of what is told matters where the authors' code gave h other inputs, or ranges are stated."""
+    """A change of structure matters if the authors' code passes other inputs to h, or ranges are stated."""
     return not (bool((problem.active == other.active).all()) and bool((problem.ranges == other.ranges).all()))
 
 
@@ -80,11 +80,11 @@ class Rung:
     structure: str = "full"
     initial: str = "2d+1"
     touches: Callable[[Problem, Problem], bool] = anywhere
-    """Of the full and the paper's statement: where it can matter. Elsewhere the runs are those of the default."""
+    """Tells from the full and the paper's statement whether it can matter. If not, the default's runs are used."""
 
     @property
     def change(self) -> str:
-        """What differs from the default, as text."""
+        """The difference from the default, as text."""
         words = [self.solver.removeprefix("cuqb:")] if self.solver != "cuqb" else []
         words += [f"structure={self.structure}"] if self.structure != "full" else []
         words += [f"initial={self.initial}"] if self.initial != "2d+1" else []
@@ -184,7 +184,7 @@ def items_of(rungs: Sequence[Rung], problems: Sequence[str], seeds: int, budget:
 
 
 def run(item: slices.Item) -> dict[str, Any]:
-    """Do one run; return its curve of regrets and what the tables need."""
+    """Perform one run; return its curve of regrets and what the tables need."""
     solver = item["solver"]
     if item["initial"] != "2d+1":
         solver += f":study.initial={size_of(item['initial'], forms(item['problem'])[0].d)}"
@@ -199,7 +199,7 @@ def run(item: slices.Item) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """All runs on a set of problems, as the tables need them; where a rung cannot matter it has the default's."""
+    """All runs on a set of problems; a rung that cannot matter has the default's runs."""
 
     runs: dict[str, dict[tuple[str, int], Any]]
     """By rung, then by problem and seed: those that the default has, too."""
@@ -208,7 +208,7 @@ class Ladder:
 
     @classmethod
     def of(cls, records: Sequence[Any]) -> "Ladder":
-        """Put records side by side."""
+        """Arrange results by rung, problem and seed."""
         told = [{"regret": [], **record, "task": record["item"]} for record in records]
         found: dict[str, dict[tuple[str, int], Any]] = {}
         for rung in LADDER:
@@ -241,7 +241,7 @@ def _regret(record: Any, half: bool) -> float:
 
 
 def _evaluations(record: Any, tolerance: float) -> float:
-    """Return after how many evaluations a run got there; one more than its budget when it did not."""
+    """Return the evaluations until a run is solved; its budget plus one if it is not."""
     return float(report.until(record, tolerance) or record["item"]["budget"] + 1)
 
 
@@ -251,7 +251,7 @@ MEASURES: dict[str, Callable[[Any], float]] = {
     "evaluations to 1e-4": lambda record: _evaluations(record, 1e-4),
     "evaluations to 1e-6": lambda record: _evaluations(record, 1e-6),
 }
-"""What rungs are compared by, pair by pair; less is better."""
+"""Measures by which rungs are compared in pairs; less is better."""
 
 
 def solved(runs: Iterable[Any], tolerance: float) -> float:
@@ -318,7 +318,7 @@ def _corrected(ladder: Ladder, labels: Sequence[str], measure: str, base: str = 
 
 
 def _against(ladder: Ladder, label: str, measure: str, p: dict[str, float], base: str = DEFAULT) -> str:
-    """Write how often a rung beats a base, is beaten, and neither."""
+    """Return how often a rung is better than a base, worse, or equal."""
     if label == base:
         return "-"
     default, mine = ladder.pairs(label, measure, base)
@@ -348,7 +348,7 @@ def swings_table(ladder: Ladder) -> str:
 
 
 def targets_table(sets: dict[str, Ladder]) -> str:
-    """Return what the default is held to."""
+    """Return the targets of the default, and whether it meets them."""
     rows = []
     for name, ladder in sets.items():
         runs = list(ladder.runs.get(DEFAULT, {}).values())

@@ -40,7 +40,7 @@ ESTIMATORS = {
 
 
 class Line:
-    """A belief whose moments are linear in the point: it costs nothing, so that the timings are those of the bounds."""
+    """A belief with moments linear in the point: its cost is negligible, so that the bounds are timed."""
 
     is_warped = False
 
@@ -61,7 +61,7 @@ class Line:
         return *self.moments(U), self.tilt.expand(shape), (self.scale[:, None] * self.growth).expand(shape)
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """Outputs are on their own scale."""
+        """Outputs are modelled in natural units."""
         return W
 
 
@@ -81,7 +81,7 @@ def functions(m: int) -> dict[str, Callable[..., Tensor]]:
 
 
 def stated(function: Callable[..., Tensor], m: int) -> pied.Problem:
-    """A problem of which only the objective matters."""
+    """Return a problem with this objective."""
     return pied.Problem({"p": (0, 1), "q": (0, 1)}, [f"y{j}" for j in range(m)], maximize=function)
 
 
@@ -137,7 +137,7 @@ def cost(m: int) -> dict[str, tuple[float, float]]:
 
 
 def timed(call: Callable[[], object]) -> float:
-    """Microseconds of processor time per point: the best of seven rounds, since others may use the machine."""
+    """Return the processor time per point in microseconds: the best of seven rounds, as the machine is shared."""
     call()
     rounds = []
     for _ in range(7):

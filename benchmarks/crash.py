@@ -1,11 +1,11 @@
-"""Kill, crowd and starve a store, and count what is lost: nothing may be.
+"""Kill workers, run many at once and fill the disk of a store; no told value may be lost.
 
     python benchmarks/crash.py            # the full numbers, about five minutes; writes benchmarks/results/crash.md
-    python benchmarks/crash.py --quick    # the same in small
+    python benchmarks/crash.py --quick    # a small version
 
 Workers are forked from a process that never imports torch, so that a thousand of them can be killed in minutes; they
-use the floor `pied.records.record` and the store alone. Only the part with CUQB uses whole studies. A worker acknowledges a
-trial on a pipe after `tell` has returned: from then on it may never be missing.
+use `records.record` and the store alone. Only the part with CUQB uses whole studies. A worker acknowledges a
+trial on a pipe after `tell` has returned; from then on it must be in the store.
 """
 
 import argparse
@@ -37,7 +37,7 @@ SEED, D, INITIAL = 7, 2, 5
 NAME, WORKER = "crash", "lab"
 PARTS = ("kills", "next", "cuqb", "crowd", "full", "away", "fullrun", "damaged", "hostile")
 EARLY = 0.15
-"""Share of workers that are killed while they open the store."""
+"""Fraction of workers that are killed while they open the store."""
 
 
 def statement() -> dict[str, Any]:
@@ -76,12 +76,12 @@ def problem(**words: Any) -> Any:
 
 
 def blackbox(x: Any) -> float:
-    """What is measured."""
+    """The black box."""
     return (x["a"] - 3.0) ** 2 + (x["b"] - 2.0) ** 2
 
 
 def measured(x: Any) -> float:
-    """The same, a while later: so that some are killed between ask and tell."""
+    """The same with a delay, so that some workers are killed between ask and tell."""
     time.sleep(0.3)
     return blackbox(x)
 
@@ -104,7 +104,7 @@ def create(url: str) -> None:
 
 
 def ask_and_tell(store: Store, acknowledge: Callable[[int], None], cycles: int = 10**9) -> None:
-    """One worker's life: its own pending trial, or the next one; told; acknowledged; again."""
+    """Work: take the own pending trial or the next one, tell it, acknowledge it, repeat."""
     record = store.record(NAME)
     change, rows = record.changes(0)
     number = max((row.number for row in rows), default=0)
@@ -125,10 +125,10 @@ def ask_and_tell(store: Store, acknowledge: Callable[[int], None], cycles: int =
 def killed(
     life: Callable[[Callable[[int], None]], None], delay: float, *, early: bool = False
 ) -> tuple[list[int], bool]:
-    """Fork a worker and kill it after a while, which begins when it says that it is ready, or at once.
+    """Fork a worker and kill it after some time, counted from its start or from when it is ready.
 
     Returns:
-        What it acknowledged, and whether it met an error.
+        The trials it acknowledged, and whether it had an error.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -159,7 +159,7 @@ def killed(
 
 
 def look(file: Path, acknowledged: set[int]) -> dict[str, int]:
-    """Open the file as it was left, and look for what is wrong."""
+    """Open the file after the kill, and return what is wrong."""
     with Store.connect(file) as store:
         rows = store.record(NAME).changes(0)[1]
         told = [value.number for value in store.record(NAME).values()]
@@ -179,14 +179,14 @@ def look(file: Path, acknowledged: set[int]) -> dict[str, int]:
 
 
 def kills(file: Path, count: int, moment: float = 0.1) -> dict[str, Any]:
-    """Kill so many workers at random moments of ask and tell, and look after each."""
+    """Kill workers at random moments of ask and tell, and check the store after each."""
     assert "torch" not in sys.modules, "these workers are forked: torch must not be loaded"
     url, generator = f"sqlite:///{file}", random.Random(0)
     create(url)
     acknowledged: set[int] = set()
     store = Store.connect(url)
-    ask_and_tell(store, acknowledged.add, cycles=2)  # SQLAlchemy has compiled its statements before the forks
-    store.close()  # forked workers connect for themselves
+    ask_and_tell(store, acknowledged.add, cycles=2)  # compiles SQLAlchemy's statements before the forks
+    store.close()  # forked workers open their own connections
     acknowledged.discard(0)
     counts = {"lost": 0, "told twice": 0, "damaged": 0, "wrong": 0, "left pending": 0, "errors": 0}
     seen = {"told": 0}
@@ -202,7 +202,7 @@ def kills(file: Path, count: int, moment: float = 0.1) -> dict[str, Any]:
 
 
 def same_next(file: Path) -> bool:
-    """Whether the study that was killed all the time suggests what one that never was does."""
+    """Tell whether the study with killed workers proposes the same points as an undisturbed one."""
     from pied import Study
 
     with Study(problem(), name=NAME, store=f"sqlite:///{file}", worker=WORKER) as study:
@@ -316,7 +316,7 @@ def _member(url: str, worker: str, trials: int) -> list[int]:
 
 
 def _read_meanwhile(url: str, trials: int) -> dict[str, int]:
-    """Read again and again while others write: what was seen once must stay, and be whole."""
+    """Read repeatedly while others write; what was read once must stay complete."""
     reads = torn = vanished = known = 0
     with Store.connect(url, read_only=True) as store:
         record = store.record(NAME)
@@ -334,7 +334,7 @@ def _read_meanwhile(url: str, trials: int) -> dict[str, int]:
 
 
 def disk_full(file: Path, pages: int = 40) -> dict[str, Any]:
-    """Write until the file may not grow any more: a clear error, and nothing told is lost."""
+    """Write until the file cannot grow: the error must be clear, and no told value may be lost."""
     import sqlalchemy
 
     url, told, message = f"sqlite:///{file}", 0, ""
@@ -353,7 +353,7 @@ def disk_full(file: Path, pages: int = 40) -> dict[str, Any]:
         except StoreError as error:
             message = str(error).replace(str(file), file.name)
     seen = look(file, set(range(1, told + 1)))
-    with Store.connect(url) as store:  # room again: the work goes on
+    with Store.connect(url) as store:  # after space is freed, work continues
         record = store.record(NAME)
         row = record.claim(WORKER) or record.take(told + 1, point(told + 1), worker=WORKER)
         went_on = row is not None and record.tell(row.number, {"y": 1.0}).state == TOLD

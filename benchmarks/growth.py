@@ -1,9 +1,9 @@
-"""How the time and memory of a suggestion grow with points N, outputs m and inputs d; on a GPU, where it starts to win.
+"""Time and memory of a proposal as a function of points N, outputs m and inputs d, on CPU and GPU.
 
     python benchmarks/growth.py                       # the table
     python benchmarks/growth.py --device cuda         # fit, screening and solving of the largest case on CPU and GPU
 
-Every case is asked in a process of its own: once cold, then again and again while points are added, as a study would.
+Every case runs in its own process: once cold, then repeatedly while points are added, as in a study.
 The black box is a smooth function of a few hidden features, the same for every size; g is a sum of squares of all
 outputs (sampled: no closed form is used) and one affine constraint. Seconds are the processor's, on one thread; the
 peak is that of the whole process, the import of torch (about 300 MB) included.
@@ -41,7 +41,7 @@ CASES = [
     *({**BASE, "m": m} for m in (1, 4, 24, 100, 400)),
     *({**BASE, "d": d} for d in (2, 10, 30)),
 ]
-WARM = 3  # suggestions after the first
+WARM = 3  # proposals after the first
 LARGEST = {"N": 1000, "m": 400, "d": 4, "pool": 65_536}
 
 
@@ -68,7 +68,7 @@ def problem(m: int, d: int) -> Problem:
 
 
 def ask(case: dict[str, int]) -> dict[str, Any]:
-    """Time the suggestions of one case in this process."""
+    """Time the proposals of one case in this process."""
     torch.set_num_threads(1)
     N, m, d = case["N"], case["m"], case["d"]
     stated = problem(m, d)
@@ -87,14 +87,14 @@ def ask(case: dict[str, int]) -> dict[str, Any]:
 
 
 def apart(case: dict[str, int]) -> dict[str, Any]:
-    """Run a case in a process of its own, so that its peak is its own."""
+    """Run a case in its own process, to measure its peak memory."""
     words = [sys.executable, __file__, "--case", json.dumps(case)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def on(device: str, case: dict[str, int]) -> dict[str, float]:
-    """Seconds of the parts of a suggestion on a device, the second of two turns."""
+    """Return the seconds of the parts of a proposal on a device, in the second of two rounds."""
     stated, d = problem(case["m"], case["d"]), case["d"]
     U = Stream(0).at("growth", "points").sobol(case["N"], d)
     Y = outputs(U, case["m"])

@@ -1,19 +1,19 @@
-"""The paper's guarantees, put to the test: h drawn from the prior they assume, on a finite set, everything known.
+"""A test of the paper's guarantees: h is drawn from the assumed prior on a finite set, and everything is known.
 
     python benchmarks/guarantees.py --draws 200 --workers 2 --out guarantees.jsonl
 
 CUQB with the levels of Lemma 1; the belief is the exact posterior, the bounds come from `composite`, the subproblem is
-solved by looking at every point. In each draw: do the bounds contain every function at every point and time; are
-regret and violation below Theorem 2 at every T, the best and the recommended point below Theorems 3 and 4; is a
-feasible problem ever declared infeasible, an infeasible one before T-bar? A theorem that fails in a contained run is a
-bug.
+solved by enumeration. Each draw is checked: whether the bounds contain every function at every point and time, whether
+regret and violation are below Theorem 2 at every T, the best and the recommended point below Theorems 3 and 4, and
+whether only infeasible problems are declared infeasible, before T-bar. A theorem that fails although the bounds hold is
+a bug.
 """
 
 import argparse
 import math
 import resource
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path as File
@@ -22,8 +22,9 @@ from typing import Any
 import numpy as np
 import report
 import torch
+from guarantee_tables import claims, loose, row
 from jaxtyping import Bool, Float64, Int64
-from report import Record, count, quantile, table
+from report import Record, table
 from runner import run_all
 from torch import Tensor
 
@@ -37,12 +38,13 @@ from pied.search.enumeration import SATISFIED, exact_weight
 DELTA = 0.1
 SIZE = 48
 NOISE = 0.1
-SCALE = 0.3
+LENGTH_SCALE = 0.3
 STEPS = 40
 PATIENCE = 600
 """Evaluations after which a run on an infeasible problem ends undeclared; T-bar lies far beyond."""
 KERNELS = ("squared exponential", "matern 5/2", "matern 3/2", "linear")
-ROUNDING = 1e-9
+BOUND_TOLERANCE = 1e-9
+"""Rounding error of bounds and values of size one."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Task:
 
 
 def cases() -> list[str]:
-    """Return all cases; hard ones ask so much that most draws are infeasible."""
+    """Return all cases; in hard cases most draws are infeasible."""
     shapes = [(1, 0, "easy"), (3, 0, "easy"), (1, 2, "easy"), (3, 2, "easy"), (1, 2, "hard"), (3, 2, "hard")]
     return [f"{kernel}; m={m}; n={n}; {g}; {how}" for kernel in KERNELS for m, n, how in shapes for g in WHITE]
 
@@ -72,9 +74,9 @@ WHITE = {
         ("tanh(y1) + y1", "y2 + 0.3*tanh(y2)", "y3 + tanh(y3)"),
     ),
 }
-"""Objective and constraints of one and of three outputs; every one has quantiles in closed form."""
+"""Objective and constraints of one and of three outputs, all with quantiles in closed form."""
 LIPSCHITZ = {"affine": ((1.0, 0.6), (1.0, 0.7, 1.0)), "curved": ((2.0, 2.0), (2.0, 1.3, 2.0))}
-"""Their constants in the 1-norm, by hand."""
+"""Their Lipschitz constants in the 1-norm, derived by hand."""
 ASKED = {"easy": -0.2, "hard": 1.1}
 """What the constraints must reach."""
 
@@ -113,7 +115,7 @@ def covariance(kernel: str, X: Float64[Tensor, "c d"]) -> Float64[Tensor, "c c"]
     if kernel == "linear":
         Z = torch.cat([torch.ones(len(X), 1, dtype=X.dtype), 2 * X - 1], 1)
         return Z @ Z.T / Z.shape[1]
-    r = torch.cdist(X, X) / SCALE
+    r = torch.cdist(X, X) / LENGTH_SCALE
     if kernel == "squared exponential":
         return torch.exp(-0.5 * r**2)
     s = math.sqrt(5 if kernel == "matern 5/2" else 3) * r
@@ -123,7 +125,7 @@ def covariance(kernel: str, X: Float64[Tensor, "c d"]) -> Float64[Tensor, "c c"]
 class Posterior:
     """Exact posteriors on the list, one for each of D draws, every output with the same kernel; together a belief.
 
-    Its points are the list, again and again, draw after draw.
+    Its points are the list, repeated for each draw.
     """
 
     is_warped = False
@@ -140,7 +142,7 @@ class Posterior:
         return self.list.repeat(len(self.mean), 1)
 
     def tell(self, rows: Int64[Tensor, "D"], Y: Float64[Tensor, "D m"]) -> None:
-        """Condition each draw on one measurement of all its outputs."""
+        """Condition each draw on one evaluation of all its outputs."""
         draws = torch.arange(len(rows))
         column = self.covariance[draws, :, rows]
         gain = column / (column[draws, rows] + NOISE**2)[:, None]
@@ -148,7 +150,7 @@ class Posterior:
         self.covariance = self.covariance - gain[:, :, None] * column[:, None, :]
 
     def keep(self, draws: Bool[Tensor, "D"]) -> None:
-        """Go on with some of the draws."""
+        """Continue with some of the draws."""
         self.mean, self.covariance = self.mean[draws], self.covariance[draws]
 
     def deviation(self) -> Float64[Tensor, "D c"]:
@@ -161,16 +163,16 @@ class Posterior:
         return mean, self.deviation().flatten()[: len(U), None].expand_as(mean)
 
     def moments_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """And slopes, which nobody needs on a list."""
+        """Return the moments and empty slopes, which enumeration does not need."""
         mean, scale = self.moments(U)
         return mean, scale, U.new_zeros(*mean.shape, U.shape[1]), U.new_zeros(*mean.shape, U.shape[1])
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """Outputs are on their own scale."""
+        """Outputs are modelled in natural units."""
         return W
 
     def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """Outputs are on their own scale."""
+        """Outputs are modelled in natural units."""
         return torch.ones_like(Y)
 
 
@@ -179,7 +181,7 @@ class Posterior:
 
 @dataclass
 class Path:
-    """What happened in one draw, one entry an evaluation."""
+    """The course of one draw, one entry per evaluation."""
 
     truth: Float64[Tensor, "c k"]
     f: list[Tensor]
@@ -193,7 +195,7 @@ class Path:
 
     @property
     def is_feasible(self) -> bool:
-        """Whether any point of the list is."""
+        """Whether any point of the list is feasible."""
         return bool((self.truth[:, 1:] >= 0).all(1).any())
 
 
@@ -218,7 +220,7 @@ def play(made: Setting, streams: Sequence[Stream], steps: int) -> list[Path]:
         for place, number in enumerate(open_ones.tolist()):
             path, row = paths[number], int(rows[place])
             low, high = lower[place], upper[place]
-            is_inside = (low <= path.truth + ROUNDING) & (path.truth <= high + ROUNDING)
+            is_inside = (low <= path.truth + BOUND_TOLERANCE) & (path.truth <= high + BOUND_TOLERANCE)
             path.is_contained &= bool(is_inside.all())
             if row < 0:
                 path.declared = t
@@ -254,7 +256,7 @@ def bounds(case: str, steps: int) -> dict[str, Any]:
     printed, sharp, gains = [], [], []
     variance = float(made.K.diagonal().max())
     for T in range(1, steps + 1):
-        gain = min(float(greedy[T - 1]) / theory.GREEDY, theory.spectral_gain(made.K, NOISE, T))
+        gain = min(float(greedy[T - 1]) / theory.GREEDY_FRACTION, theory.spectral_gain(made.K, NOISE, T))
         beta = theory.beta(T, delta=DELTA, size=SIZE, functions=k, outputs=m)
         printed.append(theory.cumulative_bound(1.0, beta, theory.psi(T, [gain] * m)))
         by_hand = theory.sharp_psi(T, [gain] * m, variances=[variance] * m, noises=[NOISE] * m)
@@ -264,7 +266,7 @@ def bounds(case: str, steps: int) -> dict[str, Any]:
 
 
 def told(task: Task, path: Path) -> dict[str, Any]:
-    """Return what one draw says about every claim."""
+    """Check every claim on one draw."""
     made = setting(task.problem)
     found: dict[str, Any] = {
         "feasible": path.is_feasible,
@@ -285,7 +287,7 @@ def told(task: Task, path: Path) -> dict[str, Any]:
 
 
 def feasible_claims(task: Task, made: Setting, path: Path) -> dict[str, Any]:
-    """Compare a path with Theorems 2, 3 and 4 and Lemma 4: the least ratio of bound to fact, above 1 if it holds."""
+    """Return the smallest ratios of bound to value for Theorems 2, 3 and 4 and Lemma 4; above 1 if they hold."""
     truth = path.truth
     is_fine = (truth[:, 1:] >= 0).all(1)
     best = float(truth[is_fine, 0].max())
@@ -317,13 +319,13 @@ def feasible_claims(task: Task, made: Setting, path: Path) -> dict[str, Any]:
 
 
 def _least(bound: Float64[Tensor, "a"], fact: Float64[Tensor, "a"]) -> float | None:
-    """Smallest ratio of bound to fact; None where no fact is above zero."""
-    counts = fact > ROUNDING
+    """Return the smallest ratio of bound to value; None if no value is above zero."""
+    counts = fact > BOUND_TOLERANCE
     return float((bound[counts] / fact[counts]).min()) if bool(counts.any()) else None
 
 
 def work(task: Task) -> dict[str, Any]:
-    """Do the draws of a task."""
+    """Perform the draws of a task."""
     began = time.perf_counter()
     streams = [Stream(number).at(task.problem) for number in range(task.seed, task.seed + task.draws)]
     found = [told(task, path) for path in play(setting(task.problem), streams, task.steps)]
@@ -342,99 +344,22 @@ def page(records: Sequence[Record]) -> str:
     return "\n\n".join(
         [
             report.heading("The guarantees, put to the test", records),
-            f"h drawn from the prior on {SIZE} points of the unit square; length scale {SCALE}, variance 1, noise "
-            f"{NOISE}; levels of Lemma 1 with delta = {DELTA}; {records[0]['task']['steps']} evaluations (infeasible "
-            f"draws: until declared, at most {PATIENCE}). A ratio is bound over fact, the least over all T of a "
-            "run; shown are the least and, in parentheses, the median over runs. Above 1 the theorem holds, and the "
-            "size says how loose it is.",
+            f"h drawn from the prior on {SIZE} points of the unit square; length scale {LENGTH_SCALE}, variance 1, "
+            f"noise {NOISE}; levels of Lemma 1 with delta = {DELTA}; {records[0]['task']['steps']} evaluations "
+            f"(infeasible draws: until declared, at most {PATIENCE}). A ratio is bound over value, least over all T "
+            "of a run; the table has the least and, in parentheses, the median over runs. Above 1 the theorem holds; a "
+            "large ratio means that the bound is loose.",
             "## Claims",
-            claims(everything),
+            claims(everything, DELTA, PATIENCE),
             "## Case by case",
             table(
                 ["case", "draws", "contained", "feasible", "declared", "Theorem 2: regret", "violation", "Theorem 5"],
                 [row(name, group) for name, group in groups.items()],
             ),
             "## How loose",
-            loose(everything),
+            loose(everything, DELTA),
         ]
     )
-
-
-def claims(draws: Sequence[dict[str, Any]]) -> str:
-    """Return every claim with what was found."""
-    contained = [each for each in draws if each["contained"]]
-    fine = [each for each in contained if each["feasible"]]
-    broken = [each for each in contained if not each["feasible"]]
-    late = [each for each in broken if each["declared"] is None]
-    lines = [
-        ["Lemma 1: all bounds hold with probability", f">= {1 - DELTA:g}", f"{len(contained)} of {len(draws)}", ""],
-        ["Lemma 2: feasible draws declared infeasible", "0", sum(e["declared"] is not None for e in fine), len(fine)],
-    ]
-    for name, words in (
-        ("regret", "Theorem 2: cumulative regret above its bound"),
-        ("violation", "Theorem 2: cumulative violation above its bound"),
-        ("sharp", "the same with the constant that holds in any units"),
-        ("widths", "sum of widths above its bound (Lemmas 3 and 4)"),
-        ("best", "Theorem 3: best point above its bound"),
-        ("recommended", "Theorem 4: recommended point above its bound"),
-        ("deviations", "Lemma 4 with the information gained by the run itself"),
-    ):
-        ratios = [each[name] for each in fine if each.get(name) is not None]
-        lines.append([words, "0", sum(ratio < 1 for ratio in ratios), len(ratios)])
-    before = [each for each in broken if each["declared"] is not None]
-    after = sum(each["horizon"] is not None and each["declared"] >= each["horizon"] for each in before)
-    lines.append(["Theorem 5: infeasible draws declared after T-bar", "0", after, len(before)])
-    overdue = sum(each["horizon"] is not None and each["horizon"] <= PATIENCE for each in late)
-    lines.append([f"the same, not declared within {PATIENCE} although T-bar is less", "0", overdue, len(late)])
-    return table(["claim (in contained runs, but the first)", "promised", "found", "of"], lines)
-
-
-def row(name: str, group: Sequence[dict[str, Any]]) -> list[Any]:
-    """One case."""
-    fine = [each for each in group if each["feasible"] and each["contained"]]
-    broken = [each for each in group if not each["feasible"]]
-    declared = [each["declared"] for each in broken if each["declared"] is not None]
-    after = f" after {quantile(declared, 0.5)} ({min(declared)} .. {max(declared)})" if declared else ""
-    horizons = [each["horizon"] for each in broken if each["declared"] is not None]
-    return [
-        name,
-        len(group),
-        f"{sum(each['contained'] for each in group) / len(group):.3f}",
-        sum(each["feasible"] for each in group),
-        f"{len(declared)} of {len(broken)}{after}" if broken else "-",
-        ratio(fine, "regret"),
-        ratio(fine, "violation"),
-        " .. ".join(["T-bar " + count(float(min(horizons))), count(float(max(horizons)))]) if horizons else "-",
-    ]
-
-
-def ratio(group: Sequence[dict[str, Any]], name: str) -> str:
-    """Least and median ratio."""
-    found = [each[name] for each in group if each.get(name) is not None]
-    return f"{min(found):.3g} ({quantile(found, 0.5):.3g})" if found else "-"
-
-
-def middle(values: Iterable[float]) -> str:
-    """Write a median."""
-    return count(float(quantile(values, 0.5)))
-
-
-def loose(draws: Sequence[dict[str, Any]]) -> str:
-    """Return how far facts stay below bounds."""
-    fine = [each for each in draws if each["feasible"] and each["contained"] and "final" in each]
-    late = [each for each in draws if not each["feasible"] and each["declared"] and each["horizon"]]
-    late = [{"times": [each["horizon"], each["declared"]]} for each in late]
-    broken = 1 - sum(each["contained"] for each in draws) / len(draws)
-    rows = [["containment: runs with any bound broken", f"{DELTA:g} allowed", f"{broken:.4f}"]]
-    for words, group, name in (
-        ("cumulative regret at the last T, medians", fine, "last"),
-        ("information gain of T measurements, medians", fine, "gain"),
-        ("evaluations until an infeasible draw is declared, medians", late, "times"),
-    ):
-        rows.append([words, *(middle(each[name][side] for each in group) for side in (0, 1))])
-    for name in ("regret", "violation", "sharp", "widths", "best", "recommended", "deviations"):
-        rows.append([f"least and median ratio, {name}", "> 1", ratio(fine, name)])
-    return table(["quantity", "promised", "found"], rows)
 
 
 # --- A million candidates ---------------------------------------------------------------------------------------------
@@ -482,7 +407,7 @@ def main(words: Sequence[str] | None = None) -> str:
         "--cases", nargs="+", default=[""], metavar="TEXT", help="cases that contain one of these texts"
     )
     parser.add_argument("--steps", type=int, default=STEPS, help=f"evaluations of a feasible draw; default {STEPS}")
-    parser.add_argument("--million", type=int, help="length of a list to enumerate, beside the draws")
+    parser.add_argument("--million", type=int, help="also enumerate a list of this length")
     parser.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
     parser.add_argument("--out", type=File, help="records, appended; tasks found there are not done again")
     parser.add_argument("--table", type=File, default=report.RESULTS / "guarantees.md", help="where the report goes")

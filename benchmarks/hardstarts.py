@@ -1,12 +1,12 @@
-"""Hard starts: other units, nothing feasible to begin with, duplicates, outputs that are constant, useless or missing.
+"""Hard starts: other units, no feasible initial point, duplicates, outputs that are constant, unused or missing.
 
-    PYTHONPATH=src python3 benchmarks/hardstarts.py --limit 500 --out hardstarts.jsonl.gz       # a slice
+    PYTHONPATH=src python3 benchmarks/hardstarts.py --limit 500 --out hardstarts.jsonl.gz       # a part
     python benchmarks/hardstarts.py --out hardstarts.jsonl.gz --report                          # the page
 
 Each case is a row with a figure, and passes or fails.
 """
 
-import slices  # first: see there
+import slices  # must be first, see slices.py
 
 # isort: split
 import math
@@ -20,11 +20,12 @@ import torch
 from suite_sweep import SAME, difference, names_of
 
 from pied import suite
-from pied.bench.plan import RESCALED
+from pied.bench.plan import RESCALING
 from pied.errors import Infeasible
 from pied.problem import Problem
 from pied.records.trial import State, Trial
 from pied.rng import Stream
+from pied.solvers.initial import design_size
 from pied.study import Study
 from pied.suite import Benchmark
 from pied.suite.twins import rescaled
@@ -32,10 +33,10 @@ from pied.suite.twins import rescaled
 SOLVED = 1e-3
 """Normalized regret that a run from a hard start must reach."""
 BUDGETS = {"binary units": 8, "decimal units": 8, "infeasible start": 60}
-"""Evaluations of a case; in other units, beyond the initial design; `BUDGET` for the rest."""
+"""Evaluations of a case; in other units, after the initial design; `BUDGET` for the others."""
 BUDGET = 40
 SAMPLE = 4096
-"""Random points among which the worst are looked for."""
+"""Random points from which the worst are taken."""
 COPIES = 3
 """How often each point of the design is added."""
 SEVERAL = ("booth", "colville", "bazaraa", "rosen-suzuki", "williams-otto")
@@ -47,13 +48,13 @@ SEVERAL = ("booth", "colville", "bazaraa", "rosen-suzuki", "williams-otto")
 
 @dataclass(frozen=True)
 class Spare:
-    """A black box with one more output: a constant, or waves that nobody asked for."""
+    """A black box with one more output: a constant, or an oscillation that no function uses."""
 
     benchmark: Benchmark
     is_constant: bool
 
     def __call__(self, x: Mapping[str, float]) -> dict[str, float]:
-        """Evaluate the truth, and the spare output."""
+        """Evaluate the truth and the additional output."""
         whole = self.benchmark.whole
         u = whole.to_unit(whole.point(x))
         return {
@@ -63,7 +64,7 @@ class Spare:
 
 
 def with_spare(benchmark: Benchmark, *, is_constant: bool) -> Benchmark:
-    """Return a problem with one more output: a constant that the objective and a constraint use, or a useless one."""
+    """Return a problem with one more output: a constant in objective and constraint, or an unused one."""
     whole = benchmark.whole
     words: dict[str, Any] = {
         "outputs": [*whole.outputs, "spare"],
@@ -107,7 +108,7 @@ def plainly(study: Study, trial: Trial) -> Trial:
 
 
 def reached(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
-    """Return the normalized regret of the best strictly feasible trial that was asked and told in full."""
+    """Return the normalized regret of the best strictly feasible trial that was proposed and told completely."""
     told = [trial for trial in trials if trial.state is State.TOLD and not trial.is_added]
     if not told:
         return math.inf
@@ -115,7 +116,7 @@ def reached(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
 
 
 def best_of(benchmark: Benchmark, X: torch.Tensor) -> float:
-    """Return the normalized regret of the best strictly feasible point; infinite where none is."""
+    """Return the normalized regret of the best strictly feasible point; infinite if there is none."""
     if not len(X):
         return math.inf
     fine = benchmark.is_strictly_feasible(X)
@@ -123,7 +124,7 @@ def best_of(benchmark: Benchmark, X: torch.Tensor) -> float:
 
 
 def solved(benchmark: Benchmark, study: Study, budget: int, tell: Callable[[Study, Trial], Trial]) -> dict[str, Any]:
-    """Ask and tell until the problem is solved or the budget is spent; return how it went."""
+    """Ask and tell until the problem is solved or the budget is spent; return the result."""
     regret = math.inf
     try:
         for _ in asked(study, budget, tell):
@@ -143,7 +144,7 @@ def solved(benchmark: Benchmark, study: Study, budget: int, tell: Callable[[Stud
 
 
 def binary_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """The same run in units that differ by powers of two, another one for each name: the same points."""
+    """Compare with units that differ by powers of two: the points must be the same."""
     whole = benchmark.whole
     return in_units(
         benchmark,
@@ -156,13 +157,13 @@ def binary_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]
 
 
 def decimal_units(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """The same run in units that differ by powers of ten, which rounds: the same points."""
-    return in_units(benchmark, seed, budget, **RESCALED)
+    """Compare with units that differ by powers of ten, which adds rounding errors: the points should be the same."""
+    return in_units(benchmark, seed, budget, **RESCALING)
 
 
 def in_units(benchmark: Benchmark, seed: int, budget: int, **factors: Any) -> dict[str, Any]:
     """Compare two runs, one in these units; both are stated as functions, because a formula rounds differently."""
-    budget = 2 * benchmark.whole.d + 1 + budget
+    budget = design_size(benchmark.whole.d) + budget
     own, other = (points_of(rescaled(benchmark, **words), seed, budget) for words in ({}, factors))
     gap, first = difference({"points": own}, {"points": other})
     where = ""
@@ -174,7 +175,7 @@ def in_units(benchmark: Benchmark, seed: int, budget: int, **factors: Any) -> di
 
 
 def points_of(benchmark: Benchmark, seed: int, budget: int) -> list[list[float]]:
-    """Run, and return the points of the unit cube that were asked."""
+    """Run, and return the proposed points of the unit cube."""
     whole = benchmark.whole
     with Study(benchmark.problem, solver="cuqb", seed=seed) as study:
         trials = list(asked(study, budget, plainly))
@@ -182,11 +183,11 @@ def points_of(benchmark: Benchmark, seed: int, budget: int) -> list[list[float]]
 
 
 def infeasible_start(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """Old data of the worst kind alone: the most violated of many random points; then a feasible sample is found."""
+    """Start from the most infeasible of many random points; a feasible point must be found."""
     whole = benchmark.whole
     X = whole.from_unit(Stream(seed).at("worst").uniform(SAMPLE, whole.d))
     broken = (-benchmark.truth(X)[:, 1:] / benchmark.scales[1:]).clamp_min(0.0).amax(1)
-    worst = X[broken.topk(2 * whole.d + 1).indices]
+    worst = X[broken.topk(design_size(whole.d)).indices]
     if bool(benchmark.is_strictly_feasible(worst).any()):
         raise AssertionError(f"fewer than {len(worst)} of {SAMPLE} random points are infeasible")
     with Study(benchmark.problem, solver="cuqb", seed=seed) as study:
@@ -202,9 +203,9 @@ def infeasible_start(benchmark: Benchmark, seed: int, budget: int) -> dict[str, 
 
 
 def duplicates(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """Old data with every point several times, of an exact black box."""
+    """Start from data of an exact black box in which every point occurs several times."""
     whole = benchmark.whole
-    X = whole.from_unit(Stream(seed).at("duplicates").uniform(2 * whole.d + 1, whole.d)).repeat(COPIES, 1)
+    X = whole.from_unit(Stream(seed).at("duplicates").uniform(design_size(whole.d), whole.d)).repeat(COPIES, 1)
     with Study(benchmark.problem, solver="cuqb", seed=seed) as study:
         for x, y in zip(X, benchmark.outputs(X), strict=True):
             study.add(whole.named_x(x), whole.named_y(y))
@@ -212,21 +213,21 @@ def duplicates(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
 
 
 def constant_output(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """One more output that is always the same, in the objective and in a constraint."""
+    """Add a constant output to the objective and to a constraint."""
     changed = with_spare(benchmark, is_constant=True)
     with Study(changed.problem, solver="cuqb", seed=seed) as study:
         return solved(benchmark, study, budget, plainly)
 
 
 def useless_output(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """One more output, large and wild, that no function uses."""
+    """Add a large oscillating output that no function uses."""
     changed = with_spare(benchmark, is_constant=False)
     with Study(changed.problem, solver="cuqb", seed=seed) as study:
         return solved(benchmark, study, budget, plainly)
 
 
 def failing_evaluation(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """Evaluations fail in the half of the box without the optimum."""
+    """Let evaluations fail in the half of the box without the optimum."""
     is_hit = failing_half(benchmark)
 
     def tell(study: Study, trial: Trial) -> Trial:
@@ -237,7 +238,7 @@ def failing_evaluation(benchmark: Benchmark, seed: int, budget: int) -> dict[str
 
 
 def missing_output(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
-    """The last output is missing in the half of the box without the optimum; the others are told."""
+    """Leave out the last output in the half of the box without the optimum."""
     is_hit = failing_half(benchmark)
 
     def tell(study: Study, trial: Trial) -> Trial:
@@ -261,7 +262,7 @@ CASES: dict[str, tuple[Callable[[Benchmark, int, int], dict[str, Any]], Sequence
     "failing evaluation": (failing_evaluation, SEVERAL),
     "missing output": (missing_output, SEVERAL[2:]),
 }
-"""What is tried, and on which problems."""
+"""The cases, and their problems."""
 
 
 def items_of(cases: Sequence[str], problems: Sequence[str], seeds: int, budget: int | None) -> list[slices.Item]:
@@ -274,7 +275,7 @@ def items_of(cases: Sequence[str], problems: Sequence[str], seeds: int, budget: 
 
 
 def run(item: slices.Item) -> dict[str, Any]:
-    """Try one case."""
+    """Perform one case."""
     return CASES[item["case"]][0](runner.benchmark_of(item["problem"]), item["seed"], item["budget"])
 
 
@@ -294,7 +295,7 @@ def cases_table(records: Sequence[Any]) -> str:
 
 
 def rows_table(records: Sequence[Any], case: str) -> str:
-    """Return every run of a case: a problem a row, a seed a column."""
+    """Return every run of a case, one row per problem and one column per seed."""
     mine = {(r["item"]["problem"], r["item"]["seed"]): r for r in records if r["item"]["case"] == case}
     seeds = sorted({seed for _, seed in mine})
 

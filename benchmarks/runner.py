@@ -1,14 +1,14 @@
 # ruff: noqa: E402  the number of threads is read once, when torch is loaded
-"""One run of one solver on one problem as plain data, and many of them side by side, resumable: the bench in small.
+"""Runs of one solver on one problem as plain data, many in parallel, resumable: a small form of `pied bench`.
 
-Where the bench keeps whole records in a store, a sweep keeps a line of curves for each run, and does runs of other code
-again.
+`pied bench` keeps complete studies in a store. A sweep keeps one line of curves per run, and repeats runs of other
+code.
 """
 
 import os
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"  # one thread a run: runs stand side by side, and timings mean the same on every machine
+    os.environ[_name] = "1"  # one thread per run, because runs are parallel and timings should be comparable
 
 import argparse
 import json
@@ -29,7 +29,7 @@ import torch
 from pied.bench import measures
 from pied.bench.curves import arrays_of
 from pied.bench.drive import each
-from pied.bench.plan import Task as Run
+from pied.bench.plan import Task as BenchTask
 from pied.bench.plan import benchmark_of as benchmark_of
 from pied.bench.plan import solver_of as solver_of
 from pied.bench.runs import FAILED, perform
@@ -37,9 +37,9 @@ from pied.records.trial import State
 from pied.suite import Benchmark
 
 STOP = 1e-9
-"""A run ends when the raw regret of a strictly feasible sample falls below this times max(0.01, |f*|), and its
-normalized regret below this: nothing that is still asked for can then be missing, in whatever units."""
-COST = {
+"""A run ends when the regret of a strictly feasible evaluation is below this, both normalized and relative to
+max(0.01, |f*|): it then passes every tolerance of the tables."""
+PROBLEM_COST = {
     "environmental": 12.0,
     "ex724": 8.0,
     "g09": 6.0,
@@ -48,15 +48,15 @@ COST = {
     "styblinski-tang": 2.0,
     "powell": 2.0,
 }
-"""Rough time of a run, by problem or kind of draw, relative to an easy one: the longest go first, so that no processor
-waits at the end."""
-QUIET = 5.0
-"""Seconds between two lines of progress where the line cannot be overwritten."""
+"""Rough time of a run, by problem or kind of random problem, relative to an easy one. The longest start first, so that
+no processor waits at the end."""
+NOTE_SECONDS = 5.0
+"""Between lines of progress, if the line cannot be overwritten."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run, as data: with the same code it gives the same record."""
+    """One run, as data; the same code gives the same result."""
 
     problem: str
     """A name of the suite, or 'draw:SEED', 'draw:SEED:KIND', 'infeasible:NAME', 'jointly:NAME', 'rescaled:NAME'."""
@@ -66,19 +66,19 @@ class Task:
     budget: int = 100
     structure: str = "full"
     stop: float | None = STOP
-    """See `STOP`; None always spends the budget."""
+    """See `STOP`; None: always spend the budget."""
     points: bool = False
-    """Whether the record keeps the points."""
+    """Whether the result contains the points."""
 
-    def run(self) -> Run:
-        """Return it as a task of the bench."""
-        return Run(
+    def run(self) -> BenchTask:
+        """Return the task of `pied.bench`."""
+        return BenchTask(
             self.problem, self.solver, self.seed, self.budget, self.structure, stop=self.stop, rules=("observed",)
         )
 
 
 def known_solver(text: str) -> str:
-    """Return a solver's text after trying it, so that a slip shows before the sweep and not in each of its records."""
+    """Return a solver's text after checking it, so that a mistake shows before the sweep starts."""
     try:
         solver_of(text)
     except (ValueError, SyntaxError) as error:
@@ -90,7 +90,7 @@ def known_solver(text: str) -> str:
 
 
 class _Warnings(logging.Handler):
-    """Counts the warnings of the package by their wording, and keeps them off the screen."""
+    """Counts the warnings of the package by message, and does not print them."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -101,7 +101,7 @@ class _Warnings(logging.Handler):
 
 
 def run(task: Task) -> dict[str, Any]:
-    """Run a task and return its record; a run that raises is a record too."""
+    """Perform a task and return its result; an error is a result, too."""
     began = time.perf_counter()
     record: dict[str, Any] = {"task": asdict(task)}
     warnings, logger = _Warnings(), logging.getLogger("pied")
@@ -109,7 +109,7 @@ def run(task: Task) -> dict[str, Any]:
     propagates, logger.propagate = logger.propagate, False
     try:
         record |= _summary(task)
-    except Exception as error:  # the sweep goes on, and the table shows what happened
+    except Exception as error:  # the sweep continues, and the table shows the error
         record |= {"error": f"{type(error).__name__}: {error}", "status": "RAISED"}
     finally:
         logger.removeHandler(warnings)
@@ -118,7 +118,7 @@ def run(task: Task) -> dict[str, Any]:
 
 
 def _summary(task: Task) -> dict[str, Any]:
-    """Run it, and return all that the tables need, as plain data."""
+    """Perform a task, and return what the tables need, as plain data."""
     made = perform(task.run())
     if made.error and not made.trials:
         return {"error": made.error, "status": "RAISED"}
@@ -152,10 +152,10 @@ def _summary(task: Task) -> dict[str, Any]:
 
 
 def _curves(benchmark: Benchmark, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return one value after each evaluation: infinite while nothing strictly feasible, or no optimum, is known.
+    """Return one value after each evaluation: infinite while no strictly feasible point or no optimum is known.
 
     'regret': best strictly feasible normalized regret; 'raw': in units of the objective; 'penalized': penalized regret
-    of the best penalized sample; 'recommended': of the sample that the rule 'observed' recommends.
+    of the best penalized evaluation; 'recommended': of the evaluation that the rule 'observed' recommends.
     """
     f, fine = arrays["f"], arrays["is_feasible"]
     if benchmark.known is None:
@@ -172,7 +172,7 @@ def _curves(benchmark: Benchmark, arrays: dict[str, np.ndarray]) -> dict[str, np
 
 
 def _rounded(value: float | None) -> float | None:
-    """Six digits are enough for a table, and keep the files small."""
+    """Round to six digits, which keeps the files small."""
     return None if value is None or not abs(value) < float("inf") else float(f"{value:.6g}")
 
 
@@ -188,13 +188,13 @@ def run_all(
     any_code: bool = False,
     limit: float | None = None,
 ) -> list[dict[str, Any]]:
-    """Do all tasks, longest first, and return their records in the order of the tasks.
+    """Perform all tasks, the longest first, and return their results in the order of the tasks.
 
     Args:
-        tasks: What to do: dataclasses of plain values.
-        workers: Processes; 1 stays in this one.
+        tasks: Dataclasses of plain values.
+        workers: Processes; 1 stays in this process.
         out: A file of one record a line. Records are appended as they come; tasks found there are not done again.
-        work: What to do with a task.
+        work: Performs one task.
         any_code: Whether records of other versions of the package count as done.
         limit: Seconds after which what is under way is left, and only what is done returned. Tasks then go seed by
             seed, so that whole seeds are done first.
@@ -226,15 +226,15 @@ def _worked(task: Any, work: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
 
 
 def cost(task: Any) -> float:
-    """Return about how long a task takes, in any unit."""
+    """Return the rough time of a task, in an arbitrary unit."""
     last = task.problem.rpartition(":")[2]  # the name, or the kind of a draw
-    hardness = COST.get(last, 1.5 if task.problem.startswith("draw:") else 1.0)
+    hardness = PROBLEM_COST.get(last, 1.5 if task.problem.startswith("draw:") else 1.0)
     pace = {"random": 0.02, "sobol": 0.02, "cuqb-paper": 1.5}.get(getattr(task, "solver", ""), 1.0)
     return hardness * pace * getattr(task, "budget", 1)
 
 
 def prepare() -> None:
-    """Make this process one of many: one thread, whatever the library thinks of the machine."""
+    """Limit this process to one thread."""
     torch.set_num_threads(1)
 
 
@@ -255,7 +255,7 @@ def _appending(path: Path | None) -> Callable[[str], None]:
 
 
 class _Progress:
-    """A line on the error stream: how many are done, and how long the rest will take."""
+    """A line on the error stream: finished tasks, and the remaining time."""
 
     def __init__(self, todo: Sequence[Any]) -> None:
         self.count, self.all = 0, len(todo)
@@ -263,12 +263,12 @@ class _Progress:
         self.began = self.shown = time.monotonic()
 
     def step(self, task: Any) -> None:
-        """Show one more."""
+        """Show one more finished task."""
         self.count += 1
         self.spent += cost(task)
         now = time.monotonic()
         overwrites = sys.stderr.isatty()
-        if not overwrites and now - self.shown < QUIET and self.count < self.all:
+        if not overwrites and now - self.shown < NOTE_SECONDS and self.count < self.all:
             return
         self.shown = now
         left = (now - self.began) * (self.total - self.spent) / self.spent

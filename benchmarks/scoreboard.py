@@ -1,8 +1,8 @@
-"""Every change to the method is judged here: random problems and a fixed third of the suite, in about ten minutes.
+"""The test of every change to the method: random problems and a fixed third of the suite, in about ten minutes.
 
-    python benchmarks/scoreboard.py                      # the same draws every time: two commits can be compared
-    python benchmarks/scoreboard.py --fresh 7            # other draws
-    python benchmarks/scoreboard.py --never-seen         # draws that nobody has looked at, for a last word
+    python benchmarks/scoreboard.py                      # the same random problems every time, to compare commits
+    python benchmarks/scoreboard.py --fresh 7            # other random problems
+    python benchmarks/scoreboard.py --never-seen         # new random problems, for a final check
     python benchmarks/scoreboard.py --solvers all --limit 540 --out rivals.jsonl   # every solver, whole seeds
 
 The table is appended, with date and commit, to benchmarks/results/scoreboard.md.
@@ -30,7 +30,7 @@ from pied.rng import Stream, fresh_seed
 from pied.solvers import registry
 
 THIRD = ("rastrigin", "powell", "styblinski-tang", "ex212", "g09", "ex724", "williams-otto")
-"""A third of the suite: oscillating, stiff, of many basins, with white constraints, hardly feasible (two), applied."""
+"""A third of the suite: oscillating, stiff, many basins, white constraints, small feasible sets (two), applied."""
 SOLVERS = ("cuqb", "random")
 RIVALS = tuple(name for name in registry if not name.endswith("-paper"))
 """What `--solvers all` runs: every solver at its best."""
@@ -38,7 +38,7 @@ DRAWS = 20
 SEEDS = 3
 BUDGET = 40
 SAME = 1e-7
-"""Regrets below this are the same: runs end there."""
+"""Runs end below this regret; smaller ones count as equal."""
 STRIDE = 1000
 """Draws N use the seeds from N x STRIDE on."""
 
@@ -58,7 +58,7 @@ def tasks_of(
 
 
 def installed(solvers: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the solvers whose libraries are here, and a line for each of the others."""
+    """Return the solvers whose libraries are installed, and a line for each of the others."""
     here, lines = [], []
     problem = benchmark_of(THIRD[0], "full").problem
     for text in solvers:
@@ -72,7 +72,7 @@ def installed(solvers: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def whole_seeds(records: Sequence[Record], tasks: Sequence[Task]) -> list[Record]:
-    """Return the records of seeds that every solver has done on every problem: rows with other seeds do not compare."""
+    """Return the results of seeds that every solver has performed on every problem."""
     need = Counter(task.seed for task in tasks)
     done = Counter(record["task"]["seed"] for record in records)
     return [record for record in records if done[record["task"]["seed"]] == need[record["task"]["seed"]]]
@@ -107,7 +107,7 @@ def board(records: Sequence[Record]) -> str:
 
 
 def paired(records: Sequence[Record], reference: str) -> str:
-    """Return the reference against each other solver, run by run, at half the budget and at the budget."""
+    """Compare the reference with each other solver in pairs, at half the budget and at the budget."""
     solvers = list(by_solver(records))
     if reference not in solvers or len(solvers) == 1:
         return ""

@@ -1,13 +1,12 @@
-"""How near the search comes to the best point of its subproblem, beside the paper's search.
+"""How close the search comes to the optimum of its subproblem, compared with the paper's search.
 
     python benchmarks/search.py --seeds 5
 
-A run of CUQB gives the data. After t evaluations the solver is asked for its explore subproblem (maximize the upper
-bound of the objective where no upper bound of a constraint is negative), which is then solved three times: by the
-default search, by the paper's (penalty, Boltzmann choice of starts, L-BFGS-B) and from 200 starts. A gap is what is
-missing to the best point any of them found, in units of the objective's spread over the pool. Where no point satisfies
-the bounds, the smallest scaled constraint is compared instead. A point that violates a bound has no gap: it
-counts as infinite.
+A run of CUQB provides the data. After t evaluations its explore subproblem (maximize the upper bound of the objective
+where no upper bound of a constraint is negative) is solved three times: by the default search, by the paper's (penalty,
+Boltzmann choice of starts, L-BFGS-B) and from 200 starts. A gap is the distance to the best value of the three, in
+units of the objective's spread over the pool. If no point satisfies the bounds, the smallest scaled constraint is
+compared instead. A point that violates a bound has an infinite gap.
 """
 
 import argparse
@@ -27,8 +26,8 @@ from torch import Tensor
 from pied import suite
 from pied.records.trial import Dataset, Trial
 from pied.rng import Stream
+from pied.search import Optimum, Search
 from pied.search.functions import Functions
-from pied.search.multistart import Optimum, Search
 from pied.search.penalty import PenaltySearch
 from pied.solvers.cuqb import CUQB
 from pied.study import Study
@@ -61,7 +60,7 @@ class Subproblem:
 
 
 class Stated(Exception):
-    """Carries a subproblem out of the solver at the moment it is to be solved."""
+    """Raised with the subproblem when the solver is about to solve it."""
 
     def __init__(self, subproblem: Subproblem) -> None:
         super().__init__("a subproblem was stated")
@@ -70,7 +69,7 @@ class Stated(Exception):
 
 @dataclass(frozen=True)
 class Stating(Search):
-    """The default search, but for solving: it only hands over what it was given."""
+    """The default search, but instead of solving a subproblem it raises it."""
 
     def solve(
         self,
@@ -82,12 +81,12 @@ class Stating(Search):
         *,
         rescue: bool = True,
     ) -> Optimum:
-        """Raise what was to be solved."""
+        """Raise the subproblem."""
         raise Stated(Subproblem(functions, scales, known, stream))
 
 
 def trials_of(case: Case) -> tuple[Trial, ...]:
-    """Run CUQB, without stopping early, and return its record."""
+    """Run CUQB without stopping early, and return its trials."""
     study = Study(suite[case.problem].problem, solver=CUQB(), seed=case.seed, patience=None)
     while study.used < max(case.times):
         trial = study.ask()
@@ -96,7 +95,7 @@ def trials_of(case: Case) -> tuple[Trial, ...]:
 
 
 def subproblem_of(case: Case, trials: Sequence[Trial]) -> Subproblem:
-    """Return the explore subproblem that stands after these trials."""
+    """Return the explore subproblem after these trials."""
     problem = suite[case.problem].problem
     solver = replace(CUQB(), verify_every=None, search=Stating())
     try:
@@ -115,7 +114,7 @@ def solve(sub: Subproblem, search: Search | PenaltySearch, d: int) -> tuple[Opti
 
 
 def gaps(found: dict[str, Optimum], scale: float) -> dict[str, float]:
-    """Return what each answer misses to the best of all, in units of the scale; infinite when it violates a bound."""
+    """Return the distance of each value to the best, in units of the spread; infinite if it violates a bound."""
     if any(each.satisfied for each in found.values()):
         top = max(float(each.f[0]) for each in found.values() if each.satisfied)
         return {name: (top - float(o.f[0])) / scale if o.satisfied else math.inf for name, o in found.items()}
@@ -155,7 +154,7 @@ def _rows(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def _line(title: Sequence[Any], rows: Sequence[dict[str, Any]]) -> list[Any]:
-    """One line of the table: the same condensation for one subproblem or for all."""
+    """Return one line of the table, for one subproblem or for all."""
     cells: list[Any] = [*title, len(rows)]
     for name in METHODS:
         each = [row["methods"][name] for row in rows]

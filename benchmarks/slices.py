@@ -1,14 +1,14 @@
-"""Work in slices: many runs, whole seeds first, on a machine with torch, numpy and scipy alone; reported later.
+"""Many runs in parts of limited time, complete seeds first, on a machine with only torch, numpy and scipy.
 
-A benchmark that works in slices names its tasks as plain data and says what to do with one. Records are appended to a
-file of JSON lines (packed when its name ends in .gz); what is in the file already is not done again, unless it was done
-by other code. A time limit leaves what is under way, so that each slice can be short:
+Such a benchmark defines its tasks as plain data and a function that performs one. Results are appended to a file of
+JSON lines (compressed if its name ends in .gz). Tasks that are in the file already are skipped, unless they were
+performed by other code. A time limit ends each part:
 
     PYTHONPATH=src python3 benchmarks/ablation.py --limit 500 --out ablation.jsonl.gz     # again and again
     python benchmarks/ablation.py --out ablation.jsonl.gz --report                        # anywhere, from the records
 """
 
-from pied.bench import away  # first: it lets the others load where no library of shapes is installed
+from pied.bench import away  # must be first: it makes the others loadable without jaxtyping
 
 # isort: split
 import argparse
@@ -28,16 +28,16 @@ from pied.evaluation.executors import Processes, Serial
 Item = dict[str, Any]
 """A task as plain data; 'problem' and 'seed' are in it."""
 Work = Callable[[Item], dict[str, Any]]
-"""What to do with a task: a function of the top of a module, so that processes find it."""
+"""Performs a task: a function at the top level of a module, so that processes find it."""
 EVERY = 15.0
 """Seconds between two lines of progress."""
 
 
 def parser(text: str | None, *, out: str, seeds: int) -> argparse.ArgumentParser:
-    """Return a command line with the words that all such benchmarks share.
+    """Return a command line with the options that all such benchmarks share.
 
     Args:
-        text: What the benchmark is.
+        text: Description of the benchmark.
         out: Name of its file of records.
         seeds: How many by default.
     """
@@ -53,17 +53,17 @@ def parser(text: str | None, *, out: str, seeds: int) -> argparse.ArgumentParser
 
 
 def ordered(items: Iterable[Item]) -> list[Item]:
-    """Return tasks seed by seed and problem by problem, the longest first: a limit leaves whole comparisons."""
+    """Return tasks ordered by seed and problem, the longest first, so that a limit leaves complete comparisons."""
     return sorted(items, key=lambda item: (item["seed"], -hardness(item["problem"]), item["problem"]))
 
 
 def hardness(problem: str) -> float:
     """Return how long a run on a problem takes relative to an easy one."""
-    return runner.COST.get(problem.rpartition(":")[2], 1.5 if problem.startswith("draw:") else 1.0)
+    return runner.PROBLEM_COST.get(problem.rpartition(":")[2], 1.5 if problem.startswith("draw:") else 1.0)
 
 
 def work_on(items: Sequence[Item], work: Work, given: argparse.Namespace) -> int:
-    """Do what is left of the tasks, in their order, until the time is up; return how many are left then."""
+    """Perform the unfinished tasks in order until the time limit; return how many are left."""
     origin, began = report.made(), time.monotonic()
     until = None if given.limit is None else began + given.limit
     records = read(given.out)
@@ -78,7 +78,7 @@ def work_on(items: Sequence[Item], work: Work, given: argparse.Namespace) -> int
         for _ in each(draws, _optimum, None, given.workers, pool, until=until):
             pass
         for item, record, error in each(todo, worked, work, given.workers, pool, until=until):
-            if record is None:  # its process died: the next slice tries again
+            if record is None:  # its process died: the next part tries again
                 _say(f"{item}: {error}")
                 continue
             with away.opened(given.out, "a") as out:
@@ -94,18 +94,18 @@ def work_on(items: Sequence[Item], work: Work, given: argparse.Namespace) -> int
 
 
 def _optimum(problem: str, _: None) -> None:
-    """Find the optimum of a draw once for all processes of this machine, before they all want it."""
+    """Find the optimum of a random problem once, before several processes need it."""
     runner.prepare()
     assert runner.benchmark_of(problem).known is not None
 
 
 def worked(item: Item, work: Work) -> dict[str, Any]:
-    """Do one task in this process, with one thread; a run that raises is a record too."""
+    """Perform one task in this process, with one thread; an error is a result, too."""
     runner.prepare()
-    began = time.process_time()  # not the clock on the wall: machines are shared
+    began = time.process_time()  # process time, because machines are shared
     try:
         record = work(item)
-    except Exception as error:  # the sweep goes on, and the page shows what happened
+    except Exception as error:  # the others continue, and the page shows the error
         record = {"error": f"{type(error).__name__}: {error}"}
     return {**record, "spent": round(time.process_time() - began, 3)}
 
@@ -121,14 +121,14 @@ def write(given: argparse.Namespace, page: Callable[[list[dict[str, Any]]], str]
 
 
 def heading(title: str, records: Sequence[dict[str, Any]]) -> str:
-    """Return a title, who made the records, and the time they took."""
+    """Return a title, the origin of the results, and their time."""
     told = [{**record, "task": {"seed": record["item"]["seed"]}} for record in records]
     spent = sum(record.get("spent", 0.0) for record in records)
     return f"{report.heading(title, told)}\n- runs: {len(records)}, {spent / 3600:.2f} core-hours"
 
 
 def troubles(records: Iterable[dict[str, Any]], words: Sequence[str]) -> list[str]:
-    """Return a chapter with every task that raised, a line each; nothing when all is well."""
+    """Return a section with one line for each task that raised an error; empty if there is none."""
     lines = [
         f"- {', '.join(str(record['item'][word]) for word in words)}: {record['error']}"
         for record in records

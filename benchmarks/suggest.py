@@ -1,23 +1,23 @@
-"""Seconds per suggestion, beside what a BoTorch user would write, and the value of the subproblem that each reaches.
+"""Seconds per proposal, compared with what a BoTorch user would write, and the subproblem value that each reaches.
 
     python benchmarks/suggest.py                          # all cases, 7 problems at N = 15, 50, 100
     python benchmarks/suggest.py --problems g09 --sizes 50 --reference-repeats 3
     python benchmarks/suggest.py --check                  # before a release: fails when half of the lead is lost
 
-Three ways to suggest, in turn in one process, on one thread, from the same data (N Sobol points, exact outputs):
+Three methods, in turn in one process, on one thread, from the same data (N Sobol points, exact outputs):
 
 - reference: one SingleTaskGP per output, `fit_gpytorch_mll`, the 0.95 quantile of g(x, h(x)) from 512 Sobol samples
   (BoTorch's own default) as an acquisition function with the paper's penalty for constraints, `optimize_acqf` with 8192
   raw samples and 3 restarts;
 - paper: `CUQB.paper()`;
-- default: `CUQB()`, asked again and again while the data grow by an eighth, so that one selection of models and its
-  share of verifications are in the mean; the first, cold ask is shown beside it.
+- default: `CUQB()`, asked repeatedly while the data grow by an eighth, so that the mean includes one selection of
+  models and a proportional number of verifications; the first, cold ask is shown separately.
 
-Times are those of the processor, which a busy machine disturbs less than the clock does. A reference suggestion is
-measured once per repeat, and the smallest is kept for each of the three ways: noise only adds.
+Times are processor times, which depend less on the load of the machine. A reference proposal is measured once per
+repeat, and the smallest time is kept for each of the three methods, because disturbances only add time.
 
-The second table gives one and the same belief, the reference's models, to both searches: the upper bound reached is
-compared, in units of the objective's spread, where both satisfy the constraints' upper bounds.
+The second table gives the same belief, the reference's models, to both searches: the upper bound reached is
+compared, in units of the objective's spread, if both satisfy the constraints' upper bounds.
 """
 
 import argparse
@@ -65,7 +65,7 @@ WAYS = ("reference", "paper", "default")
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem and what was told of it."""
+    """A problem and its data."""
 
     name: str
     problem: Problem
@@ -81,7 +81,7 @@ class Case:
         return cls(name, problem, U, Y)
 
     def data(self, count: int, memory: Any = None) -> Dataset:
-        """Return the first points as a record."""
+        """Return the first points as a dataset."""
         last = Why("explore", memory=memory) if memory else None
         return Dataset(tuple(range(1, count + 1)), self.U[:count], self.Y[:count], self.U[:0], last)
 
@@ -90,7 +90,7 @@ class Case:
 
 
 def reference_fit(case: Case, count: int) -> Any:
-    """Fit BoTorch's models; the outputs are exact, which it is told."""
+    """Fit BoTorch's models to exact outputs."""
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import ModelListGP, SingleTaskGP
     from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -105,7 +105,7 @@ def reference_fit(case: Case, count: int) -> Any:
 
 
 def acquisition(problem: Problem, model: Any) -> Any:
-    """Make the upper quantile bound as a BoTorch user would."""
+    """Return the upper quantile bound as a BoTorch user would write it."""
     from botorch.acquisition import AcquisitionFunction
     from botorch.sampling import SobolQMCNormalSampler
     from botorch.utils.transforms import t_batch_mode_transform
@@ -126,7 +126,7 @@ def acquisition(problem: Problem, model: Any) -> Any:
 
 
 def unit_box(d: int) -> Tensor:
-    """The box as BoTorch wants it."""
+    """Return the box in BoTorch's form."""
     return torch.stack([torch.zeros(d, dtype=torch.float64), torch.ones(d, dtype=torch.float64)])
 
 
@@ -198,7 +198,7 @@ def ours(settings: CUQB, case: Case, count: int) -> tuple[dict[str, float], floa
 
 @contextmanager
 def timed(watch: Watch) -> Iterator[None]:
-    """Take the time of fits and screenings while suggestions are made."""
+    """Measure the time of fits and screenings during proposals."""
     places: list[tuple[Any, str, str]] = [
         (Believer, "fit", "fit"),
         (Search, "_breed", "screening"),
@@ -253,7 +253,7 @@ def _value(bounds: Functions, scales: Tensor, u: Tensor) -> float | None:
 
 
 def measure(name: str, count: int, repeats: int, reference_repeats: int, with_paper: bool) -> dict[str, Any]:
-    """Measure one case, the three ways in turn."""
+    """Measure one case with the three methods in turn."""
     case = Case.of(name, count + max(4, math.ceil(count / 8)))
     reference(case, count), ours(CUQB(strict=True), case, count)  # warm up
     runs: dict[str, list[Any]] = {"reference": [], "paper": [], "default": [], "cold": []}
@@ -353,7 +353,7 @@ def published(name: str, count: int, page: Path) -> float:
 
 
 def check(page: Path) -> int:
-    """Measure a few small cases and compare their geometric mean with half of what is published."""
+    """Measure a few small cases and compare their geometric mean with half of the published one."""
     now, then = 1.0, 1.0
     for name, count in CHECKED:
         case = Case.of(name, count + 4)

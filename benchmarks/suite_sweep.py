@@ -1,9 +1,9 @@
-"""The suite x seeds x solvers: how many problems are solved, how fast, and whether verdicts can be trusted.
+"""The suite x seeds x solvers: how many problems are solved, how fast, and how reliable verdicts are.
 
     python benchmarks/suite_sweep.py --solvers cuqb cuqb-paper --seeds 10 --budget 100 --out sweep.jsonl
 
-Interrupted sweeps go on where they stopped. Three parts: 'suite' (regret curves), 'infeasible' (evaluations until the
-verdict), 'rescaled' (the same points in other units).
+Interrupted sweeps continue where they stopped. Three parts: 'suite' (regret curves), 'infeasible' (evaluations until
+the verdict), 'rescaled' (the same points in other units).
 """
 
 import argparse
@@ -22,10 +22,10 @@ from pied.suite import twins
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-6)
 HORIZONS = (20, 40, 60, 100)
 DETAILED = (40, 100)
-"""Evaluations at which each problem is shown by itself."""
+"""Evaluations at which each problem is shown."""
 BUDGETS = {"suite": 100, "infeasible": 60, "rescaled": 40}
 SAME = 1e-6
-"""Two points of the unit cube this near are the same."""
+"""Two points of the unit cube within this distance are the same."""
 
 
 # --- What to run ------------------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def names_of(words: Iterable[str]) -> list[str]:
     """Return problems from names and sets, each once."""
     names = list(dict.fromkeys(name for word in words for name in suite.sets.get(word, (word,))))
     for name in names:
-        suite.get(name)  # an unknown name shows here, with the one probably meant
+        suite.get(name)  # raises for an unknown name and suggests a similar one
     return names
 
 
@@ -47,7 +47,7 @@ def suite_tasks(problems: Sequence[str], solvers: Sequence[str], seeds: int, bud
 def infeasible_tasks(
     problems: Sequence[str], solvers: Sequence[str], seeds: int, budget: int, structure: str
 ) -> list[Task]:
-    """Return the twins that cannot be solved, for the solvers that can say so."""
+    """Return the infeasible twins, for the solvers with a verdict."""
     judges = [text for text in solvers if hasattr(solver_of(text)[0], "verdict")]
     cases = [f"infeasible:{name}" for name in twins.INFEASIBLE if name in problems]
     cases += [f"jointly:{name}" for name in twins.JOINTLY if name in problems]
@@ -57,7 +57,7 @@ def infeasible_tasks(
 def rescaled_tasks(
     problems: Sequence[str], solvers: Sequence[str], seeds: int, budget: int, structure: str
 ) -> list[Task]:
-    """Return every problem in its own and in other units, points kept; the rule that ends runs early knows units."""
+    """Return every problem in its own and in other units, with points, without early stopping."""
     both = [form for name in problems for form in (name, f"rescaled:{name}")]
     return [Task(p, s, seed, budget, structure, None, True) for s in solvers for p in both for seed in range(seeds)]
 
@@ -133,7 +133,7 @@ def sets_table(records: Sequence[Record]) -> str:
 
 
 def _relative(record: Record) -> list[float | None]:
-    """The raw curve in units of the optimum itself."""
+    """Return the raw curve relative to the optimum."""
     name = record["task"]["problem"]
     known = suite[name].known if name in suite else None
     unit = max(0.01, abs(known.value)) if known is not None else 1.0
@@ -141,7 +141,7 @@ def _relative(record: Record) -> list[float | None]:
 
 
 def problems_table(records: Sequence[Record]) -> str:
-    """Return one solver's runs, a row a problem: medians with quartiles."""
+    """Return one solver's runs, one row per problem: medians with quartiles."""
     at = horizons(records, DETAILED)
     columns = ["problem", "runs", *(f"regret at {t}" for t in at), "evaluations to 1e-4", "first feasible"]
     columns += ["seconds per suggestion", "longest", "false verdicts", "doubts", "not plain", "raised"]
@@ -173,7 +173,7 @@ def _times(group: Sequence[Record]) -> tuple[str, str]:
 
 
 def is_false(record: Record) -> bool:
-    """Whether a problem that has a feasible point was called infeasible."""
+    """Tell whether a feasible problem was called infeasible."""
     return record.get("verdict") is not None and record["is_feasible"]
 
 
@@ -193,7 +193,7 @@ def infeasible_table(records: Sequence[Record]) -> str:
 
 
 def difference(a: Record, b: Record) -> tuple[float, int | None]:
-    """Return how far two runs get apart in the unit cube, and the first evaluation at which they differ."""
+    """Return the largest distance of two runs in the unit cube, and the first evaluation at which they differ."""
     if "points" not in a or "points" not in b:
         return math.inf, 1
     gaps = [max(abs(p - q) for p, q in zip(x, z, strict=True)) for x, z in zip(a["points"], b["points"], strict=False)]
@@ -219,7 +219,7 @@ def rescaled_table(records: Sequence[Record]) -> str:
 
 
 def figures_table(records: Sequence[Record], infeasible: Sequence[Record]) -> str:
-    """Return the figures that the method is held to, beside their targets."""
+    """Return the main figures and their targets."""
     names = list(by_solver(records))
     rows = []
 
@@ -260,7 +260,7 @@ def figures_table(records: Sequence[Record], infeasible: Sequence[Record]) -> st
 
 
 def troubles(records: Iterable[Record]) -> str:
-    """Return every run that raised, failed numerically or gave a false verdict, a line each."""
+    """Return one line for each run that raised, failed numerically or gave a false verdict."""
     lines = []
     for record in records:
         task = record["task"]
@@ -318,7 +318,9 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--rescaled", action="store_true", help="the same as --parts rescaled")
     parser.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
     parser.add_argument("--out", type=Path, default=report.RESULTS / "suite.jsonl", help="records, appended")
-    parser.add_argument("--table", type=Path, help="where the report is written; default beside the records, as .md")
+    parser.add_argument(
+        "--table", type=Path, help="file of the report; by default that of the records with the suffix .md"
+    )
     parser.add_argument("--no-run", action="store_true", help="report on the records that are there")
     parser.add_argument("--any-code", action="store_true", help="count records of other code as done")
     given: Any = parser.parse_args(words)

@@ -1,7 +1,7 @@
-"""Changes of the default that no setting makes: the rungs of the ladder that begin with a little code.
+"""Variants of the default that need code instead of a setting, for the ablations.
 
-Within `known()` a task can name them as text: 'cuqb-randomized'. None has been found worth a setting; one that is moves
-into `pied.solvers.cuqb`.
+Within `known()` a task can name them as text: 'cuqb-randomized'. None has been good enough to become a setting of
+`pied.solvers.cuqb`.
 """
 
 import math
@@ -22,7 +22,7 @@ from pied.gp import GP, selection
 from pied.problem import Problem
 from pied.records.trial import Dataset, Why, feasible
 from pied.rng import Stream
-from pied.search.multistart import Optimum, Search
+from pied.search import Optimum, Search
 from pied.solvers.base import Proposal, Run
 from pied.solvers.cuqb import CUQB, CUQBRun, Scene
 from pied.solvers.improvement import LogEICF
@@ -32,7 +32,7 @@ LEAST_Z, MEAN_MORE = 1.0, normal(0.95) ** 2 - 1.0
 EASY_FACTORS = (0.5, 3.0)
 """A calibration does not change deviations by more than this."""
 PRIOR_WEIGHT = 3.0
-"""Observations that the prior on the amplitude is worth."""
+"""Weight of the prior on the amplitude, in observations."""
 HALF_WIDTH, LEAST_HALF_WIDTH = 0.2, 1e-3
 """Of a trust region, unit cube: at first, and at the end."""
 
@@ -73,7 +73,7 @@ class VariedRun(CUQBRun):
 
 @dataclass(frozen=True)
 class Randomized(Varied):
-    """z^2 drawn anew for each trial, as in randomized GP-UCB."""
+    """z^2 drawn for each trial, as in randomized GP-UCB."""
 
     name: ClassVar[str] = "cuqb-randomized"
 
@@ -84,7 +84,7 @@ class Randomized(Varied):
 
 @dataclass(frozen=True)
 class Scheduled(Varied):
-    """z^2 = 2 log t: wider bounds as time goes on, as the theory asks for, without its constants."""
+    """z^2 = 2 log t: bounds that widen with time as in the theory, without its constants."""
 
     name: ClassVar[str] = "cuqb-scheduled"
 
@@ -128,7 +128,7 @@ class Widening(Believer):
 
 
 class Calibrated(Widening):
-    """Deviations as large as the errors of leaving one observation out."""
+    """Deviations calibrated by leave-one-out errors."""
 
     def factors(self, belief: GP, count: int) -> Tensor:
         """Return the root mean square of the standardized errors."""
@@ -136,7 +136,7 @@ class Calibrated(Widening):
 
 
 class Floored(Widening):
-    """A process variance that is never below the variance of what was told."""
+    """A process variance of at least the variance of the told values."""
 
     def factors(self, belief: GP, count: int) -> Tensor:
         """Return by how much deviations grow."""
@@ -182,12 +182,12 @@ def shrunk() -> CUQB:
     return CUQB(believer=Shrunk())
 
 
-# --- What is sought ---------------------------------------------------------------------------------------------------
+# --- Exploration ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class InTurn(CUQB):
-    """Two engines: of two explorations the first hopes, the second improves in expectation (log-EI)."""
+    """Alternate between the optimistic exploration and expected improvement (log-EI)."""
 
     name: ClassVar[str] = "cuqb-in-turn"
 
@@ -203,7 +203,7 @@ class InTurnRun(Run):
         self.first, self.second = first, second
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        """Let the engine propose whose turn it is; until something is feasible, the first."""
+        """Propose with the run whose turn it is; with the first one until a point is feasible."""
         known = bool(feasible(self.first.problem, data.functions(self.first.problem)).any())
         is_second = known and (number - self.first.initial) % 3 == 2
         return (self.second if is_second else self.first).ask(number, data)
@@ -211,7 +211,7 @@ class InTurnRun(Run):
 
 @dataclass(frozen=True)
 class Adaptive(CUQB):
-    """Verify when the belief was right: after an exploration whose outcome was within its bounds."""
+    """Verify after an exploration whose told value was within its bounds."""
 
     name: ClassVar[str] = "cuqb-adaptive"
 
@@ -221,12 +221,12 @@ class Adaptive(CUQB):
 
 
 class AdaptiveRun(CUQBRun):
-    """One run that verifies by what it found."""
+    """One run that verifies depending on the last value."""
 
     _was_right = False
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        """Look at the last outcome, then propose."""
+        """Check the last value, then propose."""
         self._was_right = self._held(data)
         return super().ask(number, data)
 
@@ -242,9 +242,9 @@ class AdaptiveRun(CUQBRun):
 
 @dataclass(frozen=True)
 class Trusting(CUQB):
-    """Late trust region: in the second half of forty trials explore in a box around the best point, halved by failure.
+    """Late trust region: in the second half of forty trials explore a box around the best point, halved on failure.
 
-    Each function hopes for itself here: compare with that rung.
+    Each function is bounded alone, so compare with the rung that does the same.
     """
 
     name: ClassVar[str] = "cuqb-trusting"
@@ -363,7 +363,7 @@ class StartedRun(CUQBRun):
 
 @contextmanager
 def changed(module: Any, **values: Any) -> Iterator[None]:
-    """Give constants of a module other values for a while."""
+    """Give constants of a module other values within a context."""
     before = {name: getattr(module, name) for name in values}
     vars(module).update(values)
     try:
@@ -388,6 +388,6 @@ NAMES = {
 
 @contextmanager
 def known() -> Iterator[None]:
-    """Let the variants be named like any solver for a while."""
+    """Register the variants as solvers within a context."""
     with changed(solvers, registry={**solvers.registry, **NAMES}):
         yield

@@ -1,11 +1,11 @@
-"""What the guarantees are worth in practice: verdicts, bounds at proposals, and the gap, counted.
+"""How reliable the method is in practice: verdicts, bounds at proposals, and the gap.
 
     python benchmarks/verdicts.py --workers 16 --limit 500 --out verdicts.jsonl
     python benchmarks/verdicts.py --no-run --out verdicts.jsonl --table benchmarks/results/verdicts.md
 
-A run takes a slice of the tasks that are left and stops after --limit seconds; call it again until none is left. Parts:
-'tests', feasible problems until the first feasible sample, which no test may declare infeasible; 'infeasible', problems
-without a feasible point, which every run should declare; 'coverage', whole runs, bounds compared with the truth.
+A call performs a part of the remaining tasks and stops after --limit seconds; repeat it until none is left. Parts:
+'tests', feasible problems until the first feasible evaluation, which no test may declare infeasible; 'infeasible',
+problems without a feasible point, which every run should declare; 'coverage', whole runs, bounds against the truth.
 """
 
 import argparse
@@ -24,8 +24,8 @@ from typing import Any
 
 import report
 import torch
-from report import Record, count, quantile, table
 from runner import benchmark_of, prepare, solver_of
+from verdict_tables import FREE, PARTS, page
 
 from pied import suite
 from pied.errors import EvaluationError, Status
@@ -34,23 +34,17 @@ from pied.rng import Stream
 from pied.study import Study
 from pied.study.recommendation import gap
 from pied.suite import Benchmark, twins
-from pied.suite.optimum import Search, best
+from pied.suite.optimum import Effort, best
 from pied.suite.twins import Transformed
 
 KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor")
-"""Draws whose truth is quick."""
+"""Kinds of random problems with a fast truth."""
 SHARES = (0.1, 0.01, 0.001)
-"""How much of the largest margin tight problems leave."""
+"""Fractions of the largest margin that tight problems leave."""
 CONSTRAINED = ("bazaraa", "spring", "ex314", "rosen-suzuki", "ex211", "ex212", "g09", "ex724", "ex216", "williams-otto")
 """Problems of the suite whose feasible set has a volume."""
-FREE = ("booth", "rastrigin", "colville", "friedman", "rosenbrock", "styblinski-tang", "powell")
-LEVEL = 0.95
-NARROW = 1e-6
-"""Of the benchmark scale: narrower bounds are compared apart, there rounding and the nugget count."""
-COVERED = 1e-9
-"""Of the objective's unit: what a bound on the optimum may miss it by."""
-QUICK = Search(pool=2048, starts=32, steps=60, polished=4, searches=2)
-"""For the largest margin, which need not be the largest: what is left of it is feasible."""
+QUICK = Effort(pool=2048, starts=32, steps=60, polished=4, searches=2)
+"""Effort of the search for the largest margin; a smaller margin suffices, since any positive one is feasible."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ class Task:
 
 
 def tasks(parts: Iterable[str], seeds: int) -> list[Task]:
-    """Return everything to do, seed by seed, so that any slice has some of all."""
+    """Return all tasks, ordered by seed, so that every part has some of each kind."""
     made = []
     for seed in range(seeds):
         draws = [f"draw:{7 * seed + place}:{kind}" for place, kind in enumerate(KINDS)]
@@ -105,7 +99,7 @@ def made(text: str) -> Benchmark:
 
 
 def drawn(text: str) -> Benchmark:
-    """Return a benchmark of the runner; draws get one constraint at least."""
+    """Return a benchmark; random problems get at least one constraint."""
     form, _, rest = text.partition(":")
     if form != "draw":
         return benchmark_of(text)
@@ -115,10 +109,10 @@ def drawn(text: str) -> Benchmark:
 
 
 def tight(benchmark: Benchmark, share: float) -> Benchmark:
-    """Return the problem with every black constraint tightened until a share of the largest margin is left.
+    """Return the problem with every black constraint tightened until a fraction of the largest margin is left.
 
-    The margin is the smallest black constraint in units of its scale, where the white ones hold; where it is largest,
-    the point stays feasible, with little around it.
+    The margin is the smallest black constraint in units of its benchmark scale, where the white ones hold. Where it is
+    largest, the point stays feasible, and few others do.
     """
     return tightened(benchmark, share)[0]
 
@@ -135,7 +129,7 @@ def tightened(benchmark: Benchmark, share: float) -> tuple[Benchmark, torch.Tens
         whole.d,
         stream=Stream(0).at("tight", benchmark.name),
         pieces=len(black),
-        search=QUICK,
+        effort=QUICK,
     )
     assert found is not None, f"no point of {benchmark.name} meets its white constraints"
     taken = max(0.0, (1.0 - share) * found.value)
@@ -160,14 +154,14 @@ def tightened(benchmark: Benchmark, share: float) -> tuple[Benchmark, torch.Tens
 
 
 def work(task: Task, deadline: float) -> dict[str, Any] | None:
-    """Run a task and return its record; None when the time is up before it begins."""
+    """Perform a task and return its result; None if the time is up before it starts."""
     if time.time() > deadline:
         return None
     began = time.perf_counter()
     try:
         benchmark = made(task.problem)
         record = _run(task, benchmark)
-    except Exception as error:  # the sweep goes on, and the table shows what happened
+    except Exception as error:  # the others continue, and the table shows the error
         record = {"error": f"{type(error).__name__}: {error}"}
     return {"task": asdict(task), **record, "wall": round(time.perf_counter() - began, 2)}
 
@@ -223,7 +217,7 @@ def _longest(flags: Sequence[bool]) -> int:
 
 
 class Coverage:
-    """Bounds at proposals and on the optimum, beside the truth."""
+    """Bounds at proposals and on the optimum, compared with the truth."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
@@ -232,10 +226,10 @@ class Coverage:
         """For each proposal, for each black function: where the truth lies between the bounds (-1 and 1 at the bounds),
         and the width of the bounds in benchmark scales."""
         self.reach: list[list[float] | None] = []
-        """For each evaluation: the bound on the optimum less the optimum, and the gap, in units of the objective."""
+        """For each evaluation: the bound on the optimum minus the optimum, and the gap, in units of the objective."""
 
     def add(self, study: Study, trial: Trial) -> None:
-        """Take in one evaluation."""
+        """Add one evaluation."""
         benchmark = self.benchmark
         if trial.why.lower:
             X = torch.tensor([[float(value) for value in trial.x.values()]], dtype=torch.float64)
@@ -269,7 +263,7 @@ class Coverage:
 
 
 def slice_of(todo: Sequence[Task], workers: int, seconds: float) -> Iterator[dict[str, Any]]:
-    """Yield records as they come, until the time is up; what runs then is finished."""
+    """Yield results until the time is up; tasks that are running then are finished."""
     deadline = time.time() + seconds
     if workers <= 1:
         prepare()
@@ -285,7 +279,7 @@ def slice_of(todo: Sequence[Task], workers: int, seconds: float) -> Iterator[dic
 
 
 def run(todo: Sequence[Task], workers: int, seconds: float, out: Path, any_code: bool = False) -> list[dict[str, Any]]:
-    """Do what is not done yet, as long as there is time, and return all records."""
+    """Perform the remaining tasks until the time is up, and return all results."""
     origin = report.made()
     found = [each for each in report.read(out) if any_code or each["made"]["code"] == origin["code"]]
     done = {report.key(each["task"]) for each in found}
@@ -302,161 +296,7 @@ def run(todo: Sequence[Task], workers: int, seconds: float, out: Path, any_code:
     return found
 
 
-# --- The report -------------------------------------------------------------------------------------------------------
-
-
-def page(records: Sequence[Record]) -> str:
-    """Return the tables."""
-    fine = [record for record in records if "error" not in record]
-    parts = {part: [record for record in fine if record["task"]["part"] == part] for part in PARTS}
-    blocks = [report.heading("Verdicts, bounds and gaps in practice", records)]
-    if parts["tests"]:
-        blocks += ["## Feasible problems", tests_text(parts["tests"]), tests_table(parts["tests"])]
-    if parts["infeasible"]:
-        blocks += ["## Problems without a feasible point", infeasible_table(parts["infeasible"])]
-    if parts["coverage"]:
-        blocks += ["## Bounds at proposals", COVERAGE, coverage_table(parts["coverage"])]
-        blocks += ["## The optimum and the gap", REACH, reach_table(parts["coverage"])]
-    errors = [record for record in records if "error" in record]
-    lines = [f"- {record['task']['problem']}, seed {record['task']['seed']}: {record['error']}" for record in errors]
-    return "\n\n".join([*blocks, *(["## Troubles", "\n".join(lines)] if lines else [])]) + "\n"
-
-
-def tests_text(records: Sequence[Record]) -> str:
-    """Return the count that matters, in words."""
-    tests, declared = sum(r["tests"] for r in records), sum(r["declared"] is not None for r in records)
-    return (
-        f"{tests} tests of feasibility before the first feasible sample, in {len(records)} runs: {declared} called "
-        f"the problem infeasible (0 wanted). {sum(r['needed'] for r in records)} of the tests found no point that "
-        f"satisfies the bounds at the level and looked at z = 3; {sum(r['below'] for r in records)} were below zero "
-        f"there, at most {max(r['in a row'] for r in records)} in a row; three in a row are a verdict. 'None found' "
-        "counts runs that spent their budget without a feasible sample and without a verdict."
-    )
-
-
-def family(record: Record) -> str:
-    """Return the kind of problem: the suite, tight twins by share, draws."""
-    words = record["task"]["problem"].split(":")
-    if words[0] == "tight":
-        return f"tight {words[1]}, {'draws' if words[2] == 'draw' else 'suite'}"
-    return "draws" if words[0] in ("draw", "beyond") else "suite"
-
-
-def grouped(records: Iterable[Record], by: Any) -> dict[Any, list[Record]]:
-    """Return records by a function of theirs, in order."""
-    groups: dict[Any, list[Record]] = {}
-    for record in records:
-        groups.setdefault(by(record), []).append(record)
-    return dict(sorted(groups.items()))
-
-
-def tests_table(records: Sequence[Record]) -> str:
-    """Return tests by kind of problem."""
-    columns = ["problems", "runs", "feasible part of the box (median)", "tests", "at z = 3", "below zero", "declared"]
-    rows = []
-    for name, group in grouped(records, family).items():
-        sums = [sum(r[word] for r in group) for word in ("tests", "needed", "below")]
-        part = quantile([r["fraction"] for r in group], 0.5)
-        declared, never = sum(r["declared"] is not None for r in group), sum(r["first"] is None for r in group)
-        rows.append([name, len(group), f"{part:.1e}", *sums, declared, never])
-    return table([*columns, "none found"], rows)
-
-
-def infeasible_table(records: Sequence[Record]) -> str:
-    """Return evaluations until the verdict."""
-    rows = []
-    by = grouped(records, lambda r: "draws" if family(r) == "draws" else r["task"]["problem"])
-    for name, group in by.items():
-        ends = [r["declared"] for r in group if r["declared"] is not None]
-        more = [r["declared"] - r["initial"] for r in group if r["declared"] is not None]
-        span = f"{quantile(ends, 0.5)} ({min(ends)} .. {max(ends)})" if ends else "-"
-        rows.append([name, f"{len(ends)} of {len(group)}", span, count(float(quantile(more, 0.5)))])
-    rows.append(["all", f"{sum(r['declared'] is not None for r in records)} of {len(records)}", "", ""])
-    return table(["problem", "declared", "evaluations: median (least .. most)", "after the initial design"], rows)
-
-
-COVERAGE = (
-    f"Share of proposals whose truth lies between lower and upper bound, functions that use an output; p = {LEVEL}, "
-    f"so {2 * LEVEL - 1:.2f} is wanted. 'Wide' bounds are wider than {NARROW:g} of the function's scale. 'Calibrated' "
-    "widens the bounds by the 0.9 order statistic of where the truth lay at earlier proposals of the same run, where "
-    "that is more than 1: what a user can do with the record alone. 'Or nearly': inside, or outside by less than "
-    f"{NARROW:g} of the function's scale, which decides nothing. The other columns are for where in the run."
-)
-REACH = (
-    "Share of evaluations after which the optimum was not above the bound on it (recommended value plus gap), and the "
-    "same where the gap was small; 'or nearly': not above it by more than "
-    f"{NARROW:g} of the objective's spread. A proposal maximizes its bounds, so it is where they are likeliest to be "
-    "wrong."
-)
-
-
-def coverage_table(records: Sequence[Record]) -> str:
-    """Return the coverage of bounds at proposals."""
-    columns = ["settings", "problems", "bounds", "all", "or nearly", "wide", "wide, first 10", "wide, later"]
-    rows = []
-    by = grouped(records, lambda r: (r["task"]["solver"], "free" if r["task"]["problem"] in FREE else family(r)))
-    for (solver, name), group in by.items():
-        every = [each for r in group for row in r["places"] for each in row]
-        wide = [each for each in every if each[1] > NARROW]
-        early = [each for r in group for row in r["places"][:10] for each in row if each[1] > NARROW]
-        late = [each for r in group for row in r["places"][10:] for each in row if each[1] > NARROW]
-        cells = [share(abs(each[0]) <= 1 for each in some) for some in (every, wide, early, late)]
-        calibrated = [hit for r in group for hit in recalibrated(r["places"])]
-        nearly = share((abs(place) - 1) * width <= NARROW for place, width in every)
-        rows.append([f"`{solver}`", name, len(every), cells[0], nearly, *cells[1:], share(calibrated)])
-    return table([*columns, "wide, calibrated"], rows)
-
-
-def recalibrated(places: Sequence[Sequence[Sequence[float]]]) -> list[bool]:
-    """Return which wide bounds hold after widening by what was seen earlier in the run."""
-    seen: list[float] = []
-    hits = []
-    for row in places:
-        wide = [abs(place) for place, width in row if width > NARROW]
-        rank = math.ceil((2 * LEVEL - 1) * (len(seen) + 1))
-        factor = max(1.0, sorted(seen)[min(rank, len(seen)) - 1]) if seen else 1.0
-        hits += [each <= factor for each in wide]
-        seen += wide
-    return hits
-
-
-def share(flags: Iterable[bool]) -> str:
-    """Write a share."""
-    flags = list(flags)
-    return f"{sum(flags) / len(flags):.3f}" if flags else "-"
-
-
-def reach_table(records: Sequence[Record]) -> str:
-    """Return how often the optimum was within reach of the gap."""
-    columns = [
-        "settings",
-        "problems",
-        "statements",
-        "held",
-        "or nearly",
-        "gap <= 1e-2",
-        "held",
-        "gap <= 1e-4",
-        "held",
-        "no statement",
-    ]
-    rows = []
-    by = grouped(records, lambda r: (r["task"]["solver"], "free" if r["task"]["problem"] in FREE else family(r)))
-    for (solver, name), group in by.items():
-        every = [each for r in group for each in r["reach"]]
-        said = [each for each in every if each is not None]
-        cells: list[Any] = []
-        for limit in (math.inf, 1e-2, 1e-4):
-            some = [over >= -COVERED for over, width in said if width <= limit]
-            cells += [len(some), share(some)]
-        cells.insert(2, share(over >= -NARROW for over, _ in said))
-        rows.append([f"`{solver}`", name, *cells, len(every) - len(said)])
-    return table(columns, rows)
-
-
 # --- The command ------------------------------------------------------------------------------------------------------
-
-PARTS = ("tests", "infeasible", "coverage")
 
 
 def main(words: Sequence[str] | None = None) -> str:
@@ -468,7 +308,9 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which nothing new is begun")
     parser.add_argument("--out", type=Path, default=report.RESULTS / "verdicts.jsonl", help="records, appended")
-    parser.add_argument("--table", type=Path, help="where the report is written; default beside the records, as .md")
+    parser.add_argument(
+        "--table", type=Path, help="file of the report; by default that of the records with the suffix .md"
+    )
     parser.add_argument("--no-run", action="store_true", help="report on the records that are there")
     parser.add_argument("--any-code", action="store_true", help="count records of other code as done")
     given: Any = parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""The ladder of ablations, the noise study and the hard starts: their arithmetic, and tiny runs of each script."""
+"""Ablations, the noise study and the hard starts: their arithmetic, and tiny runs of each script."""
 
 import importlib
 import sys
@@ -152,11 +152,11 @@ def test_noise_is_absolute_on_the_reactor_and_relative_elsewhere():
 def test_the_optimum_has_no_loss_and_a_violation_costs():
     reactor = suite.get("williams-otto")
     best = reactor.whole.point(reactor.known.x)
-    assert noise.judged(reactor, best)["loss"] == pytest.approx(0.0, abs=1e-3)
+    assert noise.true_values(reactor, best)["loss"] == pytest.approx(0.0, abs=1e-3)
     lo, hi = reactor.whole.bounds.unbind(-1)
     corners = torch.stack([lo, hi, torch.stack([lo[0], hi[1]]), torch.stack([hi[0], lo[1]])])
     worst = corners[reactor.truth(corners)[:, 1:].amin(1).argmin()]
-    found = noise.judged(reactor, worst)
+    found = noise.true_values(reactor, worst)
     assert found["violation"] > 0
     assert not found["is_feasible"]
     assert found["loss"] > 100

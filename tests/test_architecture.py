@@ -31,7 +31,7 @@ LAYERS: dict[str, str] = {
     "bridge": "bounds errors rng",
     "solvers": "bounds bridge errors gp problem records rng search",
     "study": "bounds errors evaluation gp problem records rng search solvers",
-    "plots": "bounds errors problem records rng solvers study",
+    "plots": "errors problem records study",
     "shell": "errors evaluation plots problem records solvers study suite version",
     "bench": "bounds errors evaluation plots problem records rng shell solvers study suite",
 }

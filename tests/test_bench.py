@@ -1,4 +1,4 @@
-"""The arithmetic of the bench against cases worked out by hand, and plans that mean what they say."""
+"""The measures of the benchmarks against cases worked out by hand, and the reading of plans."""
 
 import math
 from pathlib import Path
@@ -11,7 +11,7 @@ from scipy.stats import wilcoxon
 
 from pied import suite
 from pied.bench import compare, measures, paper, profiles
-from pied.bench.plan import CENTRED, WORDS, Plan, Task, benchmark_of, size_of, solver_of
+from pied.bench.plan import CENTRED, PLAN_KEYS, Plan, Task, benchmark_of, size_of, solver_of
 from pied.solvers import registry
 from pied.solvers.cuqb import CUQB
 
@@ -203,15 +203,15 @@ def test_a_plan_is_narrowed_by_parts_problems_and_solvers(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("solvers = ['cuqb']", "names its problems"),
+        ("solvers = ['cuqb']", "needs problems, by set or by name"),
         ("problems = ['boot']", "no problem 'boot'"),
         ("problems = ['booth']\nsolvers = ['cubq']", "unknown solver 'cubq'"),
-        ("problems = ['booth']\nbudgets = 3", "no word 'budgets'. Did you mean 'budget'"),
+        ("problems = ['booth']\nbudgets = 3", "no key 'budgets'. Did you mean 'budget'"),
         ("problems = ['booth']\nbudget = 0", "budget is a count from 1, got 0"),
         ("problems = ['booth']\nrules = ['nave']", "Did you mean 'naive'"),
         ("problems = ['booth']\ninitial = 'three'", "initial is a size"),
         ("problems = ['booth']\n[solver.cuqb]\nlevle = 0.9", "no setting 'levle' in CUQB"),
-        ("problems = ['booth'", "is no TOML"),
+        ("problems = ['booth'", "is not valid TOML"),
         ("problems = ['booth']\n[[part]]\nname = 'a'\n[[part]]\nname = 'a'", "a name of its own"),
     ],
 )
@@ -220,9 +220,9 @@ def test_a_slip_in_a_plan_is_named_before_anything_runs(tmp_path: Path, text: st
         read(tmp_path, text)
 
 
-def test_every_word_of_a_plan_is_described() -> None:
+def test_every_key_of_a_plan_is_described() -> None:
     page = (Path(__file__).parents[1] / "docs" / "reference.md").read_text()
-    for word in WORDS:
+    for word in PLAN_KEYS:
         assert f"\n| `{word}` | " in page
 
 
@@ -260,7 +260,7 @@ def test_the_papers_plan_has_its_eight_solvers_and_ours_on_all_problems() -> Non
     assert all(task.budget == 100 and task.patience is None for task in plan.tasks())
     levels: Any = plan.part("levels").tasks()
     assert len({(solver_of(task.solver)[0].level, task.initial) for task in levels}) == 9
-    assert set(paper.EIGHT) <= set(registry)
+    assert set(paper.PAPER_SOLVERS) <= set(registry)
     own = {task.name: task for task in plan.part("unconstrained").tasks()}
     shared = [task for task in levels if task.name in own]
     assert len(shared) == 100

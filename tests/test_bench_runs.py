@@ -1,4 +1,4 @@
-"""Runs of the bench: skipped when finished, continued when interrupted, written down when failed."""
+"""Performed tasks: finished ones are skipped, interrupted ones continued, failed ones recorded."""
 
 import json
 import os
@@ -337,7 +337,7 @@ def test_a_plan_runs_where_there_is_nothing_but_torch_numpy_and_scipy(tmp_path: 
         [sys.executable, "-m", "pied.bench.away", *words], capture_output=True, text=True, check=False, env=environment
     )
     assert done.returncode == 0, done.stderr
-    assert "cma-es-paper is left out: its library is not installed here" in done.stderr
+    assert "cma-es-paper is skipped: its library is not installed here" in done.stderr
     found = {(record["task"]["problem"], record["task"]["solver"]): record for record in away.lines(out)}
     assert set(found) == {("bazaraa", "snobfit-paper"), ("williams-otto", "snobfit-paper")}
     assert all(record["error"] == "" for record in found.values())
@@ -382,7 +382,7 @@ FIGURES = (
 
 def blind(part: Part) -> Part:
     """The same part with random points for every solver, and a rule that needs no belief."""
-    entries = tuple(replace(each, solver="random", words={"rules": ("naive", "observed")}) for each in part.entries)
+    entries = tuple(replace(each, solver="random", settings={"rules": ("naive", "observed")}) for each in part.entries)
     return replace(part, entries=entries)
 
 
@@ -429,7 +429,7 @@ def test_a_file_that_holds_no_runs_is_named_and_nothing_is_written(tmp_path: Pat
     (tmp_path / "r.jsonl").write_text(text)
     done = CliRunner().invoke(bench, ["import", str(tmp_path / "r.jsonl"), "--store", str(tmp_path / "a.db")])
     assert done.exit_code != 0
-    assert "holds no runs" in str(done.exception)
+    assert "has no runs" in str(done.exception)
     assert not (tmp_path / "a.db").exists()
 
 

@@ -1,4 +1,4 @@
-"""The crash suite in small: `benchmarks/crash.py` has the full numbers."""
+"""A small form of the crash tests in `benchmarks/crash.py`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Random problems: the same seed gives the same problem, its optimum is right, and every promise of its kind holds."""
+"""Random problems: the same seed gives the same problem, its optimum is correct, and each kind is as described."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,7 @@ from pied import suite
 from pied.errors import StatementError
 from pied.rng import Stream
 from pied.suite import generator
-from pied.suite.optimum import Search, best
+from pied.suite.optimum import Effort, best
 
 DRAWS = Path(__file__).parent / "data" / "draws"
 """Optima found before, so that the tests need not search."""
@@ -153,8 +153,8 @@ def test_a_draw_can_be_told_in_every_form():
 def test_brute_force_finds_the_optima_of_the_suite():
     for name in ("bazaraa", "rosen-suzuki", "ex212", "styblinski-tang"):
         benchmark = suite[name]
-        search = Search(pool=4096, starts=64, steps=60, polished=4, searches=1)
-        found = best(lambda U, b=benchmark: b.truth(U, unit=True), benchmark.whole.d, stream=Stream(12), search=search)
+        search = Effort(pool=4096, starts=64, steps=60, polished=4, searches=1)
+        found = best(lambda U, b=benchmark: b.truth(U, unit=True), benchmark.whole.d, stream=Stream(12), effort=search)
         assert found is not None
         assert found.value == pytest.approx(benchmark.best, rel=1e-8)
 
@@ -164,6 +164,6 @@ def test_brute_force_climbs_to_a_ridge_and_says_when_nothing_is_feasible():
     assert ridge is not None
     assert ridge.value == pytest.approx(1.5 - 2 / 6, abs=1e-9)  # where both are equal, at the upper bound of the second
     nothing = best(
-        lambda U: torch.stack([U[:, 0], U[:, 0] - 2], -1), 1, stream=Stream(1), search=Search(searches=1, steps=20)
+        lambda U: torch.stack([U[:, 0], U[:, 0] - 2], -1), 1, stream=Stream(1), effort=Effort(searches=1, steps=20)
     )
     assert nothing is None

@@ -1,4 +1,4 @@
-"""The paper's guarantees on draws from the prior they assume: the small form of benchmarks/guarantees.py."""
+"""The paper's guarantees on draws from the assumed prior: a small form of benchmarks/guarantees.py."""
 
 import importlib
 import sys
@@ -22,6 +22,7 @@ from tiny import fast, hill, unchecked
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 guarantees = importlib.import_module("guarantees")
+verdict_tables = importlib.import_module("verdict_tables")
 verdicts = importlib.import_module("verdicts")
 
 CASES = (
@@ -209,7 +210,7 @@ def test_the_report_counts_verdicts_and_coverage() -> None:
 
 def test_calibration_widens_bounds_by_what_was_seen_before() -> None:
     places = [[[2.0, 1.0]], [[1.9, 1.0]], [[3.0, 1.0]], [[0.1, 1e-9]], [[2.5, 1.0]]]
-    assert verdicts.recalibrated(places) == [False, True, False, True]
+    assert verdict_tables.recalibrated(places) == [False, True, False, True]
 
 
 def test_a_slice_ends_in_time_and_the_next_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

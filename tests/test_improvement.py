@@ -240,7 +240,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("eic", {"verify_every": 0}, "counts trials from 1"),
     ("eic", {"samples": 3}, "solver 'eic' has no setting 'samples'"),
     ("eic-cf", {"samples": 1}, "at least 2 samples"),
-    ("eic-cf", {"temperature": 0.0}, "more than 0, got 0.0"),
+    ("eic-cf", {"temperature": 0.0}, "above 0, got 0.0"),
     ("logei-cf", {"screening": 0}, "at least 2 samples"),
     ("logei-cf", {"relative": True}, "solver 'logei-cf' has no setting 'relative'"),
 ]

@@ -1,4 +1,4 @@
-"""A routine that owns its loop answers `ask`: same points, same order, also after a restart; and it ends on close."""
+"""Routines that own their loop: the same points in the same order, also after a restart; they end on close."""
 
 import gc
 import json
@@ -152,7 +152,7 @@ def test_a_record_that_the_routine_would_not_have_made_is_refused() -> None:
 def test_a_record_longer_than_the_routine_is_refused() -> None:
     study = told(parabola(), Toy(short), 5)
     added = [*study.trials, replace(study.trials[-1], number=6)]
-    with pytest.raises(SettingError, match=r"trial 6 is at .* the routine, given the same answers, has ended"):
+    with pytest.raises(SettingError, match=r"trial 6 is at .* the routine, given the same values, has ended"):
         fresh(study).ask(7, replace(Dataset.of(study.problem, added), last=replace(
             study.trials[-1].why, memory=dict(study.trials[-1].why.memory) | {"last": 6})))  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The optimistic and the linearized rivals: known values on affine problems, and what every rival must bear."""
+"""The optimistic and the linearized rivals: known values on affine problems, and properties of every rival."""
 
 import math
 from itertools import product
@@ -19,7 +19,7 @@ from pied.solvers import make
 from pied.solvers.acquisition import draws
 from pied.solvers.cuqb import Scene
 from pied.solvers.linearized import COBALT, COBALTRun, DeltaBounds, Trusting, linearized
-from pied.solvers.optimism import BoxRun, Merit
+from pied.solvers.optimism import BoxRun, PenalizedQuantile
 from rivals import BELIEVER, FAST, SEARCH, affine, believed, quick, slopes_by_difference
 from tiny import hill, parabola, points, waves
 
@@ -155,11 +155,13 @@ def test_the_merit_quantile_is_the_order_statistic_of_the_penalized_sample() -> 
     _, belief, composite = believed(problem)
     U = Stream(4).sobol(16, 2)
     scales = torch.tensor([2.0, 0.5], dtype=torch.float64)
-    got = Merit(composite, scales, 0.95, 10.0, True).values_and_slopes(U)[0][:, 0]
+    got = PenalizedQuantile(composite, scales, 0.95, 10.0, True).values_and_slopes(U)[0][:, 0]
     G = [g / s for g, s in zip(draws(composite, U, *belief.moments(U), 64), scales, strict=True)]
     merit = G[0] - 10.0 * G[1].clamp_max(0.0) ** 2
     torch.testing.assert_close(got, quantile.harrell_davis(merit, 0.95))
-    free = Merit(composite, torch.ones(2, dtype=torch.float64), 0.95, 1e-12, True).values_and_slopes(U)[0][:, 0]
+    free = PenalizedQuantile(composite, torch.ones(2, dtype=torch.float64), 0.95, 1e-12, True).values_and_slopes(U)[0][
+        :, 0
+    ]
     exact = optimistic(composite, 0.95).values(U)[:, 0]
     width = (belief.moments(U)[1] * torch.tensor([2.0, 3.0])).norm(dim=1)
     assert float(((free - exact) / width).abs().max()) < 0.25  # 64 samples, the tail of 5 percent
@@ -172,7 +174,7 @@ def test_the_scripts_form_takes_number_47_of_50() -> None:
 @pytest.mark.parametrize("make_functions", [
     lambda composite: DeltaBounds(composite, Z95, 1.0),
     lambda composite: Trusting(composite, 0.4, torch.ones(3, dtype=torch.float64), 32, 32, 0.3, 1.0),
-    lambda composite: Merit(composite, torch.ones(3, dtype=torch.float64), 0.9, 2.0, True),
+    lambda composite: PenalizedQuantile(composite, torch.ones(3, dtype=torch.float64), 0.9, 2.0, True),
     lambda composite: Joint(composite, Z95, in_ball=False),
 ], ids=["bois", "cobalt", "merit", "box"])  # fmt: skip
 def test_slopes_equal_differences(make_functions: Any) -> None:
@@ -252,7 +254,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("box", {"radius": 2.0}, "solver 'box' has no setting 'radius'"),
     ("cobalt", {"trust": -1.0}, "0 or more, got -1.0"),
     ("cobalt", {"fades": 0}, "counts trials from 1"),
-    ("merit-quantile", {"weight": 0.0}, "more than 0, got 0.0"),
+    ("merit-quantile", {"weight": 0.0}, "above 0, got 0.0"),
     ("epbo-paper", {"level": 0.9}, "solver 'epbo-paper' has no setting 'level'"),
 ]
 

@@ -1,4 +1,4 @@
-"""Bridges to Optuna and Ax: the folded record goes in, a point comes out, nothing is remembered."""
+"""Runs of Optuna and Ax: given the folded data they propose a point, without state."""
 
 import importlib.util
 import logging

@@ -1,4 +1,4 @@
-"""What a picture shows is computed by pure functions and checked here; that it can be drawn is checked beside."""
+"""The data of the pictures, computed by pure functions, and that every picture can be drawn."""
 
 import math
 import sys
@@ -136,7 +136,7 @@ def test_a_result_is_drawn_with_its_problem(reactor: Study) -> None:
     assert {"feasible", "infeasible", "best feasible so far", "known optimum 75.82"} <= set(labels)
     axes = plots.plot_gap(result, problem=reactor.problem, known=75.82)
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert {"gap, as believed", "true distance from optimum"} <= set(labels)
+    assert {"gap", "true distance from optimum"} <= set(labels)
     with pytest.raises(SettingError, match="give the study instead, or problem="):
         plots.plot_history(result)
 

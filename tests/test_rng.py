@@ -1,4 +1,4 @@
-"""Random streams: the same labels give the same numbers, other labels other ones, and nothing global moves."""
+"""Random streams: equal labels give equal numbers, other labels others, and global generators stay unchanged."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""SCBO: a trust region that is a function of the record, models of BoTorch, generators left as they were."""
+"""SCBO: a trust region that depends on the data alone, models of BoTorch, unchanged global generators."""
 
 import sys
 from contextlib import suppress
@@ -13,7 +13,7 @@ from pied.errors import NumericalError
 from pied.records.trial import Dataset, State
 from pied.rng import Stream
 from pied.solvers import make
-from pied.solvers.scbo import SCBO, region, scoped
+from pied.solvers.scbo import SCBO, scoped, trust_region
 from rivals import quick
 from tiny import hill, parabola, points, waves
 
@@ -28,20 +28,20 @@ def record(values: list[float]) -> Dataset:
 def test_the_region_doubles_after_successes_and_halves_after_failures() -> None:
     problem, settings = parabola(maximize="y"), SCBO()
     start = [0.0, 0.1, 0.2]
-    assert region(settings, problem, record(start)).length == 0.8
-    assert region(settings, problem, record([*start, 0.4, 0.6, 0.8])).length == 1.6
-    assert region(settings, problem, record([*start, 0.1, 0.1, 0.1])).length == 0.8
-    halved = region(settings, problem, record([*start, 0.1, 0.1, 0.1, 0.1]))
+    assert trust_region(settings, problem, record(start)).length == 0.8
+    assert trust_region(settings, problem, record([*start, 0.4, 0.6, 0.8])).length == 1.6
+    assert trust_region(settings, problem, record([*start, 0.1, 0.1, 0.1])).length == 0.8
+    halved = trust_region(settings, problem, record([*start, 0.1, 0.1, 0.1, 0.1]))
     assert halved.length == 0.4
     assert float(halved.center[0]) == pytest.approx(2 / 6)
-    assert region(settings, problem, record([*start, *[0.1] * 28])).length == 0.8  # too short: starts again
+    assert trust_region(settings, problem, record([*start, *[0.1] * 28])).length == 0.8  # too short: starts again
 
 
 def test_the_centre_is_the_best_feasible_point_else_the_least_violated() -> None:
     some = parabola(maximize="y", subject_to={"low": "y <= 0.15"})
-    assert float(region(SCBO(), some, record([0.0, 0.1, 0.2])).center[0]) == 0.5
+    assert float(trust_region(SCBO(), some, record([0.0, 0.1, 0.2])).center[0]) == 0.5
     none = parabola(maximize="y", subject_to={"high": "y >= 9"})
-    assert float(region(SCBO(), none, record([0.0, 0.1, 0.2])).center[0]) == 1.0
+    assert float(trust_region(SCBO(), none, record([0.0, 0.1, 0.2])).center[0]) == 1.0
 
 
 def test_the_global_generators_are_left_as_they_were() -> None:

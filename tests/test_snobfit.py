@@ -1,4 +1,4 @@
-"""SNOBFIT: its pieces against brute force, its classes of points, and its authors' test functions."""
+"""SNOBFIT: its parts against brute force, its classes of points, and its authors' test functions."""
 
 import math
 from collections.abc import Callable
@@ -12,8 +12,17 @@ from pied import Problem, SettingError, Study
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.loop import Start
-from pied.solvers.snobfit import APART, Snobfit, around_best, by_linear_models, far_away, suggest
-from pied.solvers.snobfit_models import EXACT, GOLDEN, Boxes, Linear, Quadratic, is_apart, is_local, neighbours
+from pied.solvers.snobfit import LEAST_SEPARATION, Snobfit, around_best, by_linear_models, far_away, suggest
+from pied.solvers.snobfit_models import (
+    EXACT_UNCERTAINTY,
+    GOLDEN,
+    Boxes,
+    Linear,
+    Quadratic,
+    is_apart,
+    is_local,
+    neighbours,
+)
 from tiny import hill, parabola, points, unchecked
 
 RESOLUTION = 1e-5
@@ -126,7 +135,7 @@ def test_a_linear_model_of_a_linear_function_is_exact(d: int) -> None:
     slope = generator(1).normal(size=d)
     U = generator().random((d + 6, d))
     F = U @ slope + 4.0
-    model = Linear.fit(U[0], F[0], U[1:], F[1:], RESOLUTION, EXACT)
+    model = Linear.fit(U[0], F[0], U[1:], F[1:], RESOLUTION, EXACT_UNCERTAINTY)
     assert model.slope.tolist() == pytest.approx(slope.tolist(), abs=1e-6)
     z = model.best(U[0])
     assert model.predicted(U[0], F[0], z) == pytest.approx(float(z @ slope + 4.0), abs=1e-6)
@@ -137,7 +146,7 @@ def test_a_linear_model_trusts_near_points_more_and_predicts_with_caution() -> N
     x = np.array([0.5])
     U = np.array([[0.49], [0.51], [0.1], [0.95], [0.2], [0.8]])
     F = 2 * (U[:, 0] - 0.5) + 20 * (U[:, 0] - 0.5) ** 2
-    model = Linear.fit(x, 0.0, U, F, RESOLUTION, EXACT)
+    model = Linear.fit(x, 0.0, U, F, RESOLUTION, EXACT_UNCERTAINTY)
     assert model.slope[0] == pytest.approx(2.0, abs=0.1)
     assert model.error > 0
     z = model.best(x)
@@ -147,13 +156,13 @@ def test_a_linear_model_trusts_near_points_more_and_predicts_with_caution() -> N
 def test_a_direction_that_neighbours_hardly_span_gets_no_wild_slope() -> None:
     U = np.array([[0.5 + 0.1 * k, 0.5 + 1e-9 * (k % 2)] for k in range(-3, 4) if k])
     F = U[:, 0] + generator().normal(size=6) * 1e-3
-    model = Linear.fit(np.array([0.5, 0.5]), 0.5, U, F, RESOLUTION, EXACT)
+    model = Linear.fit(np.array([0.5, 0.5]), 0.5, U, F, RESOLUTION, EXACT_UNCERTAINTY)
     assert abs(model.slope[1]) < 1e3
 
 
 def test_the_trusted_box_is_half_as_wide_as_the_neighbours_reach() -> None:
     x, U = np.array([0.5, 0.5]), np.array([[0.7, 0.5], [0.5, 0.9], [0.4, 0.4]])
-    model = Linear.fit(x, 0.0, U, np.array([1.0, 1.0, -1.0]), RESOLUTION, EXACT)
+    model = Linear.fit(x, 0.0, U, np.array([1.0, 1.0, -1.0]), RESOLUTION, EXACT_UNCERTAINTY)
     assert model.step.tolist() == pytest.approx([0.1, 0.2])
     assert model.best(x).tolist() == pytest.approx([0.4, 0.3])
 
@@ -187,7 +196,7 @@ def test_a_linear_model_goes_no_further_than_its_error_allows() -> None:
     """The minimizer of slope s + error s^2 / reach^2, against a fine grid."""
     x, U = np.array([0.5]), np.array([[0.3], [0.4], [0.6], [0.7], [0.45], [0.55]])
     F = 4.0 * (U[:, 0] - 0.5) ** 2 + 0.2 * (U[:, 0] - 0.5)
-    model = Linear.fit(x, 0.0, U, F, RESOLUTION, EXACT)
+    model = Linear.fit(x, 0.0, U, F, RESOLUTION, EXACT_UNCERTAINTY)
     grid = np.linspace(0.5 - model.step[0], 0.5 + model.step[0], 20001)[:, None]
     lowest = grid[np.argmin([model.predicted(x, 0.0, z) for z in grid])]
     assert abs(lowest[0] - 0.5) < model.step[0]  # inside of the trusted box
@@ -218,7 +227,7 @@ def test_points_are_apart_when_some_coordinate_differs_enough() -> None:
 
 
 def kinds(U: Any, F: Any, size: int, explore: float = 0.5) -> list[int]:
-    return [point.kind for point in suggest(Boxes.of(U, F), size, explore, RESOLUTION, EXACT, generator(1))]
+    return [point.kind for point in suggest(Boxes.of(U, F), size, explore, RESOLUTION, EXACT_UNCERTAINTY, generator(1))]
 
 
 def test_too_few_points_for_a_model_are_filled_up_far_from_each_other() -> None:
@@ -228,7 +237,7 @@ def test_too_few_points_for_a_model_are_filled_up_far_from_each_other() -> None:
 
 def test_a_batch_begins_with_the_minimizer_of_the_quadratic_model() -> None:
     U = generator().random((20, 2))
-    points_ = suggest(Boxes.of(U, bowl(U)), 8, 0.5, RESOLUTION, EXACT, generator())
+    points_ = suggest(Boxes.of(U, bowl(U)), 8, 0.5, RESOLUTION, EXACT_UNCERTAINTY, generator())
     assert points_[0].kind == 1
     exact = np.linalg.solve(np.array([[6.0, 1.5], [1.5, 6.0]]), np.zeros(2)) + np.array([0.3, 0.6])
     assert points_[0].u.tolist() == pytest.approx(exact.tolist(), abs=2 * RESOLUTION)
@@ -248,7 +257,7 @@ def test_points_of_class_2_come_from_points_that_stand_out() -> None:
     U = np.vstack([generator().random((30, 2)) * 0.9 + 0.05, [[0.5, 0.5]]])
     F = np.append(1.0 + 0.01 * generator().random(30), -5.0)
     F[0] = -9.0  # the best of all is another one
-    standing_out, others = by_linear_models(Boxes.of(U, F), RESOLUTION, EXACT)
+    standing_out, others = by_linear_models(Boxes.of(U, F), RESOLUTION, EXACT_UNCERTAINTY)
     assert len(standing_out) + len(others) == 31
     near = [np.abs(z - [0.5, 0.5]).max() for z in standing_out]
     assert min(near) < 0.3
@@ -258,7 +267,7 @@ def test_points_of_class_2_come_from_points_that_stand_out() -> None:
 def test_points_of_class_4_lie_in_the_largest_boxes() -> None:
     U = np.vstack([generator().random((20, 2)) * 0.2, [[0.9, 0.9]]])
     boxes = Boxes.of(U, bowl(U))
-    points_ = suggest(boxes, 3, 1.0, RESOLUTION, EXACT, generator())
+    points_ = suggest(boxes, 3, 1.0, RESOLUTION, EXACT_UNCERTAINTY, generator())
     largest = int(np.argmin(boxes.smallness))
     assert points_[1].kind == 4
     assert (boxes.lower[largest] <= points_[1].u).all()
@@ -269,17 +278,17 @@ def test_points_of_class_4_lie_in_the_largest_boxes() -> None:
 def test_points_of_one_call_keep_their_distance(seed: int) -> None:
     """The authors': a tenth of the box in some coordinate, so that they are not all the same valley."""
     U = generator(seed).random((40, 2))
-    found = suggest(Boxes.of(U, bowl(U)), 8, 0.5, RESOLUTION, EXACT, generator(seed))
+    found = suggest(Boxes.of(U, bowl(U)), 8, 0.5, RESOLUTION, EXACT_UNCERTAINTY, generator(seed))
     kept = np.array([point.u for point in found if point.kind < 5])
     assert len(kept) >= 5
-    assert all(is_apart(u, np.delete(kept, i, 0), APART - 1e-12) for i, u in enumerate(kept))
+    assert all(is_apart(u, np.delete(kept, i, 0), LEAST_SEPARATION - 1e-12) for i, u in enumerate(kept))
 
 
 def test_a_thin_box_is_divided_instead_of_made_thinner() -> None:
     """All points on a line: what a local fit wants lies in thin boxes, and their middles are proposed instead."""
     U = np.array([[0.5 + 0.004 * k, 0.5] for k in range(-10, 11)])
     boxes = Boxes.of(U, bowl(U))
-    found = suggest(boxes, 6, 0.0, RESOLUTION, EXACT, generator())
+    found = suggest(boxes, 6, 0.0, RESOLUTION, EXACT_UNCERTAINTY, generator())
     assert not any(boxes.is_thin[boxes.home(point.u)] for point in found if point.kind <= 3)
     assert any(boxes.is_thin[boxes.home(point.u)] for point in found if point.kind == 4)
 
@@ -303,7 +312,7 @@ def test_points_of_class_5_are_far_from_all_others() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_suggested_points_are_new_different_on_the_grid_and_in_the_cube(seed: int) -> None:
     U = np.round(generator(seed).random((15, 3)), 2)
-    found = np.array([p.u for p in suggest(Boxes.of(U, bowl(U)), 12, 0.5, 1e-2, EXACT, generator(seed))])
+    found = np.array([p.u for p in suggest(Boxes.of(U, bowl(U)), 12, 0.5, 1e-2, EXACT_UNCERTAINTY, generator(seed))])
     assert found.shape == (12, 3)
     assert ((found >= 0) & (found <= 1)).all()
     assert np.allclose(found, np.round(found / 1e-2) * 1e-2)
@@ -463,7 +472,7 @@ def test_one_variable_is_enough() -> None:
     ("words", "message"),
     [
         ({"batch": 0}, "batch counts the points"),
-        ({"explore": 1.5}, "explore is the part"),
+        ({"explore": 1.5}, "explore is the fraction"),
         ({"resolution": 0.0}, "resolution is a distance"),
         ({"penalty": 0.0}, "penalty is a positive weight"),
     ],

@@ -1,4 +1,4 @@
-"""The face of the suite: names, sets, forms, noise, table, readings, and the two applied models."""
+"""The public interface of the suite: names, sets, forms, noise, table, readings, and the two applied models."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""Twins are what they claim: infeasible, in other units, moved."""
+"""Twins are infeasible, rescaled or shifted as described."""
 
 import pytest
 import torch
@@ -7,9 +7,9 @@ from pied import solve, suite
 from pied.errors import StatementError
 from pied.rng import Stream
 from pied.suite import Benchmark, twins
-from pied.suite.optimum import Search, best
+from pied.suite.optimum import Effort, best
 
-QUICK = Search(pool=4096, starts=32, steps=40, polished=2, searches=1)
+QUICK = Effort(pool=4096, starts=32, steps=40, polished=2, searches=1)
 """Constraints are smooth and have few basins; a pool of this size alone comes close."""
 
 
@@ -24,7 +24,7 @@ def largest(benchmark: Benchmark, only: list[int] | None = None, amounts: dict[s
         whole.d,
         stream=Stream(8),
         pieces=len(places),
-        search=QUICK,
+        effort=QUICK,
     )
     assert found is not None
     return found.value

@@ -1,4 +1,4 @@
-"""Variants of the default that are code, not settings: each does what it says."""
+"""Variants of the default that need code instead of a setting."""
 
 import importlib
 import math

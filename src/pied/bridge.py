@@ -1,6 +1,6 @@
-"""The door to BoTorch, both ways: its models as beliefs, our bounds as one of its acquisition functions.
+"""The connection to BoTorch: its models as beliefs, our bounds as one of its acquisition functions.
 
-BoTorch is imported when a name of this file is first used, never before.
+BoTorch is imported when a name of this module is first used.
 """
 
 import math
@@ -21,27 +21,27 @@ from pied.rng import Stream
 if TYPE_CHECKING:
     UpperQuantileBound: Any
 
-TRIED = 16  # points at which outputs are tried for correlation
-UNCORRELATED = 1e-9  # correlation that is still rounding: a true one of this size changes no bound
-JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the mean variance, until the covariance of one point factorizes
+CORRELATION_POINTS = 16  # points at which outputs are tested for correlation
+SMALLEST_CORRELATION = 1e-9  # a smaller correlation is rounding error, and changes no bound
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the mean variance; the first one that makes it factorize is used
 
 
 @dataclass(frozen=True, eq=False)
 class ModelBelief:
-    """A BoTorch or GPyTorch model seen as a belief about h: the moments at one point at a time."""
+    """A BoTorch or GPyTorch model as a belief about h: its moments at single points."""
 
     model: Any
-    """Fitted, over the unit cube, its outputs in natural units."""
+    """A fitted model over the unit cube, with outputs in natural units."""
     is_correlated: bool
-    """Whether the scale is the Cholesky factor of correlated outputs."""
+    """Whether outputs are correlated; the second moment is then a Cholesky factor."""
 
     @property
     def is_warped(self) -> bool:
-        """Outputs are modelled on their own scale."""
+        """Outputs are modelled in natural units."""
         return False
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """Return the outputs as they are."""
+        """Return the outputs unchanged."""
         return W
 
     def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
@@ -49,7 +49,7 @@ class ModelBelief:
         return torch.ones_like(Y)
 
     def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
-        """Return mean and scale: standard deviations `b m`, or Cholesky factors `b m m`."""
+        """Return the mean, and standard deviations `b m` or Cholesky factors `b m m`."""
         with torch.no_grad():
             return self._moments(U)
 
@@ -59,9 +59,9 @@ class ModelBelief:
         """Return the moments and their derivatives with respect to the point, by automatic differentiation."""
         with torch.enable_grad():
             leaf = U.detach().requires_grad_()
-            mean, scale = self._moments(leaf)
-            slopes = [_slopes(each, leaf) for each in (mean, scale)]
-        return mean.detach(), scale.detach(), slopes[0], slopes[1]
+            mean, deviation = self._moments(leaf)
+            slopes = [_slopes(each, leaf) for each in (mean, deviation)]
+        return mean.detach(), deviation.detach(), slopes[0], slopes[1]
 
     def _moments(self, U: Tensor) -> tuple[Tensor, Tensor]:
         mean, covariance = _normal_at(self.model, U)
@@ -72,14 +72,14 @@ class ModelBelief:
 
 
 def belief(model: Any) -> ModelBelief:
-    """Let a BoTorch or GPyTorch model be the belief about h.
+    """Use a BoTorch or GPyTorch model as the belief about h.
 
     Correlated outputs (the paper's Remark 1), for instance of a `KroneckerMultiTaskGP`, keep their correlation; those
-    of a `SingleTaskGP` or a `ModelListGP` are independent. Which it is, is found by trying.
+    of a `SingleTaskGP` or a `ModelListGP` are independent. Correlation is detected at a few points.
 
     Args:
         model: A fitted model over the unit cube, with one output per output of the problem, in the same order and in
-            natural units. Its posterior must be normal: no transforms of the outputs but linear ones.
+            natural units. Its posterior must be normal, so only linear transforms of the outputs are allowed.
     """
     need_botorch("the bridge to its models")
     if isinstance(model, torch.nn.Module):
@@ -90,15 +90,15 @@ def belief(model: Any) -> ModelBelief:
     if len(getattr(model, "batch_shape", ())):
         raise SettingError(f"a belief needs a single model, this {type(model).__name__} is a batch of them")
     with torch.no_grad():
-        _, covariance = _normal_at(model, Stream(0).at("bridge").sobol(TRIED, d))
+        _, covariance = _normal_at(model, Stream(0).at("bridge").sobol(CORRELATION_POINTS, d))
     deviation = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0).sqrt()
     products = deviation[:, :, None] * deviation[:, None, :]
     off = covariance - torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
-    return ModelBelief(model, bool((off.abs() > UNCORRELATED * products).any()))
+    return ModelBelief(model, bool((off.abs() > SMALLEST_CORRELATION * products).any()))
 
 
 def _inputs(model: Any) -> int:
-    """Number of inputs, from the points the model was trained on."""
+    """Return the number of inputs, from the points that the model was trained on."""
     inputs = getattr(model, "train_inputs", None)
     while isinstance(inputs, list | tuple) and inputs:
         inputs = inputs[0]
@@ -108,23 +108,23 @@ def _inputs(model: Any) -> int:
 
 
 def _normal_at(model: Any, U: Tensor) -> tuple[Tensor, Tensor]:
-    """Return mean `b m` and covariance `b m m` of the outputs at each point by itself."""
-    X = U.to(next(model.parameters(), U))[:, None, :]  # every point its own batch: nothing joint over points
-    law = _law(model, X)
-    if not hasattr(law, "covariance_matrix"):
+    """Return mean `b m` and covariance `b m m` of the outputs at each point."""
+    X = U.to(next(model.parameters(), U))[:, None, :]  # each point is its own batch, so nothing is joint over points
+    posterior = _joint_normal(model, X)
+    if not hasattr(posterior, "covariance_matrix"):
         raise SettingError(
             f"a belief must be normal, the posterior of this {type(model).__name__} is not: "
             "leave out transforms of its outputs other than linear ones"
         )
-    mean = law.mean.reshape(len(U), -1)
-    return mean.to(U), law.covariance_matrix.reshape(len(U), mean.shape[1], mean.shape[1]).to(U)
+    mean = posterior.mean.reshape(len(U), -1)
+    return mean.to(U), posterior.covariance_matrix.reshape(len(U), mean.shape[1], mean.shape[1]).to(U)
 
 
-def _law(model: Any, X: Tensor) -> Any:
-    """Return the joint law of the outputs at each point.
+def _joint_normal(model: Any, X: Tensor) -> Any:
+    """Return the joint distribution of the outputs at each point.
 
-    The posterior of a `KroneckerMultiTaskGP` states the variances only and keeps the correlation for its samples, so
-    there the model itself is called, between the transforms that its posterior would apply.
+    The posterior of a `KroneckerMultiTaskGP` gives variances but no correlation, so the model itself is called,
+    between the transforms that its posterior would apply.
     """
     from botorch.models import KroneckerMultiTaskGP
     from botorch.posteriors import GPyTorchPosterior
@@ -140,7 +140,7 @@ def _law(model: Any, X: Tensor) -> Any:
 
 
 def _cholesky(covariance: Float64[Tensor, "b m m"]) -> Float64[Tensor, "b m m"]:
-    """Factorize the covariances of single points; near told points they are singular up to rounding."""
+    """Factorize the covariances of single points, which are singular up to rounding near told points."""
     eye = torch.eye(covariance.shape[-1], dtype=covariance.dtype, device=covariance.device)
     size = covariance.diagonal(dim1=-2, dim2=-1).mean(-1).clamp_min(torch.finfo(covariance.dtype).tiny)
     for jitter in JITTERS:
@@ -151,7 +151,7 @@ def _cholesky(covariance: Float64[Tensor, "b m m"]) -> Float64[Tensor, "b m m"]:
 
 
 def _slopes(values: Float64[Tensor, "b *m"], U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b *m d"]:
-    """Differentiate what each point gives by that point, one entry at a time."""
+    """Differentiate the values at each point with respect to that point, one entry at a time."""
     flat = values.reshape(len(U), -1)
     columns = [
         torch.autograd.grad(flat[:, i].sum(), U, retain_graph=True, allow_unused=True, materialize_grads=True)[0]
@@ -161,7 +161,7 @@ def _slopes(values: Float64[Tensor, "b *m"], U: Float64[Tensor, "b d"]) -> Float
 
 
 class _Bounds(torch.autograd.Function):
-    """Quantiles of every function with the slopes that `Composite` computes itself."""
+    """Quantiles of every function, with the slopes that `Composite` computes."""
 
     @staticmethod
     def forward(ctx: Any, U: Tensor, composite: Composite, levels: Sequence[float]) -> Tensor:
@@ -177,7 +177,7 @@ class _Bounds(torch.autograd.Function):
 
 @cache
 def _acquisition() -> type:
-    """Make the acquisition class; its parent exists only once BoTorch is imported."""
+    """Define the acquisition class, whose base class needs BoTorch."""
     need_botorch("the bridge to its models")
     from botorch.acquisition import AcquisitionFunction
 
@@ -214,14 +214,14 @@ def _acquisition() -> type:
             return f.reshape(*X.shape[:-2], -1).to(X)
 
         def forward(self, X: Tensor) -> Tensor:
-            """Return the upper bound of the objective, less the penalty where one is set."""
+            """Return the upper bound of the objective, minus the penalty if one is set."""
             f = self.bounds(X)
             if self.penalty is None:
                 return f[..., 0]
             return self.composite.problem.penalized(f, self.penalty)
 
         def constraints(self) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
-            """Return the constraints' upper bounds as `optimize_acqf` wants them: met when >= 0, for one point each."""
+            """Return the constraints' upper bounds in the form of `optimize_acqf`: met when >= 0, at one point."""
 
             def bound_of(i: int) -> Callable[[Tensor], Tensor]:
                 return lambda x: self.bounds(x.reshape(1, 1, -1))[0, i]
@@ -232,14 +232,14 @@ def _acquisition() -> type:
 
 
 def __getattr__(name: str) -> Any:
-    """Make `UpperQuantileBound` when it is first asked for."""
+    """Define `UpperQuantileBound` on first use."""
     if name == "UpperQuantileBound":
         return _acquisition()
     raise AttributeError(f"module 'pied.bridge' has no attribute '{name}'")
 
 
 def fitted(U: Float64[Tensor, "N d"], y: Float64[Tensor, "N 1"], variance: Float64[Tensor, "N 1"] | None) -> Any:
-    """Fit BoTorch's own model of one output, with its priors; the variance of the noise where it is known."""
+    """Fit BoTorch's default model of one output, with the variance of the noise if it is known."""
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from gpytorch.mlls import ExactMarginalLogLikelihood
@@ -251,7 +251,7 @@ def fitted(U: Float64[Tensor, "N d"], y: Float64[Tensor, "N 1"], variance: Float
 
 
 def drawn(model: Any, U: Float64[Tensor, "c d"]) -> Float64[Tensor, "c"]:
-    """Draw a function from a model's posterior, at all points together."""
+    """Draw a function from a model's posterior, jointly at all points."""
     from gpytorch.settings import max_cholesky_size
 
     with torch.no_grad(), max_cholesky_size(math.inf), _breakdowns():
@@ -271,7 +271,7 @@ def _breakdowns() -> Iterator[None]:
 
 
 def need_botorch(purpose: str) -> None:
-    """Say what to install when BoTorch is missing."""
+    """Raise an error that says what to install if BoTorch is missing."""
     try:
         import botorch  # noqa: F401
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Independent random streams by label: trial 17 draws the same numbers after a resume."""
+"""Independent random streams by label, so that a trial draws the same numbers after a resume."""
 
 import hashlib
 from dataclasses import dataclass
@@ -9,26 +9,28 @@ from jaxtyping import Float64
 from scipy.stats import qmc
 from torch import Tensor
 
+SMALLEST_TAIL = 1e-12  # probability: keeps normal numbers from Sobol points within 7 standard deviations
+
 
 @dataclass(frozen=True)
 class Stream:
-    """A place in a tree of random numbers, named by a seed and a path of labels.
+    """A random stream, identified by a seed and a path of labels.
 
-    Two streams with different labels are independent; the same labels give the same numbers, in any order of use.
+    Streams with different labels are independent. The same labels always give the same numbers, in any order of use.
     No global generator is read or changed.
     """
 
     seed: int
-    """The number the user gave (or that was drawn, stored and shown)."""
+    """Given by the user, or drawn, stored and shown."""
     path: tuple[str | int, ...] = ()
-    """The labels from the root to here, for instance ("trial", 17)."""
+    """The labels, outermost first, for instance ("trial", 17)."""
 
     def at(self, *labels: str | int) -> "Stream":
         """Return the substream with these labels."""
         return Stream(self.seed, self.path + labels)
 
     def generator(self) -> np.random.Generator:
-        """Return a fresh generator at the beginning of this stream."""
+        """Return a new generator at the start of this stream."""
         text = repr((self.seed, self.path)).encode()
         return np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "big"))
 
@@ -47,10 +49,10 @@ class Stream:
 
     def sobol_normal(self, samples: int, m: int) -> Float64[Tensor, "samples m"]:
         """Return scrambled Sobol points mapped to standard normals (base samples Z)."""
-        inner = self.sobol(samples, m).clamp(1e-12, 1 - 1e-12)
+        inner = self.sobol(samples, m).clamp(SMALLEST_TAIL, 1 - SMALLEST_TAIL)
         return torch.special.ndtri(inner)
 
 
 def fresh_seed() -> int:
-    """Draw a seed from the operating system, small enough to read aloud."""
+    """Draw a 32-bit seed from the operating system."""
     return int(np.random.SeedSequence().generate_state(1)[0])

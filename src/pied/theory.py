@@ -1,8 +1,8 @@
-"""The paper's guarantees as numbers: levels, information gain, and the bounds of its lemmas and theorems.
+"""The paper's guarantees as functions: levels, information gain, and the bounds of its lemmas and theorems.
 
-Pure functions; numbers in parentheses are equations of the paper. Its setting (Assumptions 1 to 4): h is drawn from
-independent Gaussian processes that are known, on a finite set of `size` points; measurements have normal noise of
-variance s^2 > 0; every g_i is Lipschitz in y, in the 1-norm (27). T counts evaluations; points may be measured again.
+Numbers in parentheses are equations of the paper. Its Assumptions 1 to 4: h is drawn from known independent Gaussian
+processes on a finite set of `size` points; evaluations have normal noise of variance s^2 > 0; every g_i is Lipschitz in
+y, in the 1-norm (27). T counts evaluations; points may be evaluated again.
 """
 
 import math
@@ -17,23 +17,25 @@ from pied.errors import SettingError
 from pied.problem import Problem
 from pied.rng import Stream
 
-GREEDY = 1.0 - 1.0 / math.e
-"""The part of the largest information gain that the greedy choice reaches at least: it is submodular."""
-CORNERS = 10
-"""Outputs up to which all corners of their ranges are looked at for the steepest slope."""
-SLOPES = 4096
-"""Points inside of these ranges."""
-LONGEST = 10**12
-"""Evaluations beyond which no declaration is waited for."""
+GREEDY_FRACTION = 1.0 - 1.0 / math.e
+"""The greedy choice reaches at least this fraction of the largest information gain, which is submodular."""
+MOST_OUTPUTS_WITH_CORNERS = 10
+"""Outputs up to which slopes are also computed at all corners of the ranges, 2^m points."""
+SLOPE_POINTS = 4096
+"""Points inside the ranges at which slopes are computed."""
+LATEST_DECLARATION = 10**12
+"""Evaluations after which the search for a declaration ends."""
+SMALLEST_EIGENVALUE = 1e-12
+"""Of the largest: smaller eigenvalues of a covariance matrix are rounding error."""
 
 
 # ------------------------------------------------------------------------------------------------- levels and widths
 
 
 def tail(t: int, *, delta: float, size: int, functions: int) -> float:
-    """Return a_t = 6 delta / (pi^2 (t + 1)^2 functions size) of Lemma 1 (29), both tails left out at time t.
+    """Return a_t = 6 delta / (pi^2 (t + 1)^2 functions size) of Lemma 1 (29), the probability of both tails at time t.
 
-    `quantile.confidence` is the schedule of levels 1 - a_t / 2. Summed over times, points and functions: delta.
+    `quantile.confidence` is the schedule of levels 1 - a_t / 2. The sum over times, points and functions is delta.
     """
     if t < 0 or not 0 < delta < 1 or size < 1 or functions < 1:
         raise SettingError(f"tails need t >= 0, 0 < delta < 1, size >= 1, functions >= 1, got {t}, {delta}, {size}")
@@ -41,9 +43,9 @@ def tail(t: int, *, delta: float, size: int, functions: int) -> float:
 
 
 def constant_level(T: int, *, delta: float, size: int, functions: int) -> float:
-    """Return one level p for T evaluations at which all bounds hold with probability 1 - delta, as in Lemma 1.
+    """Return a constant level p at which all bounds of T evaluations hold with probability 1 - delta, as in Lemma 1.
 
-    The union bound with equal tails delta / (T functions size): for `CUQB(level=p)` when the budget is known.
+    The union bound with equal tails delta / (T functions size), for `CUQB(level=p)` with a known budget.
     """
     if T < 1 or not 0 < delta < 1 or size < 1 or functions < 1:
         raise SettingError(f"a level needs T >= 1, 0 < delta < 1, size >= 1, functions >= 1, got {T}, {delta}, {size}")
@@ -56,7 +58,7 @@ def beta(T: int, *, delta: float, size: int, functions: int, outputs: int) -> fl
 
 
 def width_bound(lipschitz: float, beta: float, deviations: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b"]:
-    """Return 2 L beta^(1/2) sum_j std_j of Lemma 3 (31): at least the width between the quantiles of g at tail a.
+    """Return 2 L beta^(1/2) sum_j std_j of Lemma 3 (31), an upper bound on the width between the quantiles of g.
 
     Args:
         lipschitz: L of g.
@@ -70,10 +72,10 @@ def width_bound(lipschitz: float, beta: float, deviations: Float64[Tensor, "*b m
 
 
 def information_gain(K: Float64[Tensor, "a a"], noise: float) -> float:
-    """Return 1/2 log det(I + K / s^2), the information in one measurement at each of these points, (28).
+    """Return 1/2 log det(I + K / s^2), the information in one evaluation at each of these points, (28).
 
     Args:
-        K: Covariance of the process between the points; repeated rows for repeated measurements.
+        K: Covariance of the process between the points; repeated rows for repeated evaluations.
         noise: s, standard deviation of the noise.
     """
     _check_noise(noise)
@@ -83,8 +85,8 @@ def information_gain(K: Float64[Tensor, "a a"], noise: float) -> float:
 def greedy_gain(K: Float64[Tensor, "c c"], noise: float, T: int) -> tuple[Float64[Tensor, "T"], Int64[Tensor, "T"]]:
     """Return the information gain of the first 1 .. T greedily chosen points, and the points.
 
-    Each is the one with the largest variance left, repetition allowed. The largest gain of any T measurements lies
-    between the greedy one and the greedy one over 1 - 1/e.
+    Each point has the largest remaining variance; points may repeat. The largest gain of any T evaluations lies between
+    the greedy gain and the greedy gain divided by 1 - 1/e.
     """
     _check_noise(noise)
     covariance = K.clone()
@@ -100,24 +102,25 @@ def greedy_gain(K: Float64[Tensor, "c c"], noise: float, T: int) -> tuple[Float6
 
 
 def spectral_gain(K: Float64[Tensor, "c c"], noise: float, T: int | float) -> float:
-    """Return the most that T measurements of any linear function of unit norm can tell: never below the largest gain.
+    """Return the largest gain of T measurements of linear functionals of unit norm, an upper bound on the largest gain.
 
-    max 1/2 sum_i log(1 + m_i lambda_i / s^2) over m_i >= 0 with sum T, lambda the eigenvalues of K: measurements at
-    points are a special case, their counts on the diagonal. Filled like water, in closed form; good for any T.
+    max 1/2 sum_i log(1 + m_i lambda_i / s^2) over m_i >= 0 with sum T, lambda the eigenvalues of K. Evaluations at
+    points are a special case. Water-filling solves it in closed form, for any T.
     """
     _check_noise(noise)
     eigenvalues = torch.linalg.eigvalsh(K).flip(0)
-    floors = noise**2 / eigenvalues[eigenvalues > 1e-12 * eigenvalues[0]]  # m_i = level - floor_i where positive
+    kept = eigenvalues > SMALLEST_EIGENVALUE * eigenvalues[0]
+    floors = noise**2 / eigenvalues[kept]  # m_i = level - floor_i where positive
     counts = torch.arange(1, len(floors) + 1, dtype=K.dtype)
     levels = (T + floors.cumsum(0)) / counts
-    wet = int((levels > floors).nonzero()[-1]) + 1
-    return 0.5 * float((levels[wet - 1] / floors[:wet]).log().sum())
+    used = int((levels > floors).nonzero()[-1]) + 1
+    return 0.5 * float((levels[used - 1] / floors[:used]).log().sum())
 
 
 def largest_gain(K: Float64[Tensor, "c c"], noise: float, T: int) -> tuple[float, float]:
-    """Return a lower and an upper bound on gamma_T, the largest information gain of T measurements (28)."""
+    """Return a lower and an upper bound on gamma_T, the largest information gain of T evaluations (28)."""
     lower = float(greedy_gain(K, noise, T)[0][-1])
-    return lower, min(lower / GREEDY, spectral_gain(K, noise, T))
+    return lower, min(lower / GREEDY_FRACTION, spectral_gain(K, noise, T))
 
 
 def gain_rate(kernel: str, T: int | float, d: int) -> float:
@@ -146,17 +149,17 @@ def _smoothness(kernel: str) -> float:
 
 def _check_noise(noise: float) -> None:
     if not 0 < noise < math.inf:
-        raise SettingError(f"the theory needs noise, a standard deviation above 0, got {noise}: an exact one tells all")
+        raise SettingError(f"the theory needs noise with a standard deviation above 0, got {noise}")
 
 
-# ----------------------------------------------------------------------------------------------- bounds on cumulations
+# ----------------------------------------------------------------------------------------------- cumulative bounds
 
 
 def psi(T: int, gains: Sequence[float]) -> float:
     """Return Psi_T = sum_j ((T + 2) gamma_j)^(1/2) as printed in Theorem 2.
 
-    Lemma 4 (32) behind it says sum_t std_t(x_{t+1}) <= 2 ((T + 2) gamma_T)^(1/2). That holds where prior variances are
-    at most 1 and noise variances at most 1.54; `sharp_psi` holds in any units.
+    It rests on Lemma 4 (32): sum_t std_t(x_{t+1}) <= 2 ((T + 2) gamma_T)^(1/2). The lemma holds for prior variances of
+    at most 1 and noise variances of at most 1.54; `sharp_psi` holds in any units.
 
     Args:
         T: Evaluations.
@@ -166,7 +169,7 @@ def psi(T: int, gains: Sequence[float]) -> float:
 
 
 def sharp_psi(T: int, gains: Sequence[float], *, variances: Sequence[float], noises: Sequence[float]) -> float:
-    """Return what to use for Psi_T in any units: sum_j 1/2 (T C_j gamma_j)^(1/2), C = 2 v / log(1 + v / s^2).
+    """Return a Psi_T that is valid in any units: sum_j 1/2 (T C_j gamma_j)^(1/2), C = 2 v / log(1 + v / s^2).
 
     From std_t^2 <= v / log(1 + v / s^2) log(1 + std_t^2 / s^2), whose sum is 2 gamma, and Cauchy-Schwarz.
 
@@ -189,7 +192,7 @@ def cumulative_bound(lipschitz: float, beta: float, psi: float) -> float:
 
 
 def best_bound(lipschitz: Sequence[float], beta: float, psi: float, T: int) -> float:
-    """Return 4 (sum_i L_i) beta_T^(1/2) Psi_T / T of Theorem 3 (34): that some asked point is within."""
+    """Return 4 (sum_i L_i) beta_T^(1/2) Psi_T / T of Theorem 3 (34): some proposed point is within it."""
     return cumulative_bound(sum(lipschitz), beta, psi) / T
 
 
@@ -201,8 +204,8 @@ def recommended_bound(lipschitz: Sequence[float], penalty: float, beta: float, p
 def declaration(shortfall: float, bound: Callable[[int], float]) -> int | None:
     """Return T-bar of Theorem 5 (38): an infeasible problem is declared before the evaluation of this number.
 
-    By the inequality of its proof, T epsilon <= 4 L_i beta_T^(1/2) Psi_T while nothing is declared; T-bar is the first
-    T that breaks it. The same argument serves the joint test, with epsilon = -max_x min_i f_i(x) and the largest L_i.
+    By its proof, T epsilon <= 4 L_i beta_T^(1/2) Psi_T until the declaration; T-bar is the first T that violates it.
+    The same argument holds for the joint test, with epsilon = -max_x min_i f_i(x) and the largest L_i.
 
     Args:
         shortfall: epsilon > 0.
@@ -210,16 +213,16 @@ def declaration(shortfall: float, bound: Callable[[int], float]) -> int | None:
             log T.
 
     Returns:
-        T-bar, or None where it lies beyond 10^12.
+        T-bar, or None if it exceeds 10^12.
     """
     if not shortfall > 0:
         raise SettingError(f"the shortfall of an infeasible problem is above 0, got {shortfall}")
     high = 1
     while high * shortfall <= bound(high):
         high *= 2
-        if high > LONGEST:
+        if high > LATEST_DECLARATION:
             return None
-    low = high // 2  # breaks nothing yet, or is 0
+    low = high // 2  # the inequality still holds, or this is 0
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if middle * shortfall <= bound(middle) else (low, middle)
@@ -233,8 +236,8 @@ def cumulative_regret(f: Float64[Tensor, "T k"], best: float) -> tuple[Float64[T
     """Return R_T and R_T+ for T = 1, 2, ... (25).
 
     Args:
-        f: Objective and constraints at the points asked, in order, the objective to be maximized; of a study
-            `study.data.functions(study.problem)`, where the black box is exact.
+        f: Objective, to be maximized, and constraints at the proposed points, in order; of a study
+            `study.data.functions(study.problem)`, if the black box is exact.
         best: f_0*, the largest objective of a feasible point.
     """
     regret = best - f[:, 0]
@@ -242,18 +245,18 @@ def cumulative_regret(f: Float64[Tensor, "T k"], best: float) -> tuple[Float64[T
 
 
 def cumulative_violation(f: Float64[Tensor, "T k"]) -> Float64[Tensor, "T n"]:
-    """Return V_{i,T} for T = 1, 2, ... (26), one column a constraint; see `cumulative_regret`."""
+    """Return V_{i,T} for T = 1, 2, ... (26), one column per constraint; see `cumulative_regret`."""
     return (-f[:, 1:]).clamp_min(0.0).cumsum(0)
 
 
 @dataclass(frozen=True)
 class Lipschitz:
-    """Lipschitz constants of objective and constraints (27), and where each is from."""
+    """Lipschitz constants of objective and constraints (27), and how each was found."""
 
     values: tuple[float, ...]
     how: tuple[str, ...]
-    """"given", "white" (0), "affine" (exact: its slopes do not depend on y), or "sampled": the steepest slope found
-    inside the ranges and at their corners, which is no bound where the function is steeper elsewhere."""
+    """"given", "white" (0), "affine" (exact: its slopes do not depend on y), or "sampled": the largest slope found
+    inside the ranges and at their corners; the function may be steeper elsewhere."""
 
 
 def lipschitz(
@@ -262,18 +265,18 @@ def lipschitz(
     Y: Float64[Tensor, "N m"],
     given: dict[str, float] | None = None,
 ) -> Lipschitz:
-    """Return L_i = max |dg_i/dy_j| over these points x and the ranges of these outputs; the 1-norm's dual is the max.
+    """Return L_i = max |dg_i/dy_j| over points x and ranges of outputs; the dual of the 1-norm is the maximum norm.
 
     Args:
         problem: The white box.
         X: Points, natural units.
-        Y: Outputs told, or expected: their smallest and largest values are the ranges.
-        given: Constants the user knows, by name of the function.
+        Y: Told or expected outputs; the ranges are their smallest and largest values.
+        given: Known constants, by name of the function.
     """
     known = given or {}
     low, high = Y.amin(0), Y.amax(0)
-    part = Stream(0).at("slopes").sobol(SLOPES, problem.m)
-    if problem.m <= CORNERS:
+    part = Stream(0).at("slopes").sobol(SLOPE_POINTS, problem.m)
+    if problem.m <= MOST_OUTPUTS_WITH_CORNERS:
         part = torch.cat(
             [part, torch.cartesian_prod(*[torch.tensor([0.0, 1.0]).double()] * problem.m).reshape(-1, problem.m)]
         )
@@ -291,7 +294,7 @@ def lipschitz(
 
 
 def _steepest(problem: Problem, i: int, X: Float64[Tensor, "b d"], samples: Float64[Tensor, "L m"]) -> float:
-    """The largest slope of a function with respect to any output."""
+    """Return the largest slope of a function with respect to any output."""
     steepest = 0.0
     for x in X:
         Y = samples[:, None, :].clone().requires_grad_()

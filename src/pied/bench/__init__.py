@@ -1,7 +1,7 @@
-"""The bench: plans of problems x solvers x seeds, their records, and what the records say.
+"""Benchmarks: run plans of problems x solvers x seeds, and compare the solvers by tables and figures.
 
-`plan` says what to run, `runs` runs one, `drive` runs all and resumes, `ledger` keeps what belongs to a run beside its
-study, `curves` turns records into arrays. `measures`, `profiles` and `compare` are pure functions on arrays; `pages`
-writes tables, `figures` draws. `paper` has the plans and figures of the paper, `shell` the commands, `away` runs a plan
-on a machine that has nothing but torch, numpy and scipy.
+`plan` reads what to run, `runs` performs one task, `drive` performs all and resumes, `ledger` stores how each ended,
+`curves` turns trials into arrays. `measures`, `profiles` and `compare` are pure functions on arrays; `pages` writes
+tables, `figures` draws. `paper` has the plans and figures of the paper, `illustrate` the data of its illustrations,
+`shell` the commands. `away` runs a plan on a machine that has only torch, numpy and scipy, `transfer` imports it.
 """

@@ -1,10 +1,10 @@
-"""Run a plan on a machine that has torch, numpy and scipy and nothing else: records in memory, one JSON line per run.
+"""Run a plan on a machine that has only torch, numpy and scipy: studies in memory, one line of JSON per task.
 
     python -m pied.bench.away PLAN.toml --part unconstrained --out records.jsonl.gz --limit 540 --workers 16
 
-The plan is a TOML file, or 'paper' or 'quick' for the paper's. Runs go seed by seed, so that a time limit leaves whole
-seeds over all problems; what is in the file already is not done again. `pied bench import records.jsonl.gz` takes the
-lines into a store.
+The plan is a TOML file, or 'paper' or 'quick' for the paper's. Tasks are ordered by seed, so that a time limit leaves
+complete seeds over all problems. Tasks that are in the file already are skipped. `pied bench import records.jsonl.gz`
+imports the lines into a store.
 """
 
 import argparse
@@ -25,7 +25,7 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class _Unchecked:
-    """Stands for a shape where jaxtyping is not installed: nothing is checked."""
+    """Replaces shape annotations if jaxtyping is not installed; nothing is checked."""
 
     def __class_getitem__(cls, shape: Any) -> Any:
         return Any
@@ -38,7 +38,7 @@ def _shape(name: str) -> type[_Unchecked]:
 
 
 def _without_shapes() -> None:
-    """Let modules load whose annotations name shapes; must come before any of them."""
+    """Make modules with shape annotations loadable without jaxtyping; must run before they are imported."""
     if sys.modules.get("jaxtyping") is None and importlib.util.find_spec("jaxtyping") is None:
         stand_in = types.ModuleType("jaxtyping")
         stand_in.__getattr__ = _shape  # type: ignore[method-assign]
@@ -49,18 +49,18 @@ _without_shapes()
 
 
 def job(task: dict[str, Any], _: Any) -> dict[str, Any]:
-    """Run a task in memory; return its record as plain data, with what each rule recommends after each evaluation."""
+    """Perform a task in memory; return it as plain data, with each rule's recommendation after each evaluation."""
     import torch
 
     from pied.bench.curves import recommendations, rows_of
     from pied.bench.plan import Task
     from pied.bench.runs import one_thread, perform, to_data
 
-    run = perform(Task.from_data(task))
-    data = to_data(run)
+    case = perform(Task.from_data(task))
+    data = to_data(case)
     with one_thread():
         X = torch.tensor(data["x"], dtype=torch.float64)
-        points = {rule: recommendations(run, rule) for rule in run.task.rules} if len(X) else {}
+        points = {rule: recommendations(case, rule) for rule in case.task.rules} if len(X) else {}
     data["recommended"] = {}
     for rule, at in points.items():
         rows = rows_of(at, X)
@@ -69,12 +69,12 @@ def job(task: dict[str, Any], _: Any) -> dict[str, Any]:
 
 
 def opened(file: Path, mode: str) -> TextIOWrapper:
-    """Open a file of lines, packed when its name ends in .gz."""
+    """Open a text file, compressed if its name ends in .gz."""
     return gzip.open(file, f"{mode}t") if file.suffix == ".gz" else file.open(mode)  # type: ignore[return-value]
 
 
 def lines(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of a file; one that was cut off in the middle is left out."""
+    """Yield the lines of a file as data; an incomplete line is skipped."""
     if not file.exists():
         return
     with opened(file, "r") as text:
@@ -88,9 +88,9 @@ def lines(file: Path) -> Iterator[dict[str, Any]]:
             return
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run the command line; return how many runs are left."""
-    given = _given(words)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return how many tasks are left."""
+    given = _given(arguments)
     for name in THREADS:
         os.environ[name] = "1"
     from pied.bench.drive import Pace, each
@@ -101,8 +101,8 @@ def main(words: Sequence[str] | None = None) -> int:
     absent = {name for name, task in {task.solver_name: task for task in tasks}.items() if not _is_installed(task)}
     todo = [task for task in tasks if task.name not in done and task.solver_name not in absent]
     for solver in sorted(absent):
-        _say(f"{solver} is left out: its library is not installed here")
-    _say(f"{len(done)} runs are there, {len(todo)} to do on {given.workers} processes")
+        _say(f"{solver} is skipped: its library is not installed here")
+    _say(f"{len(done)} runs done before, {len(todo)} to do with {given.workers} processes")
     until = time.monotonic() + given.limit
     pace, said = Pace(todo, given.workers), 0.0
     by_name = {task.name: task for task in todo}
@@ -122,22 +122,24 @@ def main(words: Sequence[str] | None = None) -> int:
     return left
 
 
-def _given(words: Sequence[str] | None) -> Any:
+def _given(arguments: Sequence[str] | None) -> Any:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plan", help="a TOML file, 'paper' or 'quick'")
     parser.add_argument("--part", nargs="+", default=[], help="parts of the plan; default all")
     parser.add_argument("--only", nargs="+", default=[], help="problems, sets or solvers")
     parser.add_argument("--seeds", type=int, help="how many, from 0")
     parser.add_argument("--budget", type=int, help="evaluations of each run")
-    parser.add_argument("--out", type=Path, default=Path("records.jsonl.gz"), help="records are appended here")
-    parser.add_argument("--limit", type=float, default=1e9, metavar="SECONDS", help="then what is under way is left")
+    parser.add_argument("--out", type=Path, default=Path("records.jsonl.gz"), help="file to which runs are appended")
+    parser.add_argument(
+        "--limit", type=float, default=1e9, metavar="SECONDS", help="stop after this time; unfinished runs are lost"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--every", type=float, default=15.0, metavar="SECONDS", help="between lines of progress")
-    return parser.parse_args(words)
+    return parser.parse_args(arguments)
 
 
 def _is_installed(task: Any) -> bool:
-    """Whether the library of a task's solver is there."""
+    """Tell whether the library of a task's solver is installed."""
     from pied.bench.plan import solver_of
     from pied.bench.runs import benchmark_for
     from pied.errors import MissingExtra
@@ -171,4 +173,4 @@ def _say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    importlib.import_module("pied.bench.away").main()  # under its own name, so that processes find `job`
+    importlib.import_module("pied.bench.away").main()  # by its own name, so that worker processes find `job`

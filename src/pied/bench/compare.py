@@ -1,4 +1,4 @@
-"""Whether one solver is better than another: paired tests over problems and seeds, corrected for their number."""
+"""Paired tests of solvers over problems and seeds, corrected for the number of comparisons."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 from scipy.stats import wilcoxon
 
-FLOOR = 1e-12
-"""Regrets below this are the same: rounding."""
+SMALLEST_REGRET = 1e-12
+"""Smaller regrets are rounding error and count as equal."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Comparison:
     rival: str
     pairs: int
     ratio: float
-    """Median of regret over the rival's regret; below 1 is better."""
+    """Median ratio of the regret to the rival's; below 1 is better."""
     wins: int
     losses: int
     p: float
@@ -27,7 +27,7 @@ class Comparison:
 
 
 def paired(a: Float64[ndarray, "n"], b: Float64[ndarray, "n"]) -> float:
-    """Two-sided p of Wilcoxon's signed-rank test on the logarithms of regrets; 1 when nothing differs.
+    """Return the two-sided p of Wilcoxon's signed-rank test on the logarithms of regrets; 1 if all are equal.
 
     Infinite regrets (nothing feasible found) rank above all finite ones.
     """
@@ -36,7 +36,7 @@ def paired(a: Float64[ndarray, "n"], b: Float64[ndarray, "n"]) -> float:
 
 
 def holm(p: Float64[ndarray, "k"]) -> Float64[ndarray, "k"]:
-    """Holm's step-down correction: the i-th smallest of k is multiplied by k - i + 1, kept increasing, at most 1."""
+    """Apply Holm's correction: multiply the i-th smallest of k by k - i + 1, keep them increasing, at most 1."""
     order = np.argsort(p)
     raised = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     corrected = np.empty_like(p)
@@ -47,7 +47,7 @@ def holm(p: Float64[ndarray, "k"]) -> Float64[ndarray, "k"]:
 def compared(
     regrets: Float64[ndarray, "w p s"], solvers: list[str], problems: list[str], reference: int = 0
 ) -> list[Comparison]:
-    """Compare one solver with each other one, on all problems together and on those that are named by themselves."""
+    """Compare one solver with each other, on all problems together and on each of the named problems."""
     found: list[tuple[str, str, ndarray, ndarray]] = []
     for rival in range(len(solvers)):
         if rival != reference:
@@ -67,13 +67,13 @@ def compared(
 
 
 def _same(regrets: ndarray) -> ndarray:
-    return np.maximum(regrets, FLOOR)
+    return np.maximum(regrets, SMALLEST_REGRET)
 
 
 def _logarithms(regrets: Float64[ndarray, "two n"]) -> Float64[ndarray, "two n"]:
-    """Finite logarithms, in which an infinite regret is a decade worse than the worst finite one."""
+    """Return finite logarithms; an infinite regret counts as ten times the worst finite one."""
     finite = np.isfinite(regrets)
-    worst = max(float(_same(regrets[finite]).max()), FLOOR) if finite.any() else 1.0
+    worst = max(float(_same(regrets[finite]).max()), SMALLEST_REGRET) if finite.any() else 1.0
     return np.log10(np.where(finite, _same(regrets), 10.0 * worst))
 
 

@@ -1,4 +1,4 @@
-"""From records to arrays: the truth at every evaluation, and at what each rule recommends after it; computed once."""
+"""Performed tasks as arrays: the truth at every evaluation, and at each rule's recommendation after it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,44 +17,44 @@ from pied.bench import measures
 from pied.bench.drive import each
 from pied.bench.ledger import Entry, Ledger
 from pied.bench.plan import Task, solver_of
-from pied.bench.runs import Run, benchmark_for, kept, one_thread, truth_for
+from pied.bench.runs import Case, benchmark_for, kept, one_thread, truth_for
 from pied.bounds import Believer, from_memory
 from pied.errors import SettingError, StoreError
 from pied.problem import Problem
-from pied.records import Dataset, State, Trial, feasible, spread
+from pied.records import Dataset, State, Trial
 from pied.rng import Stream
 from pied.solvers.cuqb import CUQB
-from pied.study import recommend
+from pied.study import observed_row, recommend
 
-CHEAP = frozenset({"naive", "observed"})
-"""Rules that need no belief: computed here, because a process takes longer to start."""
+CHEAP_RULES = frozenset({"naive", "observed"})
+"""Rules without a belief: computed in this process, because starting another takes longer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One run as arrays; paper's form."""
+    """One performed task as arrays, in the paper's form."""
 
     task: Task
     f: Float64[ndarray, "t k"]
-    """The truth at each evaluation; NaN where it failed."""
+    """The truth at each evaluation; NaN if it failed."""
     is_feasible: Bool[ndarray, "t"]
     """Whether it is strictly feasible."""
     seconds: Float64[ndarray, "t"]
-    """Time of the suggestion."""
+    """Time of the proposal."""
     recommended: dict[str, Float64[ndarray, "t k"]] = field(default_factory=dict)
-    """The truth at what each rule recommends after each evaluation."""
+    """The truth at each rule's recommendation after each evaluation."""
     initial: int = 0
     ended: str = ""
     error: str = ""
 
     def penalized(self, rule: str = "naive") -> Float64[ndarray, "t"]:
-        """Penalized value of the recommendation after each evaluation."""
+        """Return the penalized value of the recommendation after each evaluation."""
         if rule not in self.recommended:
             raise SettingError(f"'{self.task.name}' has no recommendations of the rule '{rule}': name it in the plan")
         return measures.penalized(self.recommended[rule])
 
     def strict(self) -> Float64[ndarray, "t"]:
-        """Normalized regret of the best strictly feasible sample; infinite while there is none."""
+        """Return the normalized regret of the best strictly feasible evaluation; infinite while there is none."""
         benchmark = truth_for(self.task)
         best = measures.best_feasible(self.f[:, 0], self.is_feasible)
         return (benchmark.best - best) / abs(benchmark.best - benchmark.median)
@@ -63,20 +63,20 @@ class Curve:
 # --- What a rule recommends -------------------------------------------------------------------------------------------
 
 
-def recommendations(run: Run, rule: str) -> Float64[Tensor, "t d"]:
-    """Return the points that a rule recommends after each evaluation, natural units.
+def recommendations(case: Case, rule: str) -> Float64[Tensor, "t d"]:
+    """Return the points that a rule recommends after each evaluation, in natural units.
 
-    "naive" is the best penalized value as observed, what the paper compares with its own rule; "asked" is that rule,
-    equation (14), with the solver's own bounds where it has some and those of a belief otherwise.
+    "naive" is the best penalized value told, with which the paper compares its own rule. "asked" is the paper's rule,
+    equation (14), with the solver's own bounds if it has some and those of a belief otherwise.
     """
-    problem = benchmark_for(run.task).problem
-    X = torch.tensor([list(trial.x.values()) for trial in run.trials], dtype=torch.float64).reshape(-1, problem.d)
+    problem = benchmark_for(case.task).problem
+    X = torch.tensor([list(trial.x.values()) for trial in case.trials], dtype=torch.float64).reshape(-1, problem.d)
     if rule in ("lower", "anywhere"):
-        return _believed(run, problem, rule, X)
+        return _believed(case, problem, rule, X)
     if rule == "asked":
-        scores = problem.penalized(_as_asked(run, problem), measures.PENALTY).numpy()
+        scores = problem.penalized(_lower_when_proposed(case, problem), measures.PENALTY).numpy()
     else:
-        f = observed(problem, run.trials)
+        f = observed(problem, case.trials)
         if rule == "observed":
             return X[[observed_row(problem, f[: t + 1]) for t in range(len(f))]]
         scores = measures.penalized(f.numpy())
@@ -84,7 +84,7 @@ def recommendations(run: Run, rule: str) -> Float64[Tensor, "t d"]:
 
 
 def observed(problem: Problem, trials: Sequence[Trial]) -> Float64[Tensor, "t k"]:
-    """Return objective and constraints as observed; NaN where a trial failed."""
+    """Return objective and constraints as told; NaN where a trial failed."""
     f = torch.full((len(trials), problem.k), torch.nan, dtype=torch.float64)
     data = Dataset.of(problem, trials)
     if data.numbers:
@@ -92,55 +92,44 @@ def observed(problem: Problem, trials: Sequence[Trial]) -> Float64[Tensor, "t k"
     return f
 
 
-def observed_row(problem: Problem, f: Float64[Tensor, "N k"]) -> int:
-    """Return the row that the rule "observed" recommends: the best feasible one, else the least violated.
-
-    The study's own recommendation also fits a belief, for the bounds there; after every evaluation that is too slow.
-    """
-    fine = feasible(problem, f)
-    if bool(fine.any()):
-        return int(torch.where(fine, f[:, 0], -torch.inf).argmax())
-    scale = spread(f[torch.isfinite(f).all(1)])
-    score = -((-f[:, 1:] / scale[1:]).clamp_min(0.0).sum(1))
-    return int(torch.nan_to_num(score, nan=-torch.inf).argmax())
-
-
 def _believer(task: Task) -> Believer:
-    """The belief that recommends: the paper's for solvers in the paper's form, ours for the others."""
+    """Return the models for recommendations: the paper's for solvers in the paper's form, ours for the others."""
     return CUQB.paper().believer if task.solver.partition(":")[0].endswith("-paper") else CUQB().believer
 
 
-def _believed(run: Run, problem: Problem, rule: str, X: Float64[Tensor, "t d"]) -> Float64[Tensor, "t d"]:
-    """Recommend after each evaluation with the belief of that moment; before there is one, as observed."""
-    found, f = [], observed(problem, run.trials)
-    for t in range(1, len(run.trials) + 1):
-        data = Dataset.of(problem, run.trials[:t])
-        if len(data.numbers) < max(2, min(run.initial, len(run.trials))):
+def _believed(case: Case, problem: Problem, rule: str, X: Float64[Tensor, "t d"]) -> Float64[Tensor, "t d"]:
+    """Recommend after each evaluation with the belief at that time; before the first belief, by told values."""
+    found, f = [], observed(problem, case.trials)
+    for t in range(1, len(case.trials) + 1):
+        data = Dataset.of(problem, case.trials[:t])
+        if len(data.numbers) < max(2, min(case.initial, len(case.trials))):
             found.append(X[observed_row(problem, f[:t])])
             continue
         previous = from_memory(data.last.memory) if data.last is not None else None
         made = recommend(
-            problem, data, rule, believer=_believer(run.task), previous=previous, stream=Stream(run.task.seed)
+            problem, data, rule, believer=_believer(case.task), previous=previous, stream=Stream(case.task.seed)
         )
         found.append(X[t - 1] if made is None else problem.from_unit(made.u))
     return torch.stack(found) if found else X
 
 
-def _as_asked(run: Run, problem: Problem) -> Float64[Tensor, "t k"]:
-    """Lower bounds at each point by the belief before it was evaluated; those of the design by the first belief."""
-    lower = torch.full((len(run.trials), problem.k), torch.nan, dtype=torch.float64)
-    solver, _ = solver_of(run.task.solver)
-    level, believer = getattr(solver, "level", 0.95), _believer(run.task)
-    for place, trial in enumerate(run.trials):
+def _lower_when_proposed(case: Case, problem: Problem) -> Float64[Tensor, "t k"]:
+    """Return lower bounds at each point when it was proposed; for the initial design, by the first belief."""
+    lower = torch.full((len(case.trials), problem.k), torch.nan, dtype=torch.float64)
+    solver, _ = solver_of(case.task.solver)
+    level, believer = getattr(solver, "level", 0.95), _believer(case.task)
+    for place, trial in enumerate(case.trials):
         if trial.state is not State.TOLD:
             continue
         if trial.why.lower:
             lower[place] = torch.tensor(trial.why.lower, dtype=torch.float64)
             continue
-        data = Dataset.of(problem, run.trials[: max(place, min(run.initial, len(run.trials)))])
+        data = Dataset.of(problem, case.trials[: max(place, min(case.initial, len(case.trials)))])
         if len(data.numbers) < 2:
             continue
-        composite = believer.bound(problem, data, believer.fit(problem, data), Stream(run.task.seed).at("asked", place))
+        composite = believer.bound(
+            problem, data, believer.fit(problem, data), Stream(case.task.seed).at("asked", place)
+        )
         point = problem.to_unit(problem.point(dict(trial.x)))[None]
         lower[place] = composite.bounds(point, level)[0][0]
     return lower
@@ -149,17 +138,17 @@ def _as_asked(run: Run, problem: Problem) -> Float64[Tensor, "t k"]:
 # --- Curves -----------------------------------------------------------------------------------------------------------
 
 
-def arrays_of(run: Run, points: dict[str, Tensor] | None = None) -> dict[str, ndarray]:
-    """Return all that is kept of a run: the truth at its evaluations and recommendations.
+def arrays_of(case: Case, points: dict[str, Tensor] | None = None) -> dict[str, ndarray]:
+    """Return the arrays of a performed task: the truth at its evaluations and recommendations.
 
     Args:
-        run: The record.
-        points: Recommended points by rule, where they are known already.
+        case: The performed task.
+        points: Recommended points by rule, if they are known already.
     """
-    benchmark = truth_for(run.task)
+    benchmark = truth_for(case.task)
     k, d = benchmark.whole.k, benchmark.whole.d
-    X = torch.tensor([list(trial.x.values()) for trial in run.trials], dtype=torch.float64).reshape(-1, d)
-    is_told = torch.tensor([trial.state is State.TOLD for trial in run.trials], dtype=torch.bool)
+    X = torch.tensor([list(trial.x.values()) for trial in case.trials], dtype=torch.float64).reshape(-1, d)
+    is_told = torch.tensor([trial.state is State.TOLD for trial in case.trials], dtype=torch.bool)
     f = torch.full((len(X), k), torch.nan, dtype=torch.float64)
     is_feasible = torch.zeros(len(X), dtype=torch.bool)
     if bool(is_told.any()):
@@ -168,11 +157,11 @@ def arrays_of(run: Run, points: dict[str, Tensor] | None = None) -> dict[str, nd
     arrays = {
         "f": f.numpy(),
         "is_feasible": is_feasible.numpy(),
-        "seconds": np.array([trial.why.seconds for trial in run.trials], dtype=np.float64),
+        "seconds": np.array([trial.why.seconds for trial in case.trials], dtype=np.float64),
     }
-    for rule in run.task.rules:
+    for rule in case.task.rules:
         at = (points or {}).get(rule)
-        at = recommendations(run, rule) if at is None else at
+        at = recommendations(case, rule) if at is None else at
         arrays[f"rule {rule}"] = benchmark.truth(at).numpy() if len(at) else np.zeros((0, k))
     return arrays
 
@@ -183,7 +172,7 @@ def _computed(entry: Entry, store: str) -> dict[str, ndarray]:
 
 
 def _what(task: Task) -> str:
-    """What the curves of a task depend on beside its trials."""
+    """Return the settings that the curves of a task depend on, in addition to its trials."""
     return " ".join(task.rules)
 
 
@@ -194,13 +183,13 @@ def load(
     workers: int = 1,
     executor: Any = None,
 ) -> list[Curve]:
-    """Return the curves of runs that have ended; what was not computed before is, in parallel, and kept.
+    """Return the curves of performed tasks; missing ones are computed in parallel and stored.
 
     Args:
         store: The SQLite file.
-        tasks: The runs; by default all there are. Runs that are missing are left out.
-        workers: Processes, where something has to be computed.
-        executor: Where; see `drive.run`.
+        tasks: By default all in the store. Tasks that are missing there are left out.
+        workers: Processes, if something has to be computed.
+        executor: Replaces these processes; see `drive.run`.
     """
     with Ledger(store) as ledger:
         entries = ledger.entries()
@@ -213,12 +202,12 @@ def load(
                 found[entry.task.name] = arrays
             elif entry.evaluations:
                 todo.append(entry)
-        dear = [entry for entry in todo if not CHEAP.issuperset(entry.task.rules)]
-        cheap = [entry for entry in todo if CHEAP.issuperset(entry.task.rules)]
+        costly = [entry for entry in todo if not CHEAP_RULES.issuperset(entry.task.rules)]
+        cheap = [entry for entry in todo if CHEAP_RULES.issuperset(entry.task.rules)]
         place = str(ledger.file.absolute())
-        several = min(workers, max(len(dear), 1))
+        several = min(workers, max(len(costly), 1))
         for entry, arrays, error in chain(
-            each(cheap, _computed, place, 1), each(dear, _computed, place, several, executor)
+            each(cheap, _computed, place, 1), each(costly, _computed, place, several, executor)
         ):
             if arrays is None:
                 raise StoreError(f"the curves of '{entry.task.name}' cannot be computed: {error}")
@@ -228,7 +217,7 @@ def load(
 
 
 def _asked_for(entries: dict[str, Entry], tasks: Iterable[Task]) -> list[Entry]:
-    """The runs of these tasks, with the budget and the rules asked for now."""
+    """Return the entries of these tasks, with their present budget and rules."""
     found = []
     for task in tasks:
         entry = entries.get(task.name)
@@ -238,12 +227,12 @@ def _asked_for(entries: dict[str, Entry], tasks: Iterable[Task]) -> list[Entry]:
 
 
 def keep(ledger: Ledger, task: Task, arrays: dict[str, ndarray]) -> None:
-    """Keep the arrays of a run."""
+    """Store the arrays of a performed task."""
     ledger.keep_curves(task.name, _what(task), len(arrays["f"]), arrays)
 
 
 def _curve(entry: Entry, arrays: dict[str, Any] | None) -> Curve:
-    """A run as it stood when the budget of its task was spent."""
+    """Return a performed task, cut at the budget of its task."""
     task, k = entry.task, truth_for(entry.task).whole.k
     if arrays is None:
         nothing = {"f": np.zeros((0, k)), "is_feasible": np.zeros(0, dtype=bool), "seconds": np.zeros(0)}
@@ -260,25 +249,25 @@ def _curve(entry: Entry, arrays: dict[str, Any] | None) -> Curve:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Runs of several solvers on several problems with the same seeds, as arrays."""
+    """Curves of several solvers on several problems with the same seeds, as arrays."""
 
     solvers: tuple[str, ...]
     problems: tuple[str, ...]
     seeds: tuple[int, ...]
-    """Those that all solvers and problems have."""
+    """Seeds that all solvers and problems have."""
     dropped: tuple[int, ...]
-    """Those that some run is missing of."""
+    """Seeds that some solver or problem lacks."""
     curves: dict[tuple[str, str, int], Curve]
     """By solver, problem and seed."""
 
     @property
     def budget(self) -> int:
-        """Evaluations of the longest run."""
+        """The largest budget."""
         return max(curve.task.budget for curve in self.curves.values())
 
     @property
     def dimensions(self) -> Float64[ndarray, "p"]:
-        """Variables of each problem."""
+        """Number of variables of each problem."""
         first = [self.curves[self.solvers[0], problem, self.seeds[0]].task for problem in self.problems]
         return np.array([float(truth_for(task).whole.d) for task in first])
 
@@ -290,21 +279,21 @@ class Grid:
         ])  # fmt: skip
 
     def values(self, rule: str = "naive") -> Float64[ndarray, "w p s t"]:
-        """Penalized value of the recommendation, the last one carried forward."""
+        """Return the penalized value of the recommendation, the last one carried forward."""
         return self._gathered(lambda curve: curve.penalized(rule), -np.inf)
 
     def starts(self) -> Float64[ndarray, "p s"]:
-        """Penalized value of the first initial point, which solvers share: of the first one that has it."""
+        """Return the penalized value of the first initial point, which all solvers share."""
         first = self._gathered(lambda curve: measures.penalized(curve.f[:1]), -np.inf)[..., 0]
-        has_one = np.isfinite(first).argmax(axis=0)  # a solver that failed at once has none
+        has_one = np.isfinite(first).argmax(axis=0)  # a solver that failed at once lacks it
         return np.take_along_axis(first, has_one[None], 0)[0]
 
     def strict(self) -> Float64[ndarray, "w p s t"]:
-        """Normalized regret of the best strictly feasible sample."""
+        """Return the normalized regret of the best strictly feasible evaluation."""
         return self._gathered(lambda curve: curve.strict(), np.inf)
 
     def simple(self, rule: str | None = None) -> Float64[ndarray, "w p s t"]:
-        """Simple penalized regret: of the samples, or of what a rule recommends (which may get worse again)."""
+        """Return the simple penalized regret of the evaluations, or the regret of a rule's recommendation."""
 
         def of(curve: Curve) -> Float64[ndarray, "t"]:
             best = truth_for(curve.task).best
@@ -315,23 +304,23 @@ class Grid:
         return self._gathered(of, np.inf)
 
     def cumulative(self) -> Float64[ndarray, "w p s t"]:
-        """Cumulative regret R_T of the evaluations."""
+        """Return the cumulative regret R_T of the evaluations."""
         return self._summed(lambda curve: measures.regret(curve.f, truth_for(curve.task).best))
 
     def positive(self) -> Float64[ndarray, "w p s t"]:
-        """Cumulative positive regret."""
+        """Return the cumulative positive regret."""
         return self._summed(lambda curve: measures.positive_regret(curve.f, truth_for(curve.task).best))
 
     def violation(self) -> Float64[ndarray, "w p s t"]:
-        """Cumulative violation, added up over constraints."""
+        """Return the cumulative violation, summed over constraints."""
         return self._summed(lambda curve: measures.violation(curve.f).sum(-1))
 
     def _summed(self, of: Any) -> Float64[ndarray, "w p s t"]:
-        """Sum over evaluations; failed ones add nothing."""
+        """Sum over evaluations; failed ones count as zero."""
         return self._gathered(lambda curve: measures.cumulative(np.nan_to_num(of(curve), nan=0.0)), np.nan)
 
     def seconds(self) -> dict[str, float]:
-        """Median time of a suggestion after the initial design, by solver."""
+        """Return the median time of a proposal after the initial design, by solver."""
         found = {}
         for solver in self.solvers:
             times = [c.seconds[c.initial :] for (w, _, _), c in self.curves.items() if w == solver]
@@ -341,10 +330,10 @@ class Grid:
 
 
 def grid(curves: Sequence[Curve], solvers: Sequence[str] = (), problems: Sequence[str] = ()) -> Grid:
-    """Put runs side by side; only seeds that every solver and problem has are compared.
+    """Arrange curves by solver, problem and seed; only seeds that every solver and problem has are compared.
 
     Args:
-        curves: The runs.
+        curves: Of performed tasks.
         solvers: These first, in this order.
         problems: These first, in this order.
     """
@@ -363,11 +352,11 @@ def grid(curves: Sequence[Curve], solvers: Sequence[str] = (), problems: Sequenc
 
 
 def _in_order(first: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
-    """Names once each: those of a list first, in its order."""
+    """Return distinct names: those of a list first, in its order."""
     return (*(name for name in first if name in names), *dict.fromkeys(name for name in names if name not in first))
 
 
 def rows_of(points: Float64[Tensor, "t d"], X: Float64[Tensor, "t d"]) -> Int64[Tensor, "t"] | None:
-    """Return which evaluations the recommended points are; None when some are none of them."""
+    """Return which evaluations the recommended points are; None if some point was not evaluated."""
     same = (points[:, None, :] == X[None, :, :]).all(-1)
     return same.int().argmax(1) if bool(same.any(1).all()) else None

@@ -1,4 +1,4 @@
-"""All runs of a plan: finished ones are skipped, interrupted ones continued, failed ones written down."""
+"""Perform all tasks of a plan: skip finished ones, continue interrupted ones, record failures."""
 
 import os
 import time
@@ -12,19 +12,19 @@ from typing import Any
 from pied.bench import origin
 from pied.bench.ledger import Ledger, file_of
 from pied.bench.plan import Task
-from pied.bench.runs import FAILED, Run, perform
+from pied.bench.runs import FAILED, Case, perform
 from pied.errors import SettingError
 from pied.evaluation import Processes, Serial
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-"""What libraries of linear algebra read when they are loaded."""
-STEP = 1.0
-"""Seconds between looks at the clock."""
+"""Environment variables that libraries of linear algebra read when they are loaded."""
+POLL_SECONDS = 1.0
+"""Between checks of the time limit."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One more is done."""
+    """Progress after one more task."""
 
     task: Task
     error: str
@@ -32,24 +32,24 @@ class Step:
     all: int
     gone: float
     left: float
-    """Seconds, as far as one can tell from what is done."""
+    """Seconds, estimated from the finished tasks."""
 
 
 @dataclass
-class Outcome:
-    """What came of a plan."""
+class Summary:
+    """How the tasks of a plan ended."""
 
     skipped: int = 0
     """Finished before."""
     done: int = 0
     failed: list[str] = field(default_factory=list)
-    """A line each."""
+    """One line per task."""
     left: int = 0
-    """Not done: there was an interruption or the time was up."""
+    """Not performed, because of an interruption or a time limit."""
     seconds: float = 0.0
     """Of this process."""
     core_seconds: float = 0.0
-    """Of the runs, added up."""
+    """Of all tasks together."""
     is_interrupted: bool = False
 
 
@@ -65,50 +65,50 @@ def run(
     executor: Executor | None = None,
     again: bool = False,
     on_step: Observer | None = None,
-) -> Outcome:
-    """Do what is left of a plan.
+) -> Summary:
+    """Perform the unfinished tasks of a plan.
 
     Args:
-        tasks: The runs, in order.
-        store: SQLite file: one study per run, and how each ended.
-        workers: Processes, or how many runs an executor is given at once; 1 without an executor stays in this process.
+        tasks: In order.
+        store: SQLite file with one study per task, and how each ended.
+        workers: Processes, or tasks submitted to an executor at once; 1 without an executor stays in this process.
         executor: Any executor of `concurrent.futures`, for instance `executors.dask(client)`; its workers must reach
             the store's file.
-        again: Whether runs that failed are tried again; they go on from their last trial.
-        on_step: Called after each run.
+        again: Whether failed tasks are continued from their last trial.
+        on_step: Called after each task.
     """
     if workers < 1:
         raise SettingError(f"workers counts processes from 1, got {workers}")
     place = str(file_of(store).absolute())
-    outcome, began = Outcome(), time.monotonic()
+    summary, began = Summary(), time.monotonic()
     with Ledger(place) as ledger:
         known = ledger.entries()
         todo = []
         for task in tasks:
             entry = known.get(task.name)
             if entry is not None and (entry.satisfies(task) or (entry.ended == FAILED and not again)):
-                outcome.skipped += 1
+                summary.skipped += 1
             else:
                 todo.append(task)
         progress = Pace(todo, workers)
-        for task, value, error in each(todo, done_in_store, place, workers, executor, outcome):
+        for task, value, error in each(todo, done_in_store, place, workers, executor, summary):
             if value is None:
-                ledger.write(Run(task, (), FAILED, error, made=origin.made()))
+                ledger.write(Case(task, (), FAILED, error, made=origin.made()))
             else:
                 error, spent = value
-                outcome.core_seconds += spent
-            outcome.done += 1
+                summary.core_seconds += spent
+            summary.done += 1
             if error:
-                outcome.failed.append(f"{task.name}: {error}")
+                summary.failed.append(f"{task.name}: {error}")
             if on_step is not None:
                 on_step(progress.step(task, error))
-    outcome.left = len(todo) - outcome.done
-    outcome.seconds = time.monotonic() - began
-    return outcome
+    summary.left = len(todo) - summary.done
+    summary.seconds = time.monotonic() - began
+    return summary
 
 
 def done_in_store(task: Task, store: str) -> tuple[str, float]:
-    """Run a task in a store and write down how it ended; return its error and the seconds it spent."""
+    """Perform a task in a store and record how it ended; return its error and the seconds it took."""
     made = perform(task, store)
     with Ledger(store) as ledger:
         ledger.write(made)
@@ -116,7 +116,7 @@ def done_in_store(task: Task, store: str) -> tuple[str, float]:
 
 
 class Pace:
-    """How long the rest will take: by the rough costs of tasks, and the time they took so far."""
+    """Estimates the remaining time from the rough costs of tasks and the time taken so far."""
 
     def __init__(self, todo: Sequence[Task], workers: int) -> None:
         self.all, self.done, self.workers = len(todo), 0, workers
@@ -124,7 +124,7 @@ class Pace:
         self.began = time.monotonic()
 
     def step(self, task: Task, error: str = "") -> Step:
-        """Count one more."""
+        """Count one more task."""
         self.done += 1
         self.spent += task.cost
         gone = time.monotonic() - self.began
@@ -137,24 +137,24 @@ class Pace:
 def each(
     todo: Sequence[Any],
     job: Job,
-    word: Any,
+    second: Any,
     workers: int,
     executor: Executor | None = None,
-    outcome: Outcome | None = None,
+    summary: Summary | None = None,
     until: float | None = None,
 ) -> Iterator[tuple[Any, Any, str]]:
-    """Yield (item, job(item, word), "") in the order of completion, or (item, None, what went wrong).
+    """Yield (item, job(item, second), "") in the order of completion, or (item, None, the error).
 
-    Processes are reused, have one thread each, and the death of one costs its own item alone.
+    Processes are reused and have one thread each; if one dies, only its item is lost.
 
     Args:
         todo: Items.
-        job: A function of the top of a module, so that processes find it.
-        word: Its second argument.
+        job: A function at the top level of a module, so that processes find it.
+        second: Its second argument.
         workers: How many at once.
-        executor: Where; processes of our own by default, this process for one worker.
-        outcome: Told when there was an interruption.
-        until: Monotonic seconds after which nothing is waited for.
+        executor: By default our own processes, or this process for one worker.
+        summary: Records an interruption.
+        until: Time limit, on the monotonic clock.
     """
     own: Executor | None = None
     if executor is None:
@@ -166,17 +166,17 @@ def each(
             while (waiting or busy) and (until is None or time.monotonic() < until):
                 while waiting and len(busy) < workers:
                     item = waiting.pop(0)
-                    busy[executor.submit(job, item, word)] = item
+                    busy[executor.submit(job, item, second)] = item
                     if isinstance(executor, Serial):
                         break
-                for future in wait(busy, timeout=STEP, return_when=FIRST_COMPLETED).done:
+                for future in wait(busy, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED).done:
                     item = busy.pop(future)
                     value, error = _answer(future)
                     yield item, value, error
     except KeyboardInterrupt:
-        if outcome is None:
+        if summary is None:
             raise
-        outcome.is_interrupted = True
+        summary.is_interrupted = True
     finally:
         for future in busy:
             future.cancel()
@@ -193,7 +193,7 @@ def _answer(future: "Future[Any]") -> tuple[Any, str]:
 
 @contextmanager
 def _single_threaded() -> Iterator[None]:
-    """Let processes that start now use one thread each."""
+    """Make processes that start in this context use one thread each."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:

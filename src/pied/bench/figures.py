@@ -1,4 +1,4 @@
-"""Pictures of what the bench measured: lines that print, in colours that everyone can tell apart."""
+"""Figures of the benchmarks, readable in print and by colour-blind readers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,9 +11,9 @@ from pied.bench import measures
 from pied.plots import new_figure
 
 Axes = Any
-"""matplotlib.axes.Axes; matplotlib itself lives in `plots`."""
+"""matplotlib.axes.Axes; matplotlib is imported in `plots` only."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C8C", "#7A5195")
-"""Okabe and Ito's colours, and two more; each solver also has a mark and a line of its own, for print in grey."""
+"""Okabe and Ito's colours and two more; each solver also has its own marker and line style, for print in grey."""
 MARKS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
 LINES = ("-", "-", "-", "-", "--", "--", "--", "--", ":")
 WIDTH, HEIGHT = 4.6, 3.4
@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 4.6, 3.4
 
 
 def style(place: int) -> dict[str, Any]:
-    """Return colour, line and mark of the place-th line of a picture."""
+    """Return colour, line style and marker of a line, by its position."""
     return {
         "color": COLOURS[place % len(COLOURS)],
         "linestyle": LINES[place % len(LINES)],
@@ -43,7 +43,7 @@ def panels(rows: int, columns: int, *, width: float = WIDTH, height: float = HEI
 
 
 def save(figure: Any, file: Path) -> list[Path]:
-    """Write a picture as SVG and as PNG; a name with an ending of either kind is taken without it."""
+    """Write a figure as SVG and PNG; an image suffix of the name is ignored."""
     stem = file.with_suffix("") if file.suffix in (".svg", ".png", ".pdf") else file
     stem.parent.mkdir(parents=True, exist_ok=True)
     written = []
@@ -58,7 +58,7 @@ def draw_profile(
     axes: Axes, names: Sequence[str], profiles: ndarray, *, title: str = "", across: ndarray | None = None,
     unit: str = "evaluations",
 ) -> None:  # fmt: skip
-    """Draw the fraction of problems solved, a line per solver."""
+    """Draw the fraction of problems solved, one line per solver."""
     x = np.arange(1, profiles.shape[1] + 1) if across is None else across
     every = max(len(x) // 8, 1)
     for place, name in enumerate(names):
@@ -73,7 +73,7 @@ def draw_profile(
 
 
 def draw_regret(axes: Axes, names: Sequence[str], regrets: ndarray, *, title: str = "", floor: float = 1e-12) -> None:
-    """Draw median regret with a band of quartiles on a logarithmic scale; names first, then seeds, then evaluations."""
+    """Draw the median regret with a band of quartiles on a logarithmic axis; axes are names, seeds, evaluations."""
     x = np.arange(1, regrets.shape[-1] + 1)
     every = max(len(x) // 8, 1)
     for place, name in enumerate(names):
@@ -93,13 +93,13 @@ def _bands(regrets: ndarray) -> tuple[ndarray, ndarray, ndarray]:
 
 
 def legend(figure: Any, axes: Axes, columns: int = 3) -> None:
-    """One legend below all panels."""
+    """Draw one legend below all panels."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
 
 
 def profile_figure(names: Sequence[str], shown: Mapping[str, ndarray], file: Path) -> list[Path]:
-    """Draw several kinds of profile side by side, and write them."""
+    """Draw several kinds of profile next to each other, and write them."""
     figure, axes = panels(1, len(shown))
     for place, (title, profiles) in enumerate(shown.items()):
         draw_profile(axes[0, place], names, profiles, title=title)

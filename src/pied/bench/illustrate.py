@@ -1,4 +1,4 @@
-"""The paper's illustrations as data: what hybrid and black-box beliefs make of the same few evaluations."""
+"""The data of the paper's illustrations: hybrid and black-box beliefs from the same few evaluations."""
 
 import math
 from dataclasses import dataclass
@@ -20,12 +20,14 @@ from pied.suite import Benchmark
 
 LEVEL = 0.95
 """p of the bounds (paper, table 3)."""
+COVER_SLACK = 1e-3
+"""Of the largest |f|: an interval that misses the truth by less still contains it, for instance at told points."""
 SAMPLES = 4096
-"""Of expectations without a closed form."""
+"""Samples of expectations without a closed form."""
 
 
 def _told(benchmark: Benchmark, points: int, label: str) -> Dataset:
-    """A few uniform evaluations."""
+    """Return a few uniform evaluations."""
     U = Stream(0).at("illustration", label).uniform(points, benchmark.whole.d)
     return _dataset(benchmark.whole, U, benchmark.outputs(benchmark.whole.from_unit(U)))
 
@@ -39,7 +41,7 @@ def _believed(problem: Problem, data: Dataset, believer: Believer) -> Composite:
 
 
 def _folded(problem: Problem, data: Dataset) -> tuple[Problem, Dataset]:
-    """The black-box view of the same evaluations."""
+    """Return the folded problem and the same evaluations."""
     folded, f = problem.folded(), data.functions(problem)
     kept = [i for i in range(problem.k) if problem.structure[i].kind != "white"] or [0]
     return folded, _dataset(folded, data.U, f[:, kept])
@@ -61,26 +63,26 @@ class Line:
     h_band: Float64[ndarray, "3 q"]
     """2.5 %, 50 % and 97.5 % quantiles of h."""
     hybrid: Float64[ndarray, "3 q"]
-    """The same of f, through g."""
+    """The same quantiles of f, through g."""
     black: Float64[ndarray, "3 q"]
-    """The same of f, modelled directly."""
+    """The same quantiles of f, modelled directly."""
     acquisitions: dict[str, Float64[ndarray, "q"]]
-    """By name: COBALT and UQB of the hybrid belief, EI and UCB of the other."""
+    """By name: COBALT and UQB of the hybrid belief, EI and UCB of the black-box belief."""
 
     def distance(self, name: str) -> float:
-        """How far the maximizer of an acquisition function is from the nearest global maximum of f."""
+        """Return the distance from the maximizer of an acquisition function to the nearest global maximum of f."""
         at = float(self.x[int(np.argmax(self.acquisitions[name]))])
         return min(abs(at - math.pi / 4), abs(at - 5 * math.pi / 4))
 
     def width(self, name: str) -> float:
-        """Mean width of the 95 % interval of f."""
+        """Return the mean width of the 95 % interval of f."""
         band = getattr(self, name)
         return float((band[2] - band[0]).mean())
 
     def covers(self, name: str) -> float:
-        """Part of the box where the 95 % interval holds the truth."""
+        """Return the fraction of the box where the 95 % interval contains the truth."""
         band = getattr(self, name)
-        slack = 1e-3 * float(np.abs(self.f).max())
+        slack = COVER_SLACK * float(np.abs(self.f).max())
         return float(((band[0] - slack <= self.f) & (self.f <= band[2] + slack)).mean())
 
 
@@ -136,16 +138,16 @@ class Islands:
     """By solver; rows follow x2."""
 
     def covered(self, name: str) -> float:
-        """Part of the true region that is predicted to be feasible."""
+        """Return the fraction of the true region that is predicted to be feasible."""
         return float(self.predicted[name][self.truth].mean())
 
     def size(self, name: str) -> float:
-        """Part of the box that is predicted to be feasible."""
+        """Return the fraction of the box that is predicted to be feasible."""
         return float(self.predicted[name].mean())
 
 
 def islands(solver: CUQB, points: int = 25, size: int = 121) -> Islands:
-    """Compute the second illustration, with the models and the estimator of a solver and the same level for all."""
+    """Compute the second illustration, with the models and the estimator of a solver and one level for all."""
     benchmark = suite.get("illustrative-constraint", structure="paper")
     problem, believer = benchmark.problem, solver.believer
     data = _told(benchmark, points, "islands")
@@ -155,9 +157,9 @@ def islands(solver: CUQB, points: int = 25, size: int = 121) -> Islands:
     black_problem, black_data = _folded(problem, data)
     black = _believed(black_problem, black_data, believer)
     radius = quantile.normal(LEVEL)
-    centers, widths = linearized(composite, U, *composite.belief.moments(U))
+    centers, deviations = linearized(composite, U, *composite.belief.moments(U))
     predicted = {
-        "COBALT": (centers[1] + radius * widths[1]).detach(),
+        "COBALT": (centers[1] + radius * deviations[1]).detach(),
         "EPBO": black.values(U, [LEVEL] * black_problem.k)[:, 1],
         "CUQB": composite.values(U, [LEVEL] * problem.k)[:, 1],
     }
@@ -186,12 +188,12 @@ class Estimates:
     """From many samples, without soft sorting."""
 
     def deviation(self, level: int, samples: int) -> float:
-        """Standard deviation over replicates, mean over x, relative to the span of the exact quantile."""
+        """Return the mean standard deviation over replicates, relative to the range of the exact quantile."""
         span = float(np.ptp(self.exact[level]))
         return float(self.curves[level, samples].std(axis=0).mean()) / span
 
     def maximizers(self, level: int, samples: int) -> float:
-        """Part of the replicates whose maximizer is within 2 % of the box of the exact one."""
+        """Return the fraction of replicates whose maximizer is within 2 % of the box of the exact one."""
         at = self.x[self.curves[level, samples].argmax(axis=1)]
         right = self.x[self.exact[level].argmax()]
         return float((np.abs(at - right) <= 0.02 * np.ptp(self.x)).mean())

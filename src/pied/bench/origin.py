@@ -1,4 +1,4 @@
-"""Who made a record: version, code, machine, date; no result means anything without them."""
+"""The origin of a result: version, code, machine and date."""
 
 import hashlib
 import os
@@ -12,7 +12,7 @@ import pied
 
 
 def made() -> dict[str, str]:
-    """Return what a reader needs to know about how a record came to be."""
+    """Return version, code, machine and date of a result."""
     return {
         "version": pied.__version__,
         "code": code(),
@@ -23,7 +23,7 @@ def made() -> dict[str, str]:
 
 @cache
 def code() -> str:
-    """Return a fingerprint of the package's source, so that results of different code are never mixed unseen."""
+    """Return a hash of the package's source, to distinguish results of different code."""
     package = Path(pied.__file__).parent
     digest = hashlib.sha256()
     for path in sorted(package.rglob("*.py")):
@@ -33,7 +33,7 @@ def code() -> str:
 
 @cache
 def machine() -> str:
-    """Return the kind of machine: cores, processor, and the versions of what the time depends on."""
+    """Return cores, processor, and the versions of Python and torch."""
     kind = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
@@ -44,5 +44,5 @@ def machine() -> str:
 
 
 def cores() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Tables of the bench: as markdown for people, as CSV for other programs."""
+"""Benchmark tables, as Markdown for readers and as CSV for programs."""
 
 import csv
 import math
@@ -15,31 +15,31 @@ from pied.bench.curves import Curve, Grid
 from pied.bench.ledger import Entry
 
 TOLERANCES = (1e-2, 1e-3, 1e-4)
-"""Of the normalized regret of the best strictly feasible sample."""
-NOTHING = 1e-12
-"""A normalized regret below this is shown as '~0': rounding, or a point that uses the tolerance of feasibility."""
+"""Of the normalized regret of the best strictly feasible evaluation."""
+SHOWN_AS_ZERO = 1e-12
+"""A smaller normalized regret is shown as '~0': it is rounding error, or within the tolerance of feasibility."""
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a markdown table."""
+    """Return a Markdown table."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "/") for cell in line) + " |" for line in lines)
 
 
 def small(value: float | int) -> str:
-    """Write a regret."""
+    """Return a regret as text."""
     if math.isnan(value):
         return "-"
-    return "none" if math.isinf(value) else "~0" if value < NOTHING else f"{value:.0e}"
+    return "none" if math.isinf(value) else "~0" if value < SHOWN_AS_ZERO else f"{value:.0e}"
 
 
 def count(value: float | int) -> str:
-    """Write a number of evaluations or seconds."""
+    """Return a number of evaluations or seconds as text."""
     return "-" if math.isnan(value) else "never" if math.isinf(value) else f"{value:.3g}"
 
 
-def spread(values: ndarray, write: Callable[[float], str] = small) -> str:
-    """Write median and quartiles over the first axis."""
+def quartile_text(values: ndarray, write: Callable[[float], str] = small) -> str:
+    """Return median and quartiles over the first axis as text."""
     if not len(values):
         return "-"
     low, middle, high = (write(float(value)) for value in measures.quartiles(np.asarray(values, dtype=np.float64)))
@@ -47,7 +47,7 @@ def spread(values: ndarray, write: Callable[[float], str] = small) -> str:
 
 
 def heading(title: str, entries: Iterable[Entry], command: str = "") -> str:
-    """Return a title and who made the runs: version, code, seeds, budget, machine, date, time."""
+    """Return a title and the origin of the results: version, code, seeds, budget, machine, date, time."""
     entries = list(entries)
 
     def every(word: str, join: str = "; ") -> str:
@@ -69,24 +69,24 @@ def heading(title: str, entries: Iterable[Entry], command: str = "") -> str:
 
 
 def numbers(values: Sequence[int]) -> str:
-    """Write whole numbers, a gapless row of them by its ends."""
+    """Return whole numbers as text; consecutive ones as a range."""
     whole = len(values) > 2 and list(values) == list(range(values[0], values[-1] + 1))
     return f"{values[0]} to {values[-1]}" if whole else ", ".join(str(value) for value in values)
 
 
 def evaluations_table(grid: Grid, tolerances: Sequence[float] = TOLERANCES) -> str:
-    """Solver x problem: median evaluations until the strictly feasible regret is below each tolerance."""
+    """Return a table, solver x problem, of median evaluations until the strict regret is below each tolerance."""
     regrets = grid.strict()
     marks = [measures.order_statistic(np.moveaxis(measures.until(regrets, t), 2, 0), 0.5) for t in tolerances]
     rows = [
         [f"`{solver}`", *(" / ".join(count(float(mark[w, p])) for mark in marks) for p in range(len(grid.problems)))]
         for w, solver in enumerate(grid.solvers)
     ]
-    return table([f"solver: evaluations to {_words(tolerances)}", *grid.problems], rows)
+    return table([f"solver: evaluations to {_tolerances(tolerances)}", *grid.problems], rows)
 
 
 def among(grid: Grid, solvers: Sequence[str], tolerance: float) -> ndarray:
-    """Return the paper's profile among some of the solvers: the best of these is the reference; NaN for the others."""
+    """Return the paper's profile among some of the solvers, relative to the best of these; NaN for the others."""
     rows = [place for place, solver in enumerate(grid.solvers) if solver in solvers]
     shown = np.full((len(grid.solvers), grid.budget), np.nan)
     times = profiles.paper_times(grid.values()[rows], grid.starts(), tolerance)
@@ -95,10 +95,10 @@ def among(grid: Grid, solvers: Sequence[str], tolerance: float) -> ndarray:
 
 
 def solved_table(grid: Grid, tolerances: Sequence[float] = TOLERANCES, some: Sequence[str] = ()) -> str:
-    """Solver: problems solved by each measure when the budget is spent, and the time of a suggestion.
+    """Return a table of the problems that each solver solves by each measure, and its time per proposal.
 
     Args:
-        grid: The runs.
+        grid: The curves.
         tolerances: Of the strict measure; the first one is tau of the paper's test.
         some: Solvers that are also compared among themselves by the paper's test.
     """
@@ -130,16 +130,17 @@ def _shares(first: float, last: float) -> str:
 
 
 def regret_table(grid: Grid, regrets: ndarray, horizons: Sequence[int]) -> str:
-    """Solver: median regret with quartiles after so many evaluations, one problem."""
+    """Return a table of median regret with quartiles after some numbers of evaluations, for one problem."""
     places = [t for t in horizons if t <= grid.budget] or [grid.budget]
     rows = [
-        [f"`{solver}`", *(spread(regrets[w, 0, :, t - 1]) for t in places)] for w, solver in enumerate(grid.solvers)
+        [f"`{solver}`", *(quartile_text(regrets[w, 0, :, t - 1]) for t in places)]
+        for w, solver in enumerate(grid.solvers)
     ]
     return table(["solver", *(f"regret at {t}" for t in places)], rows)
 
 
 def comparison_table(found: Sequence[Comparison], reference: str) -> str:
-    """Write paired tests; ratio below 1 and many wins speak for the reference."""
+    """Return a table of paired tests; a ratio below 1 and many wins favour the reference."""
     columns = ["problem", f"`{reference}` against", "pairs", "ratio of regrets", "wins / losses", "p (Holm)"]
     rows = [
         [
@@ -156,13 +157,13 @@ def comparison_table(found: Sequence[Comparison], reference: str) -> str:
 
 
 def comparisons(grid: Grid, reference: str, *, each: bool = False) -> list[Comparison]:
-    """Compare one solver with each other one by the final strictly feasible regret, also problem by problem."""
+    """Compare one solver with each other by the final strict regret, optionally for each problem."""
     problems = list(grid.problems) if each else []
     return compared(grid.strict()[..., -1], list(grid.solvers), problems, grid.solvers.index(reference))
 
 
 def failures(entries: Iterable[Entry]) -> str:
-    """Return every run that raised, a line each."""
+    """Return one line for each task that raised an error."""
     return "\n".join(f"- {entry.task.name}: {entry.error}" for entry in entries if entry.error)
 
 
@@ -175,7 +176,7 @@ COLUMNS = (
 
 
 def export(curves: Iterable[Curve], file: Path) -> int:
-    """Write one line per evaluation; return how many."""
+    """Write one CSV line per evaluation; return the number of lines."""
     lines = 0
     with file.open("w", newline="") as opened:
         writer = csv.writer(opened)
@@ -200,7 +201,7 @@ def _lines(curve: Curve) -> Iterator[list[Any]]:
 
 
 def write_curves(file: Path, names: Sequence[str], curves: ndarray, digits: int = 5) -> None:
-    """Write curves side by side, an evaluation a line: small enough to keep beside a table."""
+    """Write curves to a CSV file, one column per curve and one line per evaluation."""
     with file.open("w", newline="") as opened:
         writer = csv.writer(opened)
         writer.writerow(["evaluation", *names])
@@ -208,5 +209,5 @@ def write_curves(file: Path, names: Sequence[str], curves: ndarray, digits: int 
             writer.writerow([t + 1, *(f"{value:.{digits}g}" for value in curves[..., t])])
 
 
-def _words(tolerances: Sequence[float]) -> str:
+def _tolerances(tolerances: Sequence[float]) -> str:
     return " / ".join(f"{t:.0e}".replace("e-0", "e-") for t in tolerances)

@@ -1,4 +1,4 @@
-"""The paper's experiments: their plan, in full and in small, and every figure from the records."""
+"""The paper's experiments: their plan, full or quick, and every figure."""
 
 import logging
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pied import suite
 from pied.bench import figures, illustrate, measures, pages, profiles
 from pied.bench.curves import Curve, Grid, grid, load
 from pied.bench.ledger import Ledger
-from pied.bench.plan import Entry, Part, Plan
+from pied.bench.plan import Part, Plan, PlannedSolver
 from pied.errors import SettingError
 from pied.solvers.cuqb import CUQB
 
@@ -20,13 +20,13 @@ logger = logging.getLogger(__name__)
 
 TOLERANCE = 0.01
 """tau of the paper's profiles."""
-EIGHT = (
+PAPER_SOLVERS = (
     "cuqb-paper", "eic-cf-paper", "eic-paper", "epbo-paper", "snobfit-paper", "direct-paper", "bobyqa-paper",
     "cma-es-paper",
 )  # fmt: skip
-"""The paper's eight solvers in its own form."""
-OURS = Entry("cuqb", "cuqb", {"structure": "full"})
-"""The default solver, told all structure."""
+"""The paper's eight solvers, in the paper's form."""
+OURS = PlannedSolver("cuqb", "cuqb", {"structure": "full"})
+"""The default solver, given all structure."""
 LEVELS = (0.75, 0.85, 0.95)
 DESIGNS = ("d+1", "2d+1", "3d+1")
 NOISES = (0.01, 0.05)
@@ -35,42 +35,45 @@ QUICK = {
     "constrained": ("bazaraa", "ex314", "rosen-suzuki"),
     "levels": ("booth", "wolfe"),
 }
-"""Problems of the small version."""
+"""Problems of the quick version."""
 
 
 def plan(quick: bool = False) -> Plan:
     """Return the paper's experiments.
 
-    Ten seeds and 100 evaluations; `structure="paper"` for the eight, 'full' for ours. Nobody stops on a verdict of
-    infeasibility: all problems have a solution, and the comparison is of recommendations. DIRECT, which begins at the
-    centre of the box, is given another box where that is the optimum, as in the authors' code.
+    Ten seeds and 100 evaluations; `structure="paper"` for the eight solvers, 'full' for ours. No solver stops with a
+    verdict of infeasibility, because all problems are feasible. DIRECT, whose first point is the centre of the box,
+    gets another box where that is the optimum, as in the authors' code.
 
     Args:
-        quick: Two seeds, 14 evaluations, three problems of each set: everything in small.
+        quick: Two seeds, 14 evaluations, three problems of each set.
     """
     seeds = tuple(range(2 if quick else 10))
-    words = {"budget": 14 if quick else 100, "structure": "paper", "patience": None}
-    exact = (OURS, *(Entry(name, name, {"shifted": True} if name == "direct-paper" else {}) for name in EIGHT))
+    settings = {"budget": 14 if quick else 100, "structure": "paper", "patience": None}
+    own = {"direct-paper": {"shifted": True}}
+    exact = (OURS, *(PlannedSolver(name, name, own.get(name, {})) for name in PAPER_SOLVERS))
     noisy = (
-        replace(OURS, words={"structure": "full", "rules": ("naive", "anywhere")}),
-        *(Entry(name, name, {"rules": ("naive", "asked")}) for name in EIGHT),
+        replace(OURS, settings={"structure": "full", "rules": ("naive", "anywhere")}),
+        *(PlannedSolver(name, name, {"rules": ("naive", "asked")}) for name in PAPER_SOLVERS),
     )
     levels = tuple(
-        Entry(label_of(level, design), "cuqb-paper" + ("" if level == 0.95 else f":level={level}"), {"initial": design})
+        PlannedSolver(
+            label_of(level, design), "cuqb-paper" + ("" if level == 0.95 else f":level={level}"), {"initial": design}
+        )
         for level in LEVELS for design in DESIGNS
     )  # fmt: skip
     sets = {name: QUICK[name] if quick else suite.sets[name] for name in ("unconstrained", "constrained")}
     return Plan((
-        *(Part(name, problems, exact, seeds, words) for name, problems in sets.items()),
-        Part("williams-otto", ("williams-otto",), exact, seeds, words),
-        Part("environmental", ("environmental",), exact, seeds, words),
-        *(Part(f"noise-{noise}", ("williams-otto",), noisy, seeds, {**words, "noise": noise}) for noise in NOISES),
-        Part("levels", QUICK["levels"] if quick else suite.sets["unconstrained"], levels, seeds, words),
+        *(Part(name, problems, exact, seeds, settings) for name, problems in sets.items()),
+        Part("williams-otto", ("williams-otto",), exact, seeds, settings),
+        Part("environmental", ("environmental",), exact, seeds, settings),
+        *(Part(f"noise-{noise}", ("williams-otto",), noisy, seeds, {**settings, "noise": noise}) for noise in NOISES),
+        Part("levels", QUICK["levels"] if quick else suite.sets["unconstrained"], levels, seeds, settings),
     ))  # fmt: skip
 
 
 def label_of(level: float, design: str) -> str:
-    """Return the label of a cell of the level study; the paper's own choice is its solver."""
+    """Return the label of one combination of level and design; the paper's choice has its solver's name."""
     return "cuqb-paper" if (level, design) == (0.95, "2d+1") else f"cuqb-paper, p = {level}, T0 = {design}"
 
 
@@ -79,7 +82,7 @@ def label_of(level: float, design: str) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """Where the figures go, and what the page will say."""
+    """The store, the plan, and the folder of the figures."""
 
     store: Path
     folder: Path
@@ -87,11 +90,11 @@ class Report:
     workers: int
 
     def curves(self, part: Part) -> list[Curve]:
-        """Return the runs of a part that have ended."""
+        """Return the curves of a part's performed tasks."""
         return load(self.store, part.tasks(), workers=self.workers)
 
     def grid(self, name: str) -> Grid | None:
-        """Return the runs of a part side by side; None while no seed is complete."""
+        """Return the curves of a part as a grid; None while no seed is complete."""
         part = self.plan.part(name)
         curves = self.curves(part)
         if not curves:
@@ -112,7 +115,7 @@ def write(store: str | Path, folder: str | Path, *, quick: bool = False, workers
     with Ledger(store) as ledger:
         names = {task.name for task in made.plan.tasks()}
         entries = [entry for name, entry in ledger.entries().items() if name in names]
-    load(store, made.plan.tasks(), workers=workers)  # all at once: the parts find them computed
+    load(store, made.plan.tasks(), workers=workers)  # all at once, in parallel
     command = "pied bench paper --quick" if quick else "pied bench paper"
     title = "The paper, in small (quick: no claim rests on it)" if quick else "The paper"
     blocks = [pages.heading(title, entries, command), *_illustrations(made.folder)]
@@ -128,7 +131,7 @@ def write(store: str | Path, folder: str | Path, *, quick: bool = False, workers
 
 
 def _illustrations(folder: Path) -> list[str]:
-    """Figures 1, 2 and 3."""
+    """Draw figures 1, 2 and 3."""
     shown, found = illustrate.line(), illustrate.estimates()
     published, ours = CUQB.paper(), CUQB()
     sorting = replace(published, believer=replace(published.believer, estimator=ours.believer.estimator))
@@ -171,7 +174,7 @@ def _illustrations(folder: Path) -> list[str]:
 
 
 def _levels(made: Report) -> list[str]:
-    """The 3 x 3 study of initial design and level: one panel per level."""
+    """Draw the 3 x 3 study of initial design and level, one panel per level."""
     side = made.grid("levels")
     if side is None:
         return []
@@ -189,12 +192,12 @@ def _levels(made: Report) -> list[str]:
 
 
 def _profiles(made: Report, name: str) -> list[str]:
-    """Profiles of a set: the paper's, the strict one, and the data profile."""
+    """Draw the profiles of a set: the paper's, the strict one, and the data profile."""
     side = made.grid(name)
     if side is None:
         return []
     length = side.budget
-    paper, eight = pages.among(side, side.solvers, TOLERANCE), pages.among(side, EIGHT, TOLERANCE)
+    paper, eight = pages.among(side, side.solvers, TOLERANCE), pages.among(side, PAPER_SOLVERS, TOLERANCE)
     strict_times = profiles.strict_times(side.strict(), TOLERANCE)
     strict = profiles.profile(strict_times, length)
     shown = {
@@ -213,15 +216,16 @@ def _profiles(made: Report, name: str) -> list[str]:
     figures.save(figure, made.folder / f"data-profile-{name}")
     for kind, curves in (("paper-eight", eight), ("paper-all", paper), ("strict", strict)):
         pages.write_curves(made.folder / f"profile-{name}-{kind}.csv", side.solvers, curves)
-    blocks = [f"## Profiles: {name}", _seeds(side), pages.solved_table(side, some=EIGHT), pages.evaluations_table(side)]
-    if OURS.label in side.solvers:  # else only some of the plan has been run
+    tables = [pages.solved_table(side, some=PAPER_SOLVERS), pages.evaluations_table(side)]
+    blocks = [f"## Profiles: {name}", _seeds(side), *tables]
+    if OURS.label in side.solvers:  # false if only a part of the plan was run
         compared = pages.comparison_table(pages.comparisons(side, OURS.label), OURS.label)
         blocks += ["Paired over seeds, final strictly feasible regret:", compared]
     return blocks
 
 
 def _regrets(made: Report) -> list[str]:
-    """Regret curves of the two applied problems."""
+    """Draw regret curves of the two applied problems."""
     blocks: list[str] = []
     horizons = (20, 50, 100) if made.plan.tasks()[0].budget >= 50 else (10, 14)
     for name, title in (("environmental", "Environmental model"), ("williams-otto", "Williams-Otto, no noise")):
@@ -251,7 +255,7 @@ def _regrets(made: Report) -> list[str]:
 
 
 def proposed(side: Grid) -> ndarray:
-    """Penalized regret of each solver's own recommendation: the paper's rule for its solvers, ours for ours."""
+    """Return the penalized regret of each solver's own rule: the paper's for its solvers, ours for ours."""
     own = [next(rule for rule in _rules(side, solver) if rule != "naive") for solver in side.solvers]
     by_rule = {rule: _some(side, [w for w, o in zip(side.solvers, own, strict=True) if o == rule]) for rule in own}
     rows = {rule: dict(zip(part.solvers, part.simple(rule), strict=True)) for rule, part in by_rule.items()}

@@ -1,4 +1,4 @@
-"""What to run: plans in TOML, their tasks, and the problems and solvers that texts stand for."""
+"""Plans in TOML, their tasks, and the problems and solvers that their texts denote."""
 
 import ast
 import re
@@ -20,15 +20,15 @@ from pied.suite import Benchmark
 from pied.suite.twins import rescaled
 
 RULES = ("naive", "observed", "lower", "asked", "anywhere")
-"""Rules of recommendation: "naive" is the best penalized value as observed, the others are those of `recommend`."""
-RESCALED = {"x": 1e3, "y": 1e-4, "g": 1e5}
-"""Units of the rescaled twins: powers of ten, another one on each floor."""
+"""Rules of recommendation: "naive" is the best penalized value told, the others are those of `recommend`."""
+RESCALING = {"x": 1e3, "y": 1e-4, "g": 1e5}
+"""Factors of the rescaled twins: different powers of ten for variables, outputs and functions."""
 CENTRED = ("rastrigin", "environmental")
-"""Problems whose optimum is the centre of their box, which is where DIRECT begins."""
-COST = {"environmental": 4.0, "ex724": 4.0, "g09": 3.0, "spring": 3.0, "styblinski-tang": 2.0, "powell": 2.0}
-"""Rough time of a run by problem, relative to an easy one."""
-PACE = {"random": 0.01, "sobol": 0.01, "snobfit": 0.05, "direct": 0.02, "bobyqa": 0.02, "cma-es": 0.02}
-"""Rough time of a run by solver, relative to one with a belief."""
+"""Problems whose optimum is the centre of their box, which is DIRECT's first point."""
+PROBLEM_COST = {"environmental": 4.0, "ex724": 4.0, "g09": 3.0, "spring": 3.0, "styblinski-tang": 2.0, "powell": 2.0}
+"""Rough time of a task by problem, relative to an easy problem."""
+SOLVER_COST = {"random": 0.01, "sobol": 0.01, "snobfit": 0.05, "direct": 0.02, "bobyqa": 0.02, "cma-es": 0.02}
+"""Rough time of a task by solver, relative to a solver with a belief."""
 
 
 # --- One run ----------------------------------------------------------------------------------------------------------
@@ -36,7 +36,7 @@ PACE = {"random": 0.01, "sobol": 0.01, "snobfit": 0.05, "direct": 0.02, "bobyqa"
 
 @dataclass(frozen=True)
 class Task:
-    """One run, as data: with the same code it gives the same record."""
+    """One run of a solver, as data; the same code gives the same trials."""
 
     problem: str
     """A name of the suite, or 'draw:SEED', 'draw:SEED:KIND', 'infeasible:NAME', 'jointly:NAME', 'rescaled:NAME'."""
@@ -46,51 +46,51 @@ class Task:
     """Of the study, and of the noise."""
     budget: int = 100
     structure: str = "full"
-    """What the solver is told: 'full', 'paper' or 'black'."""
+    """What the solver is given: 'full', 'paper' or 'black'."""
     noise: float = 0.0
     """Standard deviation on every output; the solver has to learn it."""
     initial: str = "2d+1"
-    """Size of the initial design: a number, or one with d in it."""
+    """Size of the initial design: a number, or a formula with d."""
     patience: int | None = 3
-    """Tests in a row before a problem is called infeasible, which ends the run; None: never."""
+    """Tests in a row before a problem is called infeasible, which ends the task; None: never."""
     rules: tuple[str, ...] = ("naive",)
-    """Rules whose recommendation after each evaluation is kept."""
+    """Rules whose recommendation after each evaluation is stored."""
     shifted: bool = False
-    """Whether a problem whose optimum is the centre of its box is given in a box that was cut so that it is not."""
+    """Whether a problem whose optimum is the centre of its box gets another box (`CENTRED`)."""
     stop: float | None = None
-    """End a run when the regret of a strictly feasible sample falls below this, both normalized and relative to
-    max(0.01, |f*|); None always spends the budget."""
+    """End when the regret of a strictly feasible evaluation is below this, both normalized and relative to
+    max(0.01, |f*|); None: always spend the budget."""
     label: str = ""
-    """How the solver is called in tables; its text by default."""
+    """Name of the solver in tables; by default its text."""
 
     @property
     def solver_name(self) -> str:
-        """The solver in tables."""
+        """Name of the solver in tables."""
         return self.label or self.solver
 
     @property
     def title(self) -> str:
-        """The problem in tables."""
+        """Name of the problem in tables."""
         return f"{self.problem}, noise {self.noise:g}" if self.noise else self.problem
 
     @property
     def name(self) -> str:
-        """Name of its study: one per problem, solver and seed; a larger budget continues it."""
+        """Name of its study, without the budget: a larger budget continues it."""
         return f"{self.title} | {self.solver_name} | {self.seed}"
 
     @property
     def cost(self) -> float:
-        """About how long it takes, in any unit."""
+        """Rough time, in an arbitrary unit."""
         name = re.sub(r"-paper$", "", self.solver.partition(":")[0])
-        return COST.get(self.problem.rpartition(":")[2], 1.0) * PACE.get(name, 1.0) * self.budget
+        return PROBLEM_COST.get(self.problem.rpartition(":")[2], 1.0) * SOLVER_COST.get(name, 1.0) * self.budget
 
     def to_data(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the task as plain data."""
         return {**vars(self), "rules": list(self.rules)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> "Task":
-        """Read it from plain data."""
+        """Read a task from plain data."""
         return cls(**{**data, "rules": tuple(data["rules"])})
 
 
@@ -107,7 +107,7 @@ def size_of(initial: str, d: int) -> int:
 def benchmark_of(
     problem: str, structure: str = "full", noise: float = 0.0, seed: int = 0, shifted: bool = False
 ) -> Benchmark:
-    """Return the benchmark that a task names; found once in each process, because optima of draws are searched."""
+    """Return the benchmark that a task names; cached, because optima of random problems are searched."""
     form, colon, rest = problem.partition(":")
     if shifted and problem in CENTRED:
         made = suite.twin(problem, shift=0)
@@ -119,7 +119,7 @@ def benchmark_of(
     elif form in ("infeasible", "jointly"):
         made = suite.twin(rest, infeasible=True if form == "infeasible" else "jointly")
     elif form == "rescaled":
-        made = rescaled(rest, **RESCALED)
+        made = rescaled(rest, **RESCALING)
     else:
         raise SettingError(f"a problem is a name, draw:, infeasible:, jointly: or rescaled:, got '{problem}'")
     if noise and structure == "black":
@@ -131,31 +131,31 @@ def benchmark_of(
 
 @lru_cache(maxsize=1)
 def _optima() -> Path:
-    """The folder in which processes share the optima of draws; another one for other code."""
+    """Return the folder in which processes share the optima of random problems; it depends on the code."""
     return Path(tempfile.gettempdir()) / f"pied-optima-{origin.code()}"
 
 
 def solver_of(text: str) -> tuple[Solver, dict[str, Any]]:
-    """Return a solver from text, and words for its study.
+    """Return a solver from text, and settings of its study.
 
-    'cuqb', 'random', or a name with changed settings: 'cuqb:level=0.9,model.finalists=6,search.starts=12'. A dot goes
-    into nested settings (`model` and `estimator` lie in the believer), `study.` into the words of the study; the value
-    'paper' stands for what `CUQB.paper()` has there.
+    The text is a name, or a name with changed settings: 'cuqb:level=0.9,model.finalists=6,search.starts=12'. A dot
+    denotes nested settings (`model` and `estimator` belong to the believer), `study.` a setting of the study; the value
+    'paper' is the setting of `CUQB.paper()`.
     """
     name, _, changes = text.partition(":")
-    solver, words = make(name), {}
+    solver, of_study = make(name), {}
     for change in re.split(r",(?=[\w.]+=)", changes) if changes else ():
         where, equals, value = change.partition("=")
         if not equals:
             raise SettingError(f"a changed setting reads name=value, got '{change}' in '{text}'")
         path = where.strip().split(".")
         if path[0] == "study":
-            words[path[1]] = ast.literal_eval(value)
+            of_study[path[1]] = ast.literal_eval(value)
             continue
         if path[0] in ("model", "estimator") and hasattr(solver, "believer"):
             path = ["believer", *path]
         solver = _changed(solver, path, value.strip(), text)
-    return solver, words
+    return solver, of_study
 
 
 def _changed(settings: Any, path: Sequence[str], value: str, text: str, paper: Any = None) -> Any:
@@ -178,20 +178,20 @@ def _changed(settings: Any, path: Sequence[str], value: str, text: str, paper: A
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A solver of a plan, with what differs from the plan for it alone."""
+class PlannedSolver:
+    """A solver of a plan, with settings that differ from those of the plan."""
 
     label: str
     solver: str
     """As text, see `solver_of`."""
-    words: Mapping[str, Any] = field(default_factory=dict)
-    """Those of `Task` that differ: structure, initial, patience, rules, shifted."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `Task` that differ, see `SOLVER_KEYS`."""
 
 
-OWN = ("structure", "initial", "patience", "rules", "shifted")
-"""Words that a solver's table may set for itself."""
-WORDS = ("problems", "solvers", "seeds", "budget", "noise", "stop", *OWN)
-"""Words of a plan and of its parts."""
+SOLVER_KEYS = ("structure", "initial", "patience", "rules", "shifted")
+"""Keys of a plan that a solver's table may also have."""
+PLAN_KEYS = ("problems", "solvers", "seeds", "budget", "noise", "stop", *SOLVER_KEYS)
+"""Keys of a plan and of its parts."""
 
 
 @dataclass(frozen=True)
@@ -200,15 +200,15 @@ class Part:
 
     name: str
     problems: tuple[str, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[PlannedSolver, ...]
     seeds: tuple[int, ...]
-    words: Mapping[str, Any] = field(default_factory=dict)
-    """Those of `Task` that all of its runs share."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of `Task` that all of its tasks share."""
 
     def tasks(self) -> list[Task]:
-        """Return its runs: seed by seed, the longest first, so that a time limit leaves whole seeds."""
+        """Return its tasks, ordered by seed so that a time limit leaves complete seeds, then the longest first."""
         made = [
-            Task(problem, entry.solver, seed, label=entry.label, **{**self.words, **entry.words})
+            Task(problem, entry.solver, seed, label=entry.label, **{**self.settings, **entry.settings})
             for seed in self.seeds for problem in self.problems for entry in self.entries
         ]  # fmt: skip
         return sorted(made, key=lambda task: (task.seed, -task.cost))
@@ -216,12 +216,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run: one part or several."""
+    """One part or several."""
 
     parts: tuple[Part, ...]
 
     def tasks(self) -> list[Task]:
-        """Return the runs of all parts, each once, seed by seed."""
+        """Return the distinct tasks of all parts, ordered by seed."""
         once = {task.name: task for part in self.parts for task in part.tasks()}
         return sorted(once.values(), key=lambda task: (task.seed, -task.cost))
 
@@ -242,24 +242,26 @@ class Plan:
         """Return a smaller plan.
 
         Args:
-            only: Problems, sets of problems or solvers; of each kind that is named, the others are left out.
-            seeds: How many, from 0.
-            budget: Evaluations of each run.
+            only: Problems, sets of problems, or solvers to keep; a kind of which none is named is kept whole.
+            seeds: Number of seeds, from 0.
+            budget: Evaluations of each task.
             parts: These parts only.
         """
         wanted, chosen = set(only), [self.part(name) for name in parts] or list(self.parts)
         problems = {name for part in self.parts for name in part.problems}
         labels = {entry.label for part in self.parts for entry in part.entries}
-        for word in sorted(wanted - problems - labels - set(suite.sets)):
-            raise SettingError(f"the plan has no problem or solver '{word}'.{did_you_mean(word, [*problems, *labels])}")
-        problems &= {name for word in wanted for name in suite.sets.get(word, (word,))}
+        for given in sorted(wanted - problems - labels - set(suite.sets)):
+            raise SettingError(
+                f"the plan has no problem or solver '{given}'.{did_you_mean(given, [*problems, *labels])}"
+            )
+        problems &= {name for given in wanted for name in suite.sets.get(given, (given,))}
         made = [
             replace(
                 part,
                 problems=tuple(each for each in part.problems if not problems or each in problems),
                 entries=tuple(each for each in part.entries if not labels & wanted or each.label in wanted),
                 seeds=part.seeds if seeds is None else tuple(range(seeds)),
-                words={**part.words, **({} if budget is None else {"budget": budget})},
+                settings={**part.settings, **({} if budget is None else {"budget": budget})},
             )
             for part in chosen
         ]
@@ -274,49 +276,49 @@ class Plan:
         except OSError as error:
             raise SettingError(f"the plan '{path}' cannot be read: {error.strerror}") from error
         except tomllib.TOMLDecodeError as error:
-            raise SettingError(f"the plan '{path}' is no TOML: {error}") from error
+            raise SettingError(f"the plan '{path}' is not valid TOML: {error}") from error
         return cls.of(data)
 
     @classmethod
     def of(cls, data: Mapping[str, Any]) -> "Plan":
-        """Make a plan from the words of a TOML file, trying every name before anything runs."""
-        words = {name: value for name, value in data.items() if name not in ("solver", "part")}
+        """Make a plan from the data of a TOML file; all names are checked before anything runs."""
+        settings = {name: value for name, value in data.items() if name not in ("solver", "part")}
         tables, parts = data.get("solver", {}), data.get("part") or [{"name": "all"}]
         for name, table in tables.items():
             if not isinstance(table, Mapping):
                 raise SettingError(f"[solver.{name}] is a table of settings, got {table!r}")
-        made = [_part({**words, **part}, tables) for part in parts]
+        made = [_part({**settings, **part}, tables) for part in parts]
         names = [part.name for part in made]
         if len(set(names)) < len(names):
             raise SettingError(f"each [[part]] needs a name of its own, got {names}")
         return cls(tuple(made))
 
 
-def _part(words: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]) -> Part:
+def _part(settings: Mapping[str, Any], tables: Mapping[str, Mapping[str, Any]]) -> Part:
     """Read one part."""
-    for word in words:
-        if word not in (*WORDS, "name"):
-            raise SettingError(f"a plan has no word '{word}'.{did_you_mean(word, WORDS)}")
-    if "problems" not in words:
-        raise SettingError("a plan names its problems: problems = ['unconstrained', 'g09'], sets or single names")
-    problems = dict.fromkeys(name for word in _texts(words, "problems") for name in suite.sets.get(word, (word,)))
+    for key in settings:
+        if key not in (*PLAN_KEYS, "name"):
+            raise SettingError(f"a plan has no key '{key}'.{did_you_mean(key, PLAN_KEYS)}")
+    if "problems" not in settings:
+        raise SettingError("a plan needs problems, by set or by name: problems = ['unconstrained', 'g09']")
+    problems = dict.fromkeys(name for given in _texts(settings, "problems") for name in suite.sets.get(given, (given,)))
     for name in problems:
         if ":" not in name:
-            suite.get(name)  # an unknown name shows here, with the one probably meant
-    shared: dict[str, Any] = {"budget": _count(words.get("budget", 100), "budget"), **_own(words)}
-    if "noise" in words:
-        shared["noise"] = float(words["noise"])
-    if "stop" in words:
-        shared["stop"] = float(words["stop"])
-    entries = tuple(_entry(name, tables.get(name, {})) for name in _texts(words, "solvers", ["cuqb"]))
-    seeds = words.get("seeds", 10)
+            suite.get(name)  # raises for an unknown name and suggests a similar one
+    shared: dict[str, Any] = {"budget": _count(settings.get("budget", 100), "budget"), **_own(settings)}
+    if "noise" in settings:
+        shared["noise"] = float(settings["noise"])
+    if "stop" in settings:
+        shared["stop"] = float(settings["stop"])
+    entries = tuple(_planned_solver(name, tables.get(name, {})) for name in _texts(settings, "solvers", ["cuqb"]))
+    seeds = settings.get("seeds", 10)
     chosen = tuple(int(each) for each in seeds) if isinstance(seeds, list) else tuple(range(_count(seeds, "seeds")))
-    return Part(str(words.get("name", "all")), tuple(problems), entries, chosen, shared)
+    return Part(str(settings.get("name", "all")), tuple(problems), entries, chosen, shared)
 
 
-def _entry(label: str, table: Mapping[str, Any]) -> Entry:
+def _planned_solver(label: str, table: Mapping[str, Any]) -> PlannedSolver:
     """Read a solver: its text, or its table of settings."""
-    changes = _flat({name: value for name, value in table.items() if name not in ("is", *OWN)})
+    changes = _flat({name: value for name, value in table.items() if name not in ("is", *SOLVER_KEYS)})
     solver = str(table.get("is", label))
     if changes:
         solver += (":" if ":" not in solver else ",") + ",".join(f"{path}={value!r}" for path, value in changes.items())
@@ -324,11 +326,11 @@ def _entry(label: str, table: Mapping[str, Any]) -> Entry:
         solver_of(solver)
     except PiedError as error:
         raise SettingError(f"solver '{label}' of the plan: {error}") from error
-    return Entry(label, solver, _own(table))
+    return PlannedSolver(label, solver, _own(table))
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Write nested tables as dotted names; a list becomes a tuple, as settings have it."""
+    """Flatten nested tables to dotted names; lists become tuples, as in settings."""
     flat: dict[str, Any] = {}
     for name, value in table.items():
         if isinstance(value, Mapping):
@@ -338,28 +340,28 @@ def _flat(table: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return flat
 
 
-def _own(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Read the words that a solver may have for itself."""
-    own: dict[str, Any] = {}
-    if "structure" in words:
-        own["structure"] = str(words["structure"])
-    if "initial" in words:
-        own["initial"] = str(words["initial"])
-        size_of(own["initial"], 2)
-    if "patience" in words:  # TOML has no word for nothing: 0 is never
-        own["patience"] = int(words["patience"]) or None
-    if "shifted" in words:
-        own["shifted"] = bool(words["shifted"])
-    if "rules" in words:
-        own["rules"] = tuple(_texts(words, "rules"))
-        for rule in own["rules"]:
+def _own(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the keys in `SOLVER_KEYS`."""
+    chosen: dict[str, Any] = {}
+    if "structure" in settings:
+        chosen["structure"] = str(settings["structure"])
+    if "initial" in settings:
+        chosen["initial"] = str(settings["initial"])
+        size_of(chosen["initial"], 2)
+    if "patience" in settings:  # TOML has no None: 0 means never
+        chosen["patience"] = int(settings["patience"]) or None
+    if "shifted" in settings:
+        chosen["shifted"] = bool(settings["shifted"])
+    if "rules" in settings:
+        chosen["rules"] = tuple(_texts(settings, "rules"))
+        for rule in chosen["rules"]:
             if rule not in RULES:
                 raise SettingError(f"there is no rule '{rule}' of recommendation.{did_you_mean(rule, RULES)}")
-    return own
+    return chosen
 
 
-def _texts(words: Mapping[str, Any], name: str, otherwise: Sequence[str] = ()) -> list[str]:
-    given = words.get(name, list(otherwise))
+def _texts(settings: Mapping[str, Any], name: str, otherwise: Sequence[str] = ()) -> list[str]:
+    given = settings.get(name, list(otherwise))
     if not isinstance(given, list) or not given or not all(isinstance(each, str) for each in given):
         raise SettingError(f"{name} is a list of names, got {given!r}")
     return given

@@ -1,4 +1,4 @@
-"""One run: from a task to its trials, in memory or in a store, and as plain data that travels between machines."""
+"""Perform one task, in memory or in a store; performed tasks as plain data, to move between machines."""
 
 import hashlib
 import multiprocessing
@@ -22,51 +22,51 @@ from pied.suite.benchmark import Benchmark, NoisyBlackBox
 
 try:
     import fcntl
-except ImportError:  # no locks on this system: do not run one plan twice at the same time
+except ImportError:  # no file locks on this system: do not run one plan in two processes
     fcntl = None  # type: ignore[assignment]
 
 FAILED = "FAILED"
-"""How a run ended that raised."""
+"""How a task ended that raised an error."""
 WORKER = "bench"
-"""Who evaluates: under the same name, a resumed run gets its pending trial back."""
+"""Name of the evaluating worker; with the same name, a resumed task gets its pending trial back."""
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """What came of a task."""
+class Case:
+    """A performed task: its trials, and how it ended."""
 
     task: Task
     trials: tuple[Trial, ...]
     ended: str
     """Name of the study's status: FINISHED, DONE (nothing more to propose), INFEASIBLE, BROKEN; or FAILED."""
     error: str = ""
-    """What was raised."""
+    """The error that was raised."""
     initial: int = 0
     """Size of the initial design."""
     spent: float = 0.0
-    """Seconds of a core that the last process spent on it."""
+    """Core seconds of the last process that worked on it."""
     made: Mapping[str, str] | None = None
     """Version, code, machine and date."""
 
     @property
     def seconds(self) -> list[float]:
-        """Time of each suggestion after the initial design."""
+        """Time of each proposal after the initial design."""
         return [trial.why.seconds for trial in self.trials if trial.why.aim != "initial"]
 
 
 def benchmark_for(task: Task) -> Benchmark:
-    """Return the benchmark of a task, as its solver is told it."""
+    """Return the benchmark of a task, with the structure and noise that its solver is given."""
     return benchmark_of(task.problem, task.structure, task.noise, task.seed if task.noise else 0, task.shifted)
 
 
 def truth_for(task: Task) -> Benchmark:
-    """Return the benchmark that a task is measured by: exact, in its own box, the same for all solvers."""
+    """Return the benchmark by which a task is measured: exact, in the original box, the same for all solvers."""
     return benchmark_of(task.problem)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let the linear algebra use one thread: runs stand side by side."""
+    """Limit the linear algebra to one thread, because several tasks run in parallel."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -75,9 +75,9 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def perform(task: Task, store: str | None = None) -> Run:
-    """Run a task, or what is left of it in a store; a run that raises is a result too."""
-    began = time.process_time()  # not the clock on the wall: machines are shared
+def perform(task: Task, store: str | None = None) -> Case:
+    """Perform a task, or the rest of it in a store; an error is recorded as its result."""
+    began = time.process_time()  # process time, because machines are shared
     study: Study | None = None
     trials: tuple[Trial, ...] = ()
     ended, error = FAILED, ""
@@ -86,20 +86,20 @@ def perform(task: Task, store: str | None = None) -> Run:
             study = _open(task, store)
             ended = _loop(task, study)
         except Exception as raised:
-            error = _told(raised)
+            error = _described(raised)
         if study is not None:
             try:
                 trials = study.trials
                 study.close()
             except Exception as raised:
-                error = error or _told(raised)
+                error = error or _described(raised)
     initial = study.initial if study is not None else 0
-    return Run(task, trials, FAILED if error else ended, error, initial, time.process_time() - began, origin.made())
+    return Case(task, trials, FAILED if error else ended, error, initial, time.process_time() - began, origin.made())
 
 
 @contextmanager
 def _alone(store: str, name: str) -> Iterator[None]:
-    """Have a run for oneself: another process that is at it is waited for, and a dead one holds nothing."""
+    """Lock a task: wait for another process that works on it; the lock of a dead process is released."""
     if fcntl is None:
         yield
         return
@@ -110,27 +110,27 @@ def _alone(store: str, name: str) -> Iterator[None]:
 
 
 def _is_orphan() -> bool:
-    """Whether the process that wanted the answer has died."""
+    """Tell whether the parent process has died."""
     parent = multiprocessing.parent_process()
     return parent is not None and not parent.is_alive()
 
 
-def _told(error: Exception) -> str:
-    """An error as one line, with the place it came from."""
+def _described(error: Exception) -> str:
+    """Return an error as one line, with its file and line number."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({place.filename.rpartition('/')[2]}, line {place.lineno})"
 
 
 def _open(task: Task, store: str | None) -> Study:
     problem = benchmark_for(task).problem
-    solver, words = solver_of(task.solver)
+    solver, settings = solver_of(task.solver)
     kept: dict[str, Any] = {} if store is None else {"name": task.name, "store": store, "worker": WORKER}
-    given = {"patience": task.patience, "initial": size_of(task.initial, problem.d), **words}
+    given = {"patience": task.patience, "initial": size_of(task.initial, problem.d), **settings}
     return Study(problem, solver=solver, seed=task.seed, **kept, **given)
 
 
 def _loop(task: Task, study: Study) -> str:
-    """Ask, evaluate, tell until the budget is spent or there is a reason to stop."""
+    """Ask, evaluate and tell until the budget is spent or the study ends."""
     benchmark = truth_for(task)
     noisy = study.problem.blackbox if isinstance(study.problem.blackbox, NoisyBlackBox) else None
     is_solved = any(_solved(task, benchmark, trial) for trial in study.trials)
@@ -144,7 +144,7 @@ def _loop(task: Task, study: Study) -> str:
         except (SolverDone, Infeasible) as ended:
             return Status.DONE.name if isinstance(ended, SolverDone) else Status.INFEASIBLE.name
         if noisy is not None:
-            noisy.calls = trial.number - 1  # noise belongs to the trial, so that a resumed run measures the same
+            noisy.calls = trial.number - 1  # noise depends on the trial's number, so a resumed task gets the same noise
         try:
             trial = study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)))
         except EvaluationError as error:
@@ -154,7 +154,7 @@ def _loop(task: Task, study: Study) -> str:
 
 
 def _solved(task: Task, benchmark: Benchmark, trial: Trial) -> bool:
-    """Whether a sample is as good as anyone could ask."""
+    """Tell whether a trial is strictly feasible and within the tolerance `stop` of the optimum."""
     if task.stop is None or trial.state is not State.TOLD or benchmark.known is None:
         return False
     X = benchmark.whole.point(dict(trial.x))[None]
@@ -166,17 +166,17 @@ def _solved(task: Task, benchmark: Benchmark, trial: Trial) -> bool:
 # --- As plain data ----------------------------------------------------------------------------------------------------
 
 
-def to_data(run: Run) -> dict[str, Any]:
-    """Return a run as data that JSON can hold; what a solver remembers is kept of the last trial alone."""
-    trials = run.trials
-    bounded = "asked" in run.task.rules
+def to_data(case: Case) -> dict[str, Any]:
+    """Return a performed task as data for JSON; the solver's memory is kept for the last trial only."""
+    trials = case.trials
+    bounded = "asked" in case.task.rules
     return {
-        "task": run.task.to_data(),
-        "ended": run.ended,
-        "error": run.error,
-        "initial": run.initial,
-        "spent": round(run.spent, 3),
-        "made": dict(run.made or {}),
+        "task": case.task.to_data(),
+        "ended": case.ended,
+        "error": case.error,
+        "initial": case.initial,
+        "spent": round(case.spent, 3),
+        "made": dict(case.made or {}),
         "x": [list(trial.x.values()) for trial in trials],
         "y": [None if trial.y is None else list(trial.y.values()) for trial in trials],
         "failed": {str(trial.number): trial.reason for trial in trials if trial.state is State.FAILED},
@@ -189,12 +189,12 @@ def to_data(run: Run) -> dict[str, Any]:
     }
 
 
-def from_data(data: Mapping[str, Any]) -> Run:
-    """Read a run from plain data."""
+def from_data(data: Mapping[str, Any]) -> Case:
+    """Read a performed task from plain data."""
     task = Task.from_data(data["task"])
     problem = benchmark_for(task).problem
     trials = tuple(_trial(problem, data, place) for place in range(len(data["x"])))
-    return Run(task, trials, data["ended"], data["error"], data["initial"], data["spent"], data["made"])
+    return Case(task, trials, data["ended"], data["error"], data["initial"], data["spent"], data["made"])
 
 
 def _trial(problem: Problem, data: Mapping[str, Any], place: int) -> Trial:
@@ -218,22 +218,22 @@ def _trial(problem: Problem, data: Mapping[str, Any], place: int) -> Trial:
     )
 
 
-def keep(run: Run, store: str) -> int:
-    """Write a run that was made elsewhere into a store; return how many of its trials were new there."""
-    task = run.task
+def keep(case: Case, store: str) -> int:
+    """Write a task that was performed elsewhere into a store; return how many of its trials were new."""
+    task = case.task
     problem = benchmark_for(task).problem
     solver, _ = solver_of(task.solver)
     record, _, revision = opened(
-        problem, name=task.name, store=store, read_only=False, solver=solver, seed=task.seed, initial=run.initial
+        problem, name=task.name, store=store, read_only=False, solver=solver, seed=task.seed, initial=case.initial
     )
     new = 0
     try:
         _, rows = record.changes(0)
-        for trial in run.trials[len(rows) :]:
+        for trial in case.trials[len(rows) :]:
             why = trial.why.to_dict()
             row = record.take(trial.number, dict(trial.x), why=why, revision=revision, worker=WORKER)
             if row is None:
-                raise StoreError(f"'{task.name}' is being written by someone else: try again")
+                raise StoreError(f"'{task.name}' is being written by another process: try again")
             if trial.state is State.FAILED:
                 record.fail(trial.number, trial.reason)
             elif trial.y is not None:
@@ -244,8 +244,8 @@ def keep(run: Run, store: str) -> int:
     return new
 
 
-def kept(task: Task, store: str) -> Run:
-    """Read the trials of a task from a store."""
+def kept(task: Task, store: str) -> Case:
+    """Read a performed task from a store."""
     problem = benchmark_for(task).problem
     with Study(problem, name=task.name, store=store, read_only=True) as study:
-        return Run(task, study.trials, "", initial=study.initial)
+        return Case(task, study.trials, "", initial=study.initial)

@@ -9,10 +9,10 @@ import click
 
 from pied.shell.speech import INTERRUPTED, note, say
 
-WIDE = 28
-"""Characters of the bar."""
-QUIET = 10.0
-"""Seconds between lines of progress where there is no terminal."""
+BAR_CHARACTERS = 28
+"""Width of the progress bar."""
+NOTE_SECONDS = 10.0
+"""Between lines of progress if there is no terminal."""
 
 _store = click.option(
     "--store", type=click.Path(dir_okay=False, path_type=Path), default=Path("bench.db"), show_default=True,
@@ -23,7 +23,7 @@ _only = click.option("--only", multiple=True, metavar="NAME", help="A problem, s
 _part = click.option("--part", "parts", multiple=True, metavar="NAME", help="A part of the plan; may be repeated.")
 _seeds = click.option("--seeds", type=click.IntRange(min=1), help="How many seeds, from 0.")
 _budget = click.option("--budget", type=click.IntRange(min=1), help="Evaluations of each run.")
-_again = click.option("--again", is_flag=True, help="Also go on with runs that failed.")
+_again = click.option("--again", is_flag=True, help="Also continue runs that failed.")
 _picture = click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="Draw a picture here, as .svg and .png."
 )
@@ -31,7 +31,7 @@ _picture = click.option(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def bench() -> None:
-    """Run plans of problems x solvers x seeds, and draw what came out."""
+    """Run plans of problems x solvers x seeds, and compare the results."""
 
 
 # ------------------------------------------------------------------------------------------------ running
@@ -60,7 +60,7 @@ def run(
     again: bool,
     dask: str | None,
 ) -> None:
-    """Run a plan, or what is left of it."""
+    """Run a plan, or the rest of it."""
     from pied.bench.plan import Plan
 
     wanted = Plan.read(plan).narrowed(only, seeds, budget, parts)
@@ -68,7 +68,7 @@ def run(
 
 
 @bench.command()
-@click.option("--quick", is_flag=True, help="Everything in small: under ten minutes on two cores.")
+@click.option("--quick", is_flag=True, help="A small version: under ten minutes on two cores.")
 @click.option(
     "--store", type=click.Path(dir_okay=False, path_type=Path),
     help="SQLite file of the records; paper.db or quick.db by default.",
@@ -83,7 +83,7 @@ def run(
 @_only
 @_seeds
 @_again
-@click.option("--no-run", is_flag=True, help="Draw from the records that are there.")
+@click.option("--no-run", is_flag=True, help="Draw from the stored runs only.")
 def paper(
     quick: bool,
     store: Path | None,
@@ -95,12 +95,12 @@ def paper(
     again: bool,
     no_run: bool,
 ) -> None:
-    """Reproduce every figure of the paper; goes on where it was stopped."""
+    """Reproduce every figure of the paper; continues where it was stopped."""
     from pied.bench import paper as experiments
     from pied.bench.origin import cores
 
     place = store or Path("quick.db" if quick else "paper.db")
-    plan = experiments.plan(quick).narrowed(only, seeds, None, parts)  # also without a run: a slip in a name is told
+    plan = experiments.plan(quick).narrowed(only, seeds, None, parts)  # also with --no-run: checks the names
     if not no_run:
         _run(plan, place, workers, again, None)
     folder = out or place.with_suffix("")
@@ -117,38 +117,38 @@ def _run(plan: Any, store: Path, workers: int | None, again: bool, dask: str | N
     executor = executors.dask(dask) if dask else None
     tasks = plan.tasks()
     bar = _Bar()
-    outcome = drive.run(tasks, store, workers=workers or cores(), executor=executor, again=again, on_step=bar.step)
+    summary = drive.run(tasks, store, workers=workers or cores(), executor=executor, again=again, on_step=bar.step)
     bar.end()
-    for line in outcome.failed:
+    for line in summary.failed:
         note(f"failed: {line}")
-    hours = outcome.core_seconds / 3600
+    hours = summary.core_seconds / 3600
     note(
-        f"{len(tasks)} runs: {outcome.skipped} done before, {outcome.done} now ({len(outcome.failed)} failed), "
-        f"{outcome.left} left; {outcome.seconds:.0f} s, {hours:.2f} core-hours. Records: {store}"
+        f"{len(tasks)} runs: {summary.skipped} done before, {summary.done} now ({len(summary.failed)} failed), "
+        f"{summary.left} left; {summary.seconds:.0f} s, {hours:.2f} core-hours. Records: {store}"
     )
-    if outcome.is_interrupted:
+    if summary.is_interrupted:
         sys.exit(INTERRUPTED)
 
 
 class _Bar:
-    """Progress on the error stream: a bar with the time left on a terminal, a line now and then elsewhere."""
+    """Progress on the error stream: a bar with the remaining time on a terminal, lines at intervals elsewhere."""
 
     def __init__(self) -> None:
         self.is_live = sys.stderr.isatty()
-        self.said = -QUIET
+        self.said = -NOTE_SECONDS
 
     def step(self, step: Any) -> None:
-        """Show one more."""
+        """Show one more finished run."""
         text = f"{step.done} of {step.all} runs, {_clock(step.gone)} gone, about {_clock(step.left)} left"
         if self.is_live:
-            filled = round(WIDE * step.done / step.all)
-            click.echo(f"\r\x1b[K[{'#' * filled}{'.' * (WIDE - filled)}] {text}", nl=False, err=True)
-        elif step.gone - self.said >= QUIET or step.done == step.all:
+            filled = round(BAR_CHARACTERS * step.done / step.all)
+            click.echo(f"\r\x1b[K[{'#' * filled}{'.' * (BAR_CHARACTERS - filled)}] {text}", nl=False, err=True)
+        elif step.gone - self.said >= NOTE_SECONDS or step.done == step.all:
             self.said = step.gone
             note(text)
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the line of the bar."""
         if self.is_live:
             click.echo("", err=True)
 
@@ -158,11 +158,11 @@ def _clock(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
-# ------------------------------------------------------------------------------------------------ what came out
+# ------------------------------------------------------------------------------------------------ results
 
 
 def _grid(store: Path, only: tuple[str, ...], workers: int | None, noise: float | None = None) -> Any:
-    """The runs of a store that were asked for, side by side."""
+    """Return the requested runs of a store as a grid."""
     from pied import suite
     from pied.bench.curves import grid, load
     from pied.bench.ledger import Ledger
@@ -308,7 +308,7 @@ def export(file: Path, store: Path, only: tuple[str, ...], workers: int | None) 
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @_store
 def take_in(files: tuple[Path, ...], store: Path) -> None:
-    """Take runs that were made elsewhere (python -m pied.bench.away) into the store."""
+    """Import runs that were made elsewhere (python -m pied.bench.away) into the store."""
     from pied.bench.away import lines
     from pied.bench.transfer import take
     from pied.errors import SettingError
@@ -317,11 +317,11 @@ def take_in(files: tuple[Path, ...], store: Path) -> None:
     for file in files:
         found = list(lines(file))
         if not found or not all(isinstance(record, dict) and "task" in record for record in found):
-            raise SettingError(f"'{file}' holds no runs: give a file that `python -m pied.bench.away` has written")
+            raise SettingError(f"'{file}' has no runs: give a file written by `python -m pied.bench.away`")
         records += found
-    with click.progressbar(records, label="Taking runs in", file=sys.stderr) as bar:
+    with click.progressbar(records, label="Importing runs", file=sys.stderr) as bar:
         runs, old = take(bar, store)
-    note(f"{runs} runs are new in {store}, {old} were there.")
+    note(f"{runs} runs imported into {store}, {old} were there before.")
 
 
 def _draw(out: Path | None, draw: Callable[[Any], None]) -> None:
@@ -333,4 +333,4 @@ def _draw(out: Path | None, draw: Callable[[Any], None]) -> None:
     draw(axes[0, 0])
     figures.legend(figure, axes[0, 0])
     for file in figures.save(figure, out):
-        note(f"The picture is in {file}.")
+        note(f"Figure written to {file}.")

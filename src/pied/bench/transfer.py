@@ -1,4 +1,4 @@
-"""Take runs that were made elsewhere into a store, with what their rules recommended."""
+"""Import tasks that were performed elsewhere into a store, with their recommendations."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,26 +13,26 @@ from pied.bench.runs import from_data, keep
 
 
 def take(records: Iterable[dict[str, Any]], store: str | Path) -> tuple[int, int]:
-    """Write records of runs into a store; return how many were new, and how many were there already."""
+    """Import performed tasks as plain data; return how many were new, and how many were stored already."""
     place = str(file_of(store).absolute())
     new = old = 0
     with Ledger(place) as ledger:
         known = ledger.entries()
         for data in records:
-            run = from_data(data)
-            entry = known.get(run.task.name)
-            if entry is not None and entry.evaluations >= len(run.trials):
+            case = from_data(data)
+            entry = known.get(case.task.name)
+            if entry is not None and entry.evaluations >= len(case.trials):
                 old += 1
                 continue
-            keep(run, place)
-            ledger.write(run)
-            curves.keep(ledger, run.task, curves.arrays_of(run, _points(data)))
+            keep(case, place)
+            ledger.write(case)
+            curves.keep(ledger, case.task, curves.arrays_of(case, _points(data)))
             new += 1
     return new, old
 
 
 def _points(data: dict[str, Any]) -> dict[str, Tensor]:
-    """Recommended points by rule: numbers of evaluations, or the points themselves."""
+    """Return recommended points by rule; the data have evaluation numbers, or the points themselves."""
     X = torch.tensor(data["x"], dtype=torch.float64)
     found = {}
     for rule, at in data.get("recommended", {}).items():

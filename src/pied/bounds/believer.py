@@ -136,9 +136,9 @@ class Bounds:
         """Which coordinates some output depends on."""
         return self.composite.problem.active.any(0)
 
-    def doubt(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
+    def widths(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
         """Return how far apart the bounds are at a point."""
-        return self.composite.doubt(u)
+        return self.composite.widths(u)
 
 
 def optimistic(composite: Composite, level: float) -> Bounds:

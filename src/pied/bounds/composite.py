@@ -219,7 +219,7 @@ class Composite:
         lower, median, upper = (self.values(U, [each] * k) for each in (1.0 - level, 0.5, level))
         return lower, median, upper
 
-    def doubt(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
+    def widths(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
         """Return how far apart the usual bounds of every function are at a point."""
         lower, upper = (self.values(u[None], [level] * self.problem.k, screening=True) for level in USUAL)
         return (upper - lower)[0]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from pied.bounds.composite import Composite
 from pied.rng import Stream
-from pied.search import KAPPA, Optimum, Search
+from pied.search import VIOLATION_WEIGHT, Optimum, Search
 
 MOST_OUTPUTS = 24  # with more, the subproblem has too many unknowns to be solved as a whole
 TINIEST = 1e-300
@@ -67,15 +67,15 @@ class Joint:
         """Which coordinates of a point some output depends on."""
         return self.composite.problem.active.any(0)
 
-    def doubt(self, w: Float64[Tensor, "w"]) -> Float64[Tensor, "k"]:
+    def widths(self, w: Float64[Tensor, "w"]) -> Float64[Tensor, "k"]:
         """Return how far apart the bounds of the functions of the problem are at the point."""
-        return self.composite.doubt(w[: self.composite.problem.d])
+        return self.composite.widths(w[: self.composite.problem.d])
 
     def lifted(self, U: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]) -> Float64[Tensor, "b w"]:
         """Pair points with the outcome on the rim to which the slopes of objective and broken constraints point."""
         f, _, by_xi = self.composite.outcomes_and_slopes(U, U.new_zeros(len(U), self.composite.problem.m))
         broken = (f[:, 1:] < 0).to(f.dtype) / scales[1:]
-        merit = by_xi[:, 0] / scales[0] + KAPPA * (broken[:, :, None] * by_xi[:, 1:]).sum(1)
+        merit = by_xi[:, 0] / scales[0] + VIOLATION_WEIGHT * (broken[:, :, None] * by_xi[:, 1:]).sum(1)
         xi = merit / merit.norm(dim=1, keepdim=True).clamp_min(TINIEST) if self.in_ball else merit.sign()
         return torch.cat([U, 0.5 + 0.5 * xi], 1)
 

@@ -1,190 +1,28 @@
-"""Pictures of a study: values, gap, feasible region.
+"""Draw the pictures of a study with matplotlib.
 
-What a picture shows is computed first, by pure functions (`history`, `gaps`, `region`), and drawn second, by functions
-that take optional axes and return them. Nothing global: without axes a new figure is made, reachable as `axes.figure`.
-Only this file knows matplotlib, and only the drawing needs it.
+Each function takes optional axes and returns them. Without axes it makes a new figure, reachable as `axes.figure`;
+no global state of matplotlib is used.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float64, Int64
-from numpy import ndarray
-from torch import Tensor
 
-from pied.bounds import from_memory
 from pied.errors import MissingExtra, SettingError
+from pied.plots.data import Region, Truth, gaps, history, region
 from pied.problem import Problem
-from pied.records import Dataset, State, Trial, feasible, spread
-from pied.rng import Stream
-from pied.solvers.cuqb import CUQB
-from pied.study import Result, Study, gap
+from pied.records import State, Trial
+from pied.study import Result, Study
 
-# Okabe and Ito's colours: told apart by everyone, and by their grey on paper.
+# Okabe and Ito's colours, which colour-blind readers can tell apart; their greys differ in print.
 BLUE, SKY, ORANGE, VERMILION, GREY = "#0072B2", "#9CCBEA", "#E69F00", "#D55E00", "#6E6E6E"
-ROUNDING = 1e-6
-"""Of an upper bound: a lower bound this far below zero was held at zero by the search."""
-GRID = 81
-"""Points per side of a region: a boundary is drawn to a hundredth of the box."""
+LONGEST_LABEL = 28
+"""Characters of an objective's name that fit along an axis."""
 
 Axes = Any
-"""matplotlib.axes.Axes; not imported, so that the data functions work without it."""
-Truth = Callable[[Float64[Tensor, "b d"]], Float64[Tensor, "b k"]]
-"""All functions at points in natural units, in the paper's form; `Benchmark.truth` is one."""
-
-
-@dataclass(frozen=True, eq=False)
-class History:
-    """Value of each evaluation, in the user's sense and units."""
-
-    numbers: Int64[ndarray, "t"]
-    """Numbers of the trials."""
-    values: Float64[ndarray, "t"]
-    """Objective as observed; NaN where the trial failed, is pending or lacks an output the objective needs."""
-    is_feasible: Bool[ndarray, "t"]
-    """Whether all constraints were observed to hold."""
-    best: Float64[ndarray, "t"]
-    """Best feasible value so far; NaN before the first."""
-
-
-@dataclass(frozen=True, eq=False)
-class Gaps:
-    """Gap after each trial, from the record alone."""
-
-    numbers: Int64[ndarray, "t"]
-    """Numbers of the trials."""
-    gap: Float64[ndarray, "t"]
-    """Natural units: NaN while nothing optimistic is known, infinite while nothing is certain."""
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """What is believed feasible over the box of two variables; rows follow the second variable."""
-
-    names: tuple[str, str]
-    """The variables, across and up."""
-    across: Float64[ndarray, "q"]
-    up: Float64[ndarray, "q"]
-    """Grid, natural units."""
-    pessimistic: Float64[ndarray, "q q"]
-    """Smallest scaled lower bound of the constraints: feasible at the level where it is >= 0."""
-    optimistic: Float64[ndarray, "q q"]
-    """Smallest scaled upper bound: possibly feasible where it is >= 0, excluded elsewhere."""
-    objective: Float64[ndarray, "q q"]
-    """The objective, the user's sense: the truth where one was given, else the median."""
-    truth: Float64[ndarray, "q q"] | None = None
-    """Smallest scaled constraint in truth, where a truth was given."""
-
-
-# ------------------------------------------------------------------------------------------------ what is shown
-
-
-def history(problem: Problem, trials: Sequence[Trial]) -> History:
-    """Return the value of each evaluation, whether it was feasible, and the best so far."""
-    f, told = _functions(problem, trials)
-    is_feasible = np.zeros(len(trials), dtype=bool)
-    is_feasible[told] = feasible(problem, f).numpy()
-    f0 = np.full(len(trials), np.nan)
-    f0[told] = f[:, 0].numpy()
-    sign = problem.user_value(1.0)
-    best = np.maximum.accumulate(np.where(is_feasible, f0, -np.inf))
-    return History(_numbers(trials), sign * f0, is_feasible, sign * np.where(np.isfinite(best), best, np.nan))
-
-
-def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
-    """Return the gap after each trial: smallest optimistic optimum so far less what is certain.
-
-    Certain is the best feasible value observed when the black box is exact. With noise it is the best lower bound, as
-    it stood when its point was asked, among points whose constraints had lower bounds >= 0.
-    """
-    exact = all(noise == 0 for noise in problem.noise)
-    found = np.full(len(trials), np.nan)
-    for t in range(len(trials)):
-        so_far = trials[: t + 1]
-        tops = [trial.why.optimistic for trial in so_far if trial.why.optimistic is not None]
-        if tops:
-            certain = _observed(problem, so_far) if exact else _as_asked(so_far)
-            found[t] = gap(tops, certain if np.isfinite(certain) else None)
-    return Gaps(_numbers(trials), found)
-
-
-def region(study: Study, *, truth: Truth | None = None, size: int = GRID) -> Region:
-    """Return where the belief of a study of two variables holds the constraints for met, possible and excluded.
-
-    Args:
-        study: The study; at least two evaluations must have been told.
-        truth: The functions themselves, where someone knows them.
-        size: Points per side of the grid.
-    """
-    problem = study.problem
-    if problem.d != 2:
-        raise SettingError(f"a region is drawn over two variables; this problem has {problem.d}")
-    if int(study.data.complete.sum()) < 2:
-        raise SettingError("a region needs a belief: tell at least two complete evaluations first")
-    steps = torch.linspace(0.0, 1.0, size, dtype=torch.float64)
-    U = torch.cartesian_prod(steps, steps).flip(1)  # the first variable runs fastest: rows follow the second
-    settings = study.solver if isinstance(study.solver, CUQB) else CUQB()
-    data = study.data
-    belief = settings.believer.fit(problem, data, from_memory(data.last.memory) if data.last is not None else None)
-    composite = settings.believer.bound(problem, data, belief, Stream(study.seed).at("region"))
-    lower, median, upper = composite.bounds(U, settings.level)
-    scales = spread(median)  # one for all three, so that bounds that are ordered stay so
-    X = problem.from_unit(U)
-    true = truth(X) if truth is not None else None
-    ends = X.reshape(size, size, 2)
-    first, second = problem.variables
-    return Region(
-        names=(first, second),
-        across=ends[0, :, 0].numpy(),
-        up=ends[:, 0, 1].numpy(),
-        pessimistic=_margin(lower, scales, size),
-        optimistic=_margin(upper, scales, size),
-        objective=problem.user_value(1.0) * (median if true is None else true)[:, 0].reshape(size, size).numpy(),
-        truth=None if true is None else _margin(true, scales, size),
-    )
-
-
-def _numbers(trials: Sequence[Trial]) -> Int64[ndarray, "t"]:
-    return np.array([trial.number for trial in trials], dtype=np.int64)
-
-
-def _functions(problem: Problem, trials: Sequence[Trial]) -> tuple[Float64[Tensor, "N k"], list[int]]:
-    """Return the functions at what was told, and the places of these trials."""
-    data = Dataset.of(problem, trials)
-    known = set(data.numbers)
-    return data.functions(problem), [place for place, trial in enumerate(trials) if trial.number in known]
-
-
-def _observed(problem: Problem, trials: Sequence[Trial]) -> float:
-    """Return the best feasible value observed, paper's form; minus infinity when there is none."""
-    f, _ = _functions(problem, trials)
-    fine = f[feasible(problem, f), 0]
-    return float(fine.max()) if len(fine) else -math.inf
-
-
-def _as_asked(trials: Sequence[Trial]) -> float:
-    """Return the best lower bound of a told point that was pessimistically feasible when it was asked."""
-    certain = -math.inf
-    for trial in trials:
-        bounds = list(zip(trial.why.lower, trial.why.upper, strict=True))
-        if trial.state is State.TOLD and bounds and all(low >= -ROUNDING * abs(high) for low, high in bounds[1:]):
-            certain = max(certain, bounds[0][0])
-    return certain
-
-
-def _margin(f: Float64[Tensor, "b k"], scales: Float64[Tensor, "k"], size: int) -> Float64[ndarray, "q q"]:
-    """Return the smallest scaled constraint; 1 everywhere without constraints."""
-    if f.shape[1] == 1:
-        return np.ones((size, size))
-    return (f / scales)[:, 1:].amin(1).reshape(size, size).detach().numpy()
-
-
-# ------------------------------------------------------------------------------------------------ how it is drawn
+"""matplotlib.axes.Axes; not imported at the top, so that the package loads without matplotlib."""
 
 
 def plot_history(
@@ -194,11 +32,11 @@ def plot_history(
 
     Args:
         study: A study, or a result together with `problem=`.
-        problem: The statement, when a result is given: a result holds outputs, only the statement turns them to values.
-        known: The optimal value where it is known, drawn as a line.
-        axes: Where to draw; a new figure otherwise.
+        problem: The statement, if a result is given: a result has outputs, and the statement turns them into values.
+        known: The optimal value, if it is known; drawn as a line.
+        axes: Where to draw; by default in a new figure.
     """
-    problem, trials = _record(study, problem)
+    problem, trials = _parts(study, problem)
     axes = _new_axes() if axes is None else axes
     shown = history(problem, trials)
     fine, bad = shown.is_feasible, ~shown.is_feasible & np.isfinite(shown.values)
@@ -234,18 +72,18 @@ def plot_gap(
 
     Args:
         study: A study, or a result together with `problem=`.
-        problem: The statement, when a result is given.
-        known: The optimal value where it is known: how far the best feasible point truly is from it is drawn beside.
-        axes: Where to draw; a new figure otherwise.
+        problem: The statement, if a result is given.
+        known: The optimal value, if it is known; the true distance of the best feasible point from it is drawn too.
+        axes: Where to draw; by default in a new figure.
     """
-    problem, trials = _record(study, problem)
+    problem, trials = _parts(study, problem)
     axes = _new_axes() if axes is None else axes
     shown = gaps(problem, trials)
     open_, closed = np.isfinite(shown.gap) & (shown.gap > 0), shown.gap == 0
     axes.set_yscale("log")
     axes.plot(
         shown.numbers[open_], shown.gap[open_], drawstyle="steps-post", color=ORANGE, linewidth=1.8, marker="o",
-        markersize=4.5, markeredgecolor="black", markeredgewidth=0.5, label="gap, as believed",
+        markersize=4.5, markeredgecolor="black", markeredgewidth=0.5, label="gap",
     )  # fmt: skip
     if known is not None:
         away = np.abs(known - history(problem, trials).best)
@@ -278,14 +116,14 @@ def plot_region(
     shown: Region | None = None,
     axes: Axes = None,
 ) -> Axes:
-    """Draw the feasible region of two variables as it is believed to be, the samples and the recommended point.
+    """Draw the feasible region of two variables under the belief, the evaluated points and the recommended one.
 
     Args:
         study: The study.
-        truth: The functions themselves, where someone knows them: their boundary is drawn too.
-        optimum: The optimal point, where someone knows it.
-        shown: The data, when `region` was called already.
-        axes: Where to draw; a new figure otherwise.
+        truth: The functions themselves, if they are known; their boundary is drawn too.
+        optimum: The optimal point, if it is known.
+        shown: The data, if `region` was called already.
+        axes: Where to draw; by default in a new figure.
     """
     shown = region(study, truth=truth) if shown is None else shown
     axes = _new_axes() if axes is None else axes
@@ -327,14 +165,14 @@ def plot_study(
     optimum: Mapping[str, float] | None = None,
     file: str | Path | None = None,
 ) -> tuple[Axes, ...]:
-    """Draw history and gap, and beside them the region when there are two variables; write the picture to a file.
+    """Draw history and gap, for two variables also the region, and write the picture to a file if one is given.
 
     Args:
         study: The study.
         truth: The functions themselves, for the boundary of the true region.
-        known: The optimal value, where it is known.
-        optimum: The optimal point, where it is known.
-        file: Where to write the picture; its ending chooses the format.
+        known: The optimal value, if it is known.
+        optimum: The optimal point, if it is known.
+        file: Where to write the picture; the suffix chooses the format.
     """
     has_region = study.problem.d == 2 and int(study.data.complete.sum()) >= 2
     figure = new_figure((11.0, 6.0) if has_region else (6.5, 5.6))
@@ -347,7 +185,7 @@ def plot_study(
     below.set_title("Gap: how much better any point could still be", loc="left", fontsize="medium")
     if has_region:
         side = plot_region(study, truth=truth, optimum=optimum, axes=figure.add_subplot(grid[:, 1]))
-        side.set_title("Feasible region as believed, and the samples", loc="left", fontsize="medium")
+        side.set_title("Feasible region under the belief, and the evaluated points", loc="left", fontsize="medium")
         handles = side.get_legend().legend_handles
         side.get_legend().remove()
         figure.legend(
@@ -359,17 +197,17 @@ def plot_study(
     return drawn
 
 
-def _record(study: Study | Result, problem: Problem | None) -> tuple[Problem, tuple[Trial, ...]]:
-    """Return the statement and the record."""
+def _parts(study: Study | Result, problem: Problem | None) -> tuple[Problem, tuple[Trial, ...]]:
+    """Return the problem and the trials."""
     if isinstance(study, Study):
         return study.problem, study.trials
     if problem is None:
-        raise SettingError("a result does not hold its problem: give the study instead, or problem=")
+        raise SettingError("a result does not contain its problem: give the study instead, or problem=")
     return problem, study.trials
 
 
 def _draw_beliefs(axes: Axes, shown: Region, problem: Problem) -> list[Any]:
-    """Draw what is surely and what is possibly feasible, the truth's boundary, the contours of the objective."""
+    """Draw the feasible and the possibly feasible region, the true boundary and the contours of the objective."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -424,7 +262,7 @@ def _draw_samples(axes: Axes, problem: Problem, trials: Sequence[Trial], first: 
 
 
 def _mark_design(axes: Axes, trials: Sequence[Trial]) -> None:
-    """Shade the initial design, which no belief chose."""
+    """Shade the trials of the initial design."""
     initial = [trial.number for trial in trials if trial.why.aim == "initial"]
     if initial:
         axes.axvspan(min(initial) - 0.5, max(initial) + 0.5, color="0.92", zorder=0)
@@ -444,12 +282,12 @@ def _tidy(axes: Axes) -> None:
 
 
 def _short(name: str) -> str:
-    """Return a name that fits beside an axis: a long formula is the objective, no more."""
-    return name if len(name) <= 28 else "objective"
+    """Return a name that fits along an axis; a long formula becomes "objective"."""
+    return name if len(name) <= LONGEST_LABEL else "objective"
 
 
 def new_figure(size: tuple[float, float]) -> Any:
-    """Return a figure that belongs to no one else: no window, no global state."""
+    """Return a new figure without a window and outside of matplotlib's global state."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -2,11 +2,13 @@
 
 from pied.search.enumeration import Enumeration, exact_weight
 from pied.search.functions import Functions, Picked, Refined
-from pied.search.multistart import KAPPA, Optimum, Search, distinct, white_feasible
+from pied.search.local import VIOLATION_WEIGHT, distinct
+from pied.search.multistart import Search, white_feasible
+from pied.search.optimum import Optimum
 from pied.search.penalty import PenaltySearch
 
 __all__ = [
-    "KAPPA",
+    "VIOLATION_WEIGHT",
     "Enumeration",
     "Functions",
     "Optimum",

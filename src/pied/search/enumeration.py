@@ -14,12 +14,11 @@ from pied.errors import SolverDone
 from pied.problem import Listing
 from pied.rng import Stream
 from pied.search.functions import Functions
-from pied.search.multistart import SATISFIED, WHITE_SATISFIED, Optimum
+from pied.search.optimum import SATISFIED, WHITE_SATISFIED, Optimum, optimum_at
 
 AT_ONCE = 8192  # candidates evaluated at once: a few hundred told points then take some tens of megabytes
 POOL = 1024  # candidates from which scales are taken
 SHORTLIST = 128  # candidates compared with the samples of solving, where values come from samples
-ACTIVE = 1e-6  # scaled: a constraint this near to zero holds with equality
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +88,7 @@ class Enumeration:
             return self._least_violated(functions, scales, f)
         best = int(torch.where(fine, there[:, 0], -torch.inf).argmax())
         weight = exact_weight(f / scales, float(there[best, 0] / scales[0]))
-        multipliers = weight * scales[0] / scales[1:]
-        return _optimum(self.U[rows[best]], there[best], scales, True, multipliers)
+        return optimum_at(self.U[rows[best]], there[best], scales, True, [weight] * (len(scales) - 1))
 
     def rescue(
         self, functions: Functions, scales: Float64[Tensor, "k"], starts: Float64[Tensor, "s d"] | None = None
@@ -122,7 +120,7 @@ class Enumeration:
         there, _ = functions.values_and_slopes(self.U[rows])
         best = int(self._margin(functions, scales, there).argmax())
         is_fine = bool(self._satisfied(functions, scales, there[best][None]))
-        return _optimum(self.U[rows[best]], there[best], scales, is_fine, torch.zeros_like(scales[1:]))
+        return optimum_at(self.U[rows[best]], there[best], scales, is_fine)
 
     def _margin(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "b k"]) -> Float64[Tensor, "b"]:
         """The smallest scaled constraint; where white ones are broken, far below any that is not."""
@@ -157,16 +155,3 @@ def exact_weight(scaled: Float64[Tensor, "c k"], best: float) -> float:
     gain = scaled[:, 0] - best
     counts = torch.isfinite(gain) & (violation > SATISFIED) & (gain > 0)
     return float((gain[counts] / violation[counts]).max()) if bool(counts.any()) else 0.0
-
-
-def _optimum(u: Tensor, f: Tensor, scales: Tensor, satisfied: bool, multipliers: Tensor) -> Optimum:
-    """Assemble an optimum in natural units."""
-    scaled = (f / scales)[1:]
-    return Optimum(
-        u=u,
-        f=f,
-        satisfied=satisfied,
-        margin=float(scaled.min()) if len(scaled) else float("inf"),
-        active=tuple(int(i) + 1 for i in (scaled.abs() < ACTIVE).nonzero()[:, 0]),
-        multipliers=tuple(multipliers.tolist()),
-    )

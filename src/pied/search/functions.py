@@ -1,4 +1,4 @@
-"""What a subproblem is made of: functions on the unit cube, objective first; some of them, or of their coordinates."""
+"""The functions of a subproblem: what a search asks of them, and views of some functions or some coordinates."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,15 +21,15 @@ class Functions(Protocol):
         """Positions of the constraints that are known exactly."""
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
-        """Return all functions, quickly: for screening."""
+        """Return all functions, fast, for screening."""
 
     def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
-        """Return all functions and their slopes, as precisely as they come."""
+        """Return all functions and their slopes at full precision."""
 
 
 @runtime_checkable
 class Refined(Protocol):
-    """Functions of which a cheaper version tells where to look."""
+    """Functions that have a cheaper version, good enough to find where to look."""
 
     def coarse(self) -> Functions | None:
         """Return the cheaper version; None when it would not be cheaper."""
@@ -41,15 +41,15 @@ class Uncertain(Protocol):
 
     @property
     def seen(self) -> Bool[Tensor, "d"]:
-        """Which coordinates of a point the unknown depends on; what a search adds to points comes behind them."""
+        """Which coordinates the black box depends on; coordinates that a search adds come after them."""
 
-    def doubt(self, u: Float64[Tensor, "w"]) -> Float64[Tensor, "i"]:
-        """Return how far apart lower and upper bounds are at a point, for the first functions."""
+    def widths(self, u: Float64[Tensor, "w"]) -> Float64[Tensor, "i"]:
+        """Return upper bound minus lower bound at a point, for the first functions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """Some of the functions, in another order: the first becomes the objective."""
+    """A selection of functions; the first one selected becomes the objective."""
 
     functions: Functions
     which: tuple[int, ...]
@@ -76,7 +76,7 @@ class Picked:
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """Functions of some coordinates, the others as they are at a point."""
+    """Functions of the free coordinates; the others are fixed at a point."""
 
     functions: Functions
     u: Float64[Tensor, "w"]
@@ -93,7 +93,7 @@ class Slice:
         return self.functions.white
 
     def whole(self, Z: Float64[Tensor, "b z"]) -> Float64[Tensor, "b w"]:
-        """Return the points of some of their coordinates."""
+        """Return complete points from their free coordinates."""
         points = self.u.repeat(len(Z), 1)
         points[:, self.free] = Z
         return points

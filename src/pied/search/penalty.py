@@ -15,7 +15,7 @@ from torch import Tensor
 from pied.errors import NumericalError
 from pied.rng import Stream
 from pied.search.functions import Functions
-from pied.search.multistart import SATISFIED, Optimum, optimum_at
+from pied.search.optimum import SATISFIED, Optimum, optimum_at
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class PenaltySearch:
         u = torch.from_numpy(ends[heights.argmin()]).to(pool.device)
         f, _ = functions.values_and_slopes(u[None])
         satisfied = bool((f[0, 1:] >= -SATISFIED * scales[1:]).all())
-        return optimum_at(u, f[0], scales, satisfied, np.zeros(len(scales) - 1))
+        return optimum_at(u, f[0], scales, satisfied)
 
 
 def minimize_in_step(

@@ -1,6 +1,6 @@
 """The Williams-Otto reactor as an expensive simulator: from a statement to a recommended operating point.
 
-This is what `pied demo` runs. It uses public words only, so it is also an example to copy.
+`pied demo` runs this module. It uses the public interface only, so it also serves as an example.
 """
 
 import math
@@ -17,28 +17,28 @@ from pied.study import Result, Study
 from pied.suite.applied import williams_otto
 
 BUDGET = 25
-"""Evaluations by default: enough to see the gap close, over in seconds."""
+"""Default number of evaluations: the gap closes, within seconds."""
 KNOWN = 75.8199532
-"""The optimal profit, found by exhaustive search of the cheap truth."""
+"""The optimal profit, by exhaustive search of the truth."""
 OPTIMUM = {"F_B": 4.389358, "T_r": 80.494819}
-"""Where it is attained."""
+"""The optimal point."""
 
 F_A = 1.8275  # feed of A, kg/s
 
 
 def profit(x: Named, y: Named) -> Any:
-    """Return what the products bring less what the feeds cost."""
+    """Return the value of the products minus the cost of the feeds."""
     return (1043.38 * y.X_P + 20.92 * y.X_E) * (F_A + x.F_B) - 79.23 * F_A - 118.34 * x.F_B
 
 
 def reactor(x: Named) -> dict[str, float]:
-    """Return the four mass fractions that matter: the simulator, which `pied` cannot look into."""
+    """Simulate the reactor, the black box, and return the four mass fractions that profit and limits need."""
     fractions = williams_otto(**x)
     return {name: fractions[name] for name in ("X_A", "X_G", "X_P", "X_E")}
 
 
 def statement() -> Problem:
-    """State the problem: two decisions, a simulator with four outputs, a known profit, two known limits."""
+    """State the problem: two variables, a simulator with four outputs, a known profit, two known limits."""
     return Problem(
         variables={"F_B": (4.0, 7.0), "T_r": (70.0, 100.0)},
         outputs=["X_A", "X_G", "X_P", "X_E"],
@@ -57,12 +57,12 @@ The simulator, a black box, returns four mass fractions; profit and limits are k
 
 
 def heading() -> str:
-    """Return the heading above the live lines."""
+    """Return the heading of the progress lines."""
     return f"{'':>4}  {'F_B':>9}  {'T_r':>10}  {'profit':>11}  {'':<10}  {'gap':>9}"
 
 
 def line(study: Study, trial: Trial) -> str:
-    """Return one live line: number, point, value, feasible or not, gap so far."""
+    """Return one progress line: number, point, value, feasible or not, gap so far."""
     text = f"{trial.number:>4}  {trial.x.F_B:>9.6f}  {trial.x.T_r:>10.6f}  "
     if trial.state is not State.TOLD:
         return text + f"failed: {trial.reason}"
@@ -76,7 +76,7 @@ def _gap(gap: float | None) -> str:
 
 
 def report(result: Result) -> str:
-    """Return the recommended point with bounds and slacks, beside the known optimum."""
+    """Return the recommended point with bounds and slacks, next to the known optimum."""
     if result.x is None:
         return result.message
     low, high = result.bounds[result.objective]
@@ -108,7 +108,7 @@ def run(
 
     Args:
         budget: Evaluations.
-        seed: Of everything random.
+        seed: Of all random numbers.
         on_tell: Called after each evaluation.
     """
     study = Study(statement(), seed=seed)
@@ -116,21 +116,21 @@ def run(
 
 
 def draw(study: Study, file: Path) -> None:
-    """Draw history, gap and feasible region, with the samples, into a file.
+    """Draw history, gap and feasible region, with the evaluated points, to a file.
 
     Raises:
-        MissingExtra: Without matplotlib.
-        SettingError: When the file cannot be written.
+        MissingExtra: If matplotlib is not installed.
+        SettingError: If the file cannot be written.
     """
     truth = suite.get("williams-otto").truth
     try:
         plot_study(study, truth=truth, known=KNOWN, optimum=OPTIMUM, file=file)
-    except (OSError, ValueError) as error:  # a full disk, an ending that no picture has
+    except (OSError, ValueError) as error:  # a full disk, an unknown image format
         raise SettingError(f"the picture cannot be written to '{file}': {error}") from error
 
 
 def as_data(result: Result, picture: Path | None) -> Mapping[str, Any]:
-    """Return the outcome as JSON-able data."""
+    """Return the result as data for JSON."""
     return {
         **result.to_dict(),
         "known": {"value": KNOWN, "x": OPTIMUM},

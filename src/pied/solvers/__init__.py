@@ -1,4 +1,4 @@
-"""Solvers by name: names to settings classes, resolved on use."""
+"""Where to evaluate next: CUQB and its rivals, each found by its name."""
 
 from dataclasses import fields
 from importlib import import_module

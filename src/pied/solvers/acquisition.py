@@ -1,7 +1,7 @@
-"""Functions of a belief as subproblems, and settings: what the rivals share.
+"""What the rival solvers with a belief share: settings, and acquisition functions as subproblems.
 
-An acquisition states its columns, objective first, from a point and the moments of the outputs there. Slopes follow:
-the belief gives those of its moments in closed form, and only what is done with them is differentiated by the machine.
+An acquisition computes its columns, objective first, from a point and the moments of the outputs there. The belief has
+the slopes of its moments in closed form; the rest is differentiated by torch.
 """
 
 from abc import ABC, abstractmethod
@@ -19,26 +19,26 @@ from pied.solvers.base import Solver
 from pied.solvers.cuqb import Scene
 
 Columns = Callable[[Sequence[Tensor]], list[Tensor]]
-"""From the leaves (points, mean, scale) to one tensor `b` per function."""
+"""From the leaves (points, mean, deviation) to one tensor `b` per function."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Believing(Solver):
-    """Settings that every rival with a belief has, in the words of `CUQB`: a shared frame around what each seeks."""
+class BeliefSolver(Solver):
+    """Settings of every rival with a belief, named as in `CUQB`."""
 
     level: float = 0.95
-    """p of the bounds that verify and that are written down, and of the rival's own where it has bounds."""
+    """p of the bounds that verify and that are recorded, and of the rival's own bounds if it has some."""
     verify_every: int | None = 3
-    """Every so-many-th trial verifies, as in `CUQB`; None: never."""
+    """A trial verifies after this many, as in `CUQB`; None: never."""
     believer: Believer = field(default_factory=Believer)
-    """Models to choose from, and the estimator of quantiles."""
+    """Candidate models, and the estimator of quantiles."""
     search: Search | PenaltySearch = field(default_factory=Search)
     """How the subproblem is solved."""
     strict: bool = False
-    """Raise instead of climbing the numerical ladder."""
+    """Whether a numerical failure is raised; by default a more robust step is tried."""
 
     def __post_init__(self) -> None:
-        """Refuse settings out of range."""
+        """Refuse settings that are out of range."""
         if not 0.5 < self.level < 1.0:
             raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {self.level}")
         if self.verify_every is not None and self.verify_every < 1:
@@ -51,29 +51,29 @@ def sloped(
     """Return functions of a point and of the moments there, and their slopes with respect to the point.
 
     Args:
-        belief: Independent outputs: its scale is standard deviations `b m`.
+        belief: Of independent outputs, with standard deviations `b m`.
         U: Points.
         columns: The functions.
     """
-    mean, scale, mean_slope, scale_slope = belief.moments_and_slopes(U)
-    leaves = [each.detach().requires_grad_() for each in (U, mean, scale)]
+    mean, deviation, mean_slope, deviation_slope = belief.moments_and_slopes(U)
+    leaves = [each.detach().requires_grad_() for each in (U, mean, deviation)]
     with torch.enable_grad():
         values = columns(leaves)
     slopes = U.new_zeros(len(U), len(values), U.shape[1])
-    for i, f in enumerate(values):  # column by column, so that no slope runs through the other functions
+    for i, f in enumerate(values):  # one column at a time: each has its own slopes
         if not f.requires_grad:
             continue
         parts = torch.autograd.grad(
             f, leaves, torch.ones_like(f), retain_graph=True, allow_unused=True, materialize_grads=True
         )
-        by_moments = (parts[1][:, None, :] @ mean_slope + parts[2][:, None, :] @ scale_slope)[:, 0]
+        by_moments = (parts[1][:, None, :] @ mean_slope + parts[2][:, None, :] @ deviation_slope)[:, 0]
         slopes[:, i] = parts[0] + by_moments
-    # where a sample is not finite it counts as worst and has no slope
+    # a sample that is not finite counts as the worst and has no slope
     return torch.stack(values, -1).detach(), torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def at(composite: Composite, U: Float64[Tensor, "b d"], W: Float64[Tensor, "L b m"]) -> list[Float64[Tensor, "L b"]]:
-    """Return every function at given outputs on the modelled scale; values that are not finite count as worst."""
+    """Return every function at given outputs in the models' units; values that are not finite count as the worst."""
     problem = composite.problem
     X, Y = problem.from_unit(U), composite.physical(W)
     G = problem.g(X, Y)
@@ -81,33 +81,33 @@ def at(composite: Composite, U: Float64[Tensor, "b d"], W: Float64[Tensor, "L b 
 
 
 def draws(
-    composite: Composite, U: Float64[Tensor, "b d"], mean: Tensor, scale: Tensor, samples: int
+    composite: Composite, U: Float64[Tensor, "b d"], mean: Tensor, deviation: Tensor, samples: int
 ) -> list[Float64[Tensor, "L b"]]:
     """Return samples of every function under given moments, from the base samples of the composite."""
-    return at(composite, U, mean + scale * composite.base_samples(samples).to(mean.device)[:, None, :])
+    return at(composite, U, mean + deviation * composite.base_samples(samples).to(mean.device)[:, None, :])
 
 
 class Acquisition(ABC):
-    """A function to be maximized, and the constraints it is maximized under, on the unit cube."""
+    """A function to be maximized on the unit cube, and its constraints."""
 
     composite: Composite
 
     @property
     @abstractmethod
     def which(self) -> tuple[int, ...]:
-        """The problem's constraints (1 .. n) that stay constraints; the others are part of the objective."""
+        """The problem's constraints (1 .. n) that remain constraints; the others are part of the objective."""
 
     @abstractmethod
-    def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
         """Return the objective and the constraints `which`, one tensor `b` each."""
 
     @property
-    def width(self) -> int:
-        """Samples of the outputs that one point needs while screening."""
+    def screening_samples(self) -> int:
+        """Samples of the outputs per point while screening."""
         return 1
 
-    def scale(self, pool: Float64[Tensor, "b d"]) -> float:
-        """Return the scale of the objective: 1 where it is a logarithm or in units of its own."""
+    def search_scale(self, pool: Float64[Tensor, "b d"]) -> float:
+        """Return the search scale of the objective; 1 for a logarithm and other values without a unit."""
         return 1.0
 
     @property
@@ -121,8 +121,8 @@ class Acquisition(ABC):
         return tuple(place for place, i in enumerate(self.which, 1) if i in self.composite.problem.white)
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
-        """Return all functions with the samples of screening, in pieces of bounded memory."""
-        size = max(1, NUMBERS_AT_ONCE // (self.width * self.composite.problem.m))
+        """Return all functions, with the samples of screening, in pieces of limited memory."""
+        size = max(1, NUMBERS_AT_ONCE // (self.screening_samples * self.composite.problem.m))
         with torch.no_grad():
             parts = [
                 torch.stack(self.columns(piece, *self.composite.belief.moments(piece), True), -1).detach()
@@ -142,7 +142,7 @@ def black_constraints(composite: Composite) -> tuple[int, ...]:
 
 
 def exactly(composite: Composite, U: Tensor, mean: Tensor, which: Sequence[int]) -> list[Float64[Tensor, "b"]]:
-    """Return functions that are known exactly, or functions at the mean of the outputs."""
+    """Return functions at the mean of the outputs; for white functions these are the exact values."""
     if not which:
         return []
     problem = composite.problem
@@ -150,9 +150,9 @@ def exactly(composite: Composite, U: Tensor, mean: Tensor, which: Sequence[int])
     return [g.expand(1, len(U))[0] for g in G]
 
 
-def sought(acquisition: Acquisition, scene: Scene) -> Optimum:
-    """Maximize an acquisition from the pool and the known points of a scene."""
-    own = torch.tensor([acquisition.scale(scene.pool)], dtype=scene.scales.dtype, device=scene.scales.device)
+def maximize(acquisition: Acquisition, scene: Scene) -> Optimum:
+    """Maximize an acquisition, starting from the pool and the known points of a scene."""
+    own = torch.tensor([acquisition.search_scale(scene.pool)], dtype=scene.scales.dtype, device=scene.scales.device)
     scales = torch.cat([own, scene.scales[list(acquisition.which)]])
     functions: Functions = acquisition
     best = scene.within.solve(functions, scales, scene.pool, scene.known, scene.stream.at("explore"))
@@ -162,9 +162,9 @@ def sought(acquisition: Acquisition, scene: Scene) -> Optimum:
 def incumbent(scene: Scene) -> float | None:
     """Return the value to improve on; None while nothing is feasible.
 
-    For an exact black box it is the best feasible value observed, for a noisy one the best median among told points
-    whose constraints hold in the median: the best observation would be a lucky one. Where all constraints are white and
-    nothing told meets them, any point that does is an improvement on the worst value told.
+    For an exact black box this is the best feasible value told. For a noisy one it is the best median among told points
+    whose constraints are met in the median, because the best told value is biased by luck. If all constraints are white
+    and no told point meets them, it is the worst value told: any point that meets them is an improvement.
     """
     problem = scene.composite.problem
     values, fine = scene.f[:, 0], scene.is_feasible

@@ -42,6 +42,7 @@ from pied.rng import Stream
 from pied.search import Enumeration, Optimum, PenaltySearch, Picked, Search, distinct
 from pied.solvers import probes
 from pied.solvers.base import BREAKDOWNS, Proposal, Run, Solver
+from pied.solvers.initial import design_size
 
 logger = logging.getLogger(__name__)
 
@@ -85,12 +86,12 @@ class CUQB(Solver):
     widen: bool = True
     """Whether an exact black box is searched with wider bounds once the level promises no improvement."""
     probe: bool = True
-    """Whether an exact black box is asked beside the best point, off the bounds it lies on (`pied.solvers.probes`), once the
+    """Whether an exact black box is asked beside the best point, off the bounds it lies on (`solvers.probes`), once the
     level promises little improvement."""
     penalty: float | None = None
     """rho of the recommendation (14), natural units; None: from the multipliers of the subproblems."""
     joint: bool = True
-    """Whether functions of the same outputs must hope for one and the same outcome of them (`pied.bounds.joint`); False: each
+    """Whether functions of the same outputs must hope for one and the same outcome (`bounds.joint`); False: each
     for its own upper bound (the paper's)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
@@ -211,7 +212,7 @@ class BayesRun(Run):
 
     def __init__(self, settings: Settings, problem: Problem, stream: Stream) -> None:
         self.settings, self.problem, self.stream = settings, problem, stream
-        self.initial = 2 * problem.d + 1
+        self.initial = design_size(problem.d)
 
     @abstractmethod
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:

@@ -1,6 +1,6 @@
-"""Solvers without a belief: blind points, and the derivative-free routines of the paper with an exact penalty.
+"""Solvers without a belief: random and Sobol points, and the paper's derivative-free routines with an exact penalty.
 
-DIRECT, BOBYQA and CMA-ES see one number, the penalized objective of the folded problem, at points of the unit cube.
+DIRECT, BOBYQA and CMA-ES are given one number per point of the unit cube: the penalized objective.
 """
 
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
 
-FOR_EVER = 50_000  # evaluations: more than any study affords; the study's budget ends a routine, not its own
+UNLIMITED = 50_000  # evaluations: more than any study can afford, so the study's budget ends the routine
 
 
 @dataclass(frozen=True)
 class Random(Solver):
-    """Uniform points, independent of everything told."""
+    """Uniform points, independent of what was told."""
 
     name: ClassVar[str] = "random"
     lists: ClassVar[bool] = True
@@ -35,7 +35,7 @@ class Random(Solver):
 
 @dataclass(frozen=True)
 class Sobol(Solver):
-    """Scrambled Sobol points: evenly spread, independent of everything told."""
+    """Scrambled Sobol points: evenly spread, independent of what was told."""
 
     name: ClassVar[str] = "sobol"
 
@@ -48,7 +48,7 @@ class Sobol(Solver):
 class Direct(Solver):
     """DIRECT: dividing rectangles, deterministic and global; its first point is the centre of the box.
 
-    It takes no starting points: the initial design only sets the scales of the penalty.
+    It accepts no starting points; the initial design only sets the scaling of the penalty.
     """
 
     name: ClassVar[str] = "direct"
@@ -59,7 +59,7 @@ class Direct(Solver):
     scaled: bool = True
     """Whether objective and constraints are divided by their spread over the initial data first."""
     locally_biased: bool = True
-    """Fewer divisions of poor rectangles: better for few local optima."""
+    """Whether poor rectangles are divided less often, which suits functions with few local optima."""
 
     def __post_init__(self) -> None:
         Merit(self.penalty, self.scaled)
@@ -75,7 +75,7 @@ class Direct(Solver):
         def routine(start: Start, evaluate: Evaluate) -> str:
             cube = optimize.Bounds(np.zeros(start.d), np.ones(start.d))
             done = optimize.direct(
-                evaluate, cube, locally_biased=self.locally_biased, maxfun=FOR_EVER, maxiter=FOR_EVER
+                evaluate, cube, locally_biased=self.locally_biased, maxfun=UNLIMITED, maxiter=UNLIMITED
             )
             return str(done.message)
 
@@ -99,7 +99,7 @@ class Bobyqa(Solver):
     step: float = 0.2
     """First trust-region radius, of the unit cube."""
     restarts: bool = True
-    """Whether what is left of the budget after convergence is spent on larger trust regions around the best point."""
+    """Whether it restarts with a larger trust region around the best point after convergence."""
 
     def __post_init__(self) -> None:
         Merit(self.penalty, self.scaled)
@@ -124,7 +124,7 @@ class Bobyqa(Solver):
                 start.best,
                 bounds=(np.zeros(start.d), np.ones(start.d)),
                 rhobeg=self.step,
-                maxfun=FOR_EVER,
+                maxfun=UNLIMITED,
                 objfun_has_noise=not start.is_exact,
                 seek_global_minimum=self.restarts,
                 do_logging=False,
@@ -152,7 +152,7 @@ class CMAES(Solver):
     step: float = 0.25
     """First standard deviation, of the unit cube."""
     population: int | None = None
-    """Points of a generation; None: 4 + 3 log d, rounded down (the library's)."""
+    """Points of a generation; None: 4 + 3 log d, rounded down (pycma's default)."""
 
     def __post_init__(self) -> None:
         Merit(self.penalty, self.scaled)
@@ -200,14 +200,14 @@ def cma_es_paper() -> CMAES:
 
 
 def cma_options(normal: Callable[..., Any], population: int | None) -> dict[str, Any]:
-    """Return pycma's options: the unit cube, our own normal numbers instead of NumPy's global ones, and silence."""
+    """Return pycma's options: the unit cube, normal numbers from our own stream, and no output."""
     options: dict[str, Any] = {
         "bounds": [0.0, 1.0],
         "randn": lambda *shape: normal(shape),
-        "seed": np.nan,  # not a number: leaves NumPy's global generator alone
+        "seed": np.nan,  # NaN: pycma leaves NumPy's global generator alone
         "verbose": -9,
         "verb_log": 0,
-        "maxfevals": FOR_EVER,
+        "maxfevals": UNLIMITED,
     }
     return options if population is None else options | {"popsize": population}
 
@@ -217,15 +217,15 @@ class _RandomRun(Run):
         self._problem, self._stream = problem, stream
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        stream, listing = self._stream.at("trial", number), self._problem.candidates
-        if listing is None:
+        stream, candidates = self._stream.at("trial", number), self._problem.candidates
+        if candidates is None:
             return Proposal(stream.uniform(self._problem.d), Why("random"))
         is_exact = all(noise == 0 for noise in self._problem.noise)
-        away = listing.same(torch.cat([data.U, data.imagined]) if is_exact else data.imagined)
-        left = np.setdiff1d(np.arange(len(listing)), away.numpy(), assume_unique=True)
+        taken = candidates.same(torch.cat([data.U, data.imagined]) if is_exact else data.imagined)
+        left = np.setdiff1d(np.arange(len(candidates)), taken.numpy(), assume_unique=True)
         if not len(left):
             raise SolverDone("every candidate has been measured")
-        return Proposal(listing.U[int(stream.generator().choice(left))], Why("random"))
+        return Proposal(candidates.U[int(stream.generator().choice(left))], Why("random"))
 
 
 class _SobolRun(Run):

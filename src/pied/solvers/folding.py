@@ -1,4 +1,4 @@
-"""Solvers that see function values only: a run on the folded problem, fed from the record of the original one."""
+"""Runs on the folded problem, for solvers that use function values only; the data come from the original problem."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,31 +12,31 @@ from pied.records import Dataset
 from pied.solvers.base import Proposal, Run
 
 FOLDED_WARPS = ("none", "shifted log")
-"""Values of functions may cross zero, and for a constraint that is what matters: a plain logarithm, offered while all
-values told are of one sign, would exclude the other sign for good."""
+"""Without the plain logarithm: it is offered while all told values have one sign and would then exclude the other sign
+for good, but the zero of a constraint is what matters."""
 
 
 def folded_believer() -> Believer:
-    """Return the default models, less the warp that cannot cross zero."""
+    """Return the default models without the warp that cannot cross zero."""
     return Believer(Model(warps=FOLDED_WARPS))
 
 
 class FoldedRun(Run):
-    """A run on the folded problem: outputs told become values of g, functions that are white stay white."""
+    """A run on the folded problem: told outputs become values of g, white functions stay white."""
 
     def __init__(self, problem: Problem, start: Callable[[Problem], Run]) -> None:
         """Begin a run.
 
         Args:
             problem: The original problem.
-            start: Begins the run on the folded one.
+            start: Starts the run on the folded problem.
         """
         self._problem = problem
         self._kept = [i for i in range(problem.k) if problem.structure[i].kind != "white"] or [0]
         self._inner = start(problem.folded())
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        """Propose a point; bounds are those of the same functions, what was believed is kept apart."""
+        """Propose a point; the memory of the folded belief is stored under its own key."""
         proposal = self._inner.ask(number, self.fold(data))
         return replace(proposal, why=replace(proposal.why, memory={"folded": dict(proposal.why.memory)}))
 
@@ -45,7 +45,7 @@ class FoldedRun(Run):
         self._inner.close()
 
     def fold(self, data: Dataset) -> Dataset:
-        """Return the record of the folded problem; a value of g that is not finite counts as not told."""
+        """Return the data of the folded problem; a value of g that is not finite counts as not told."""
         Y = data.functions(self._problem)[:, self._kept]
         Y = torch.where(torch.isfinite(Y), Y, torch.nan)
         told = torch.isfinite(Y).any(1)

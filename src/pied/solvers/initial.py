@@ -1,4 +1,4 @@
-"""The initial design: the points that every solver with the same seed begins with."""
+"""The initial design: the first points of a study, the same for every solver with the same seed."""
 
 import torch
 from jaxtyping import Float64
@@ -8,20 +8,25 @@ from pied.errors import SolverDone
 from pied.problem import SAME, Problem
 from pied.rng import Stream
 
-DESIGN_POOL = 10_000  # points among which an initial design that honours white constraints is looked for
+DESIGN_POOL = 10_000  # uniform points from which an initial design that meets the white constraints is taken
+
+
+def design_size(d: int) -> int:
+    """Return the default size of the initial design of d variables, 2d + 1 (paper, table 3)."""
+    return 2 * d + 1
 
 
 def initial_point(problem: Problem, stream: Stream, index: int, *known: Float64[Tensor, "_ d"]) -> Float64[Tensor, "d"]:
-    """Return one point of the design: in a box the index-th, of a list the first that is not known yet.
+    """Return one point of the design: the one with this index, or the first candidate that is not known yet.
 
     Args:
         problem: The statement.
-        stream: Of the study.
-        index: How many points of the design have been asked.
-        known: Points that were asked or added; a candidate is not measured again while others are left.
+        stream: Randomness of the study.
+        index: How many points of the design have been proposed.
+        known: Points that were proposed or added; no candidate is repeated while others are left.
 
     Raises:
-        SolverDone: When every candidate is known.
+        SolverDone: If every candidate is known.
     """
     U = initial_design(problem, stream)
     if problem.candidates is None:
@@ -33,9 +38,9 @@ def initial_point(problem: Problem, stream: Stream, index: int, *known: Float64[
 
 
 def initial_design(problem: Problem, stream: Stream) -> Float64[Tensor, "s d"]:
-    """Return uniform points of the unit cube, or candidates in random order; first those that honour white constraints.
+    """Return uniform points, or candidates in random order; those that meet the white constraints come first.
 
-    They are the same each time, so that a design has no state.
+    They are the same each time, so a design needs no state.
     """
     stream = stream.at("initial")
     if problem.candidates is None:

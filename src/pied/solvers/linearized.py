@@ -1,8 +1,8 @@
 """Rivals that linearize g: BOIS (Gonzalez and Zavala 2023) and COBALT (Paulson and Lu 2022).
 
-The delta method takes g(x, y) for affine in y around the mean of the outputs: its mean is g there, its variance
-sum_j (dg/dy_j std_j)^2. Exact where g is affine; wrong where g bends within a standard deviation, as at the optimum of
-a sum of squares.
+The delta method treats g(x, y) as affine in y around the mean of the outputs: its mean is g there, its variance
+sum_j (dg/dy_j std_j)^2. This is exact for affine g and wrong where g is curved within a standard deviation, for
+instance at the optimum of a sum of squares.
 """
 
 from dataclasses import dataclass
@@ -18,29 +18,29 @@ from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
 from pied.search import Optimum
-from pied.solvers.acquisition import Acquisition, Believing, at, draws, incumbent, sought
+from pied.solvers.acquisition import Acquisition, BeliefSolver, at, draws, incumbent, maximize
 from pied.solvers.cuqb import BayesRun, Scene
-from pied.solvers.improvement import check_samples, deviation, log_fatplus
+from pied.solvers.improvement import check_samples, log_fatplus, sample_deviation
 
-TINIEST = 1e-200  # a variance below this is zero; keeps the slope of its root finite
+SMALLEST_VARIANCE = 1e-200  # a smaller variance is zero; the limit keeps the slope of its root finite
 
 
 def linearized(
-    composite: Composite, U: Float64[Tensor, "b d"], mean: Float64[Tensor, "b m"], scale: Float64[Tensor, "b m"]
+    composite: Composite, U: Float64[Tensor, "b d"], mean: Float64[Tensor, "b m"], deviation: Float64[Tensor, "b m"]
 ) -> tuple[list[Float64[Tensor, "b"]], list[Float64[Tensor, "b"]]]:
-    """Return mean and standard deviation of every function by the delta method; white ones have none."""
+    """Return mean and standard deviation of every function by the delta method; 0 for white functions."""
     with torch.enable_grad():
         W = mean if mean.requires_grad else mean.detach().requires_grad_()
         centers = [g[0] for g in at(composite, U, W[None])]
-        widths = []
+        deviations = []
         for g in centers:
             if not g.requires_grad:
-                widths.append(torch.zeros_like(g))
+                deviations.append(torch.zeros_like(g))
                 continue
             (slope,) = torch.autograd.grad(g.sum(), W, create_graph=True, allow_unused=True, materialize_grads=True)
             slope = torch.nan_to_num(slope, nan=0.0, posinf=0.0, neginf=0.0)
-            widths.append((slope * scale).square().sum(1).clamp_min(TINIEST).sqrt())
-    return centers, widths
+            deviations.append((slope * deviation).square().sum(1).clamp_min(SMALLEST_VARIANCE).sqrt())
+    return centers, deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,25 +49,25 @@ class DeltaBounds(Acquisition):
 
     composite: Composite
     radius: float
-    objective_scale: float
+    objective_scale: float  # search scale
 
     @property
     def which(self) -> tuple[int, ...]:
         """All constraints."""
         return tuple(range(1, self.composite.problem.k))
 
-    def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
         """Return mean + radius std of every function."""
-        centers, widths = linearized(self.composite, U, mean, scale)
-        return [center + self.radius * width for center, width in zip(centers, widths, strict=True)]
+        centers, deviations = linearized(self.composite, U, mean, deviation)
+        return [center + self.radius * std for center, std in zip(centers, deviations, strict=True)]
 
-    def scale(self, pool: Float64[Tensor, "b d"]) -> float:
-        """Return the objective's own scale."""
+    def search_scale(self, pool: Float64[Tensor, "b d"]) -> float:
+        """Return the objective's search scale."""
         return self.objective_scale
 
 
 @dataclass(frozen=True, kw_only=True)
-class BOIS(Believing):
+class BOIS(BeliefSolver):
     """Upper confidence bounds of the linearized composite functions (Gonzalez and Zavala 2023)."""
 
     name: ClassVar[str] = "bois"
@@ -83,7 +83,7 @@ class BOISRun(BayesRun):
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         bounds = DeltaBounds(scene.composite, quantile.normal(self.settings.level), float(scene.scales[0]))
-        return sought(bounds, scene), Why("explore")  # no bound where g bends: it gives no gap
+        return maximize(bounds, scene), Why("explore")  # not a bound where g is curved, so no optimum for the gap
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Trusting(Acquisition):
 
     composite: Composite
     best: float | None
-    """Value to improve on; None: the objective at the mean of the outputs."""
+    """Value to improve on; None: maximize the objective at the mean of the outputs."""
     scales: Float64[Tensor, "k"]
     samples: int
     screening: int
@@ -105,29 +105,29 @@ class Trusting(Acquisition):
         return tuple(range(1, self.composite.problem.k))
 
     @property
-    def width(self) -> int:
-        """Samples while screening."""
+    def screening_samples(self) -> int:
+        """Samples per point while screening."""
         return self.screening
 
-    def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
         """Return the objective and the chance constraints."""
-        centers, widths = linearized(self.composite, U, mean, scale)
+        centers, deviations = linearized(self.composite, U, mean, deviation)
         unit = self.scales[0]
         if self.best is None:
             objective = centers[0] / unit
         else:
-            G = draws(self.composite, U, mean, scale, self.screening if is_screening else self.samples)[0]
-            gain = log_fatplus((G - self.best) / unit, self.temperature * deviation(G, unit) / unit)
+            G = draws(self.composite, U, mean, deviation, self.screening if is_screening else self.samples)[0]
+            gain = log_fatplus((G - self.best) / unit, self.temperature * sample_deviation(G, unit) / unit)
             objective = gain.logsumexp(0)
-        relaxed = [center + self.trust * width for center, width in zip(centers[1:], widths[1:], strict=True)]
+        relaxed = [center + self.trust * std for center, std in zip(centers[1:], deviations[1:], strict=True)]
         return [objective, *relaxed]
 
 
 @dataclass(frozen=True, kw_only=True)
-class COBALT(Believing):
+class COBALT(BeliefSolver):
     """Composite expected improvement under linearized chance constraints (Paulson and Lu 2022).
 
-    At first the constraints are relaxed by `trust` of their standard deviations, at last by none.
+    The constraints are relaxed by `trust` standard deviations at first; the relaxation decreases to zero.
     """
 
     name: ClassVar[str] = "cobalt"
@@ -136,13 +136,13 @@ class COBALT(Believing):
     trust: float = 3.0
     """Standard deviations by which constraints are relaxed right after the initial design (the authors' code)."""
     fades: int | None = 60
-    """Trials over which the relaxation falls to none, along a line; None: it stays."""
+    """Trials over which the relaxation decreases linearly to zero; None: it is constant."""
     samples: int = 512
     """Base samples of the expectation while solving."""
     screening: int = 128
     """Base samples while screening many points."""
     temperature: float = 0.05
-    """Width over which the improvement is smoothed, of the objective's own standard deviation."""
+    """Width over which the improvement is smoothed, relative to the objective's standard deviation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,13 +165,13 @@ class COBALTRun(BayesRun):
         self._own = settings
 
     def trust(self, number: int) -> float:
-        """Return how far the constraints of a trial are relaxed: a rule of its number alone."""
+        """Return by how many standard deviations the constraints of trial `number` are relaxed."""
         own = self._own
         gone = 0.0 if own.fades is None else max(0, number - self.initial - 1) / own.fades
         return own.trust * max(0.0, 1.0 - gone)
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         own, best = self._own, incumbent(scene)
-        words = (own.samples, own.screening, own.temperature, self.trust(scene.number))
-        found = sought(Trusting(scene.composite, best, scene.scales, *words), scene)
+        settings = (own.samples, own.screening, own.temperature, self.trust(scene.number))
+        found = maximize(Trusting(scene.composite, best, scene.scales, *settings), scene)
         return found, Why("feasibility" if best is None else "improve")

@@ -1,9 +1,8 @@
-"""A routine that owns its loop, made to answer `ask`.
+"""Routines that own their loop (DIRECT, BOBYQA, ...), turned into runs that answer `ask`.
 
-The routine (DIRECT, BOBYQA, ...) wants to call a function; a study wants to be asked. So the routine runs in a thread
-of its own: what it wants evaluated comes out of one queue, the answer goes into another, one place each, and only one
-side runs at a time. The record alone is the state: a fresh run gives the routine the recorded answers to the points
-it asks for again, and goes on where the record ends.
+Such a routine calls a function, whereas a study asks for points. The routine therefore runs in its own thread: its
+points come out of one queue, the values go into another, and only one side runs at a time. The data are the only state:
+a fresh run replays the routine with the recorded values and continues where they end.
 """
 
 import logging
@@ -28,13 +27,13 @@ from pied.solvers.base import Proposal, Run
 
 logger = logging.getLogger(__name__)
 
-SAME_POINT = 1e-9  # unit cube: a recorded point went to natural units and back, which costs a few last bits
-SCALED_PENALTY = 10.0  # of the spread of the objective, for a violation of one spread of the constraint
+SAME_POINT = 1e-9  # unit cube: conversion to natural units and back changes the last bits of a recorded point
+SCALED_PENALTY = 10.0  # in spreads of the objective, for a violation of one spread of the constraint
 PAPER_PENALTY = 1e5  # rho, natural units: paper, below equation (40)
-PATIENCE_S = 5.0  # how long `close` waits for a routine to unwind; it is a daemon, so nothing hangs on it
+UNWIND_SECONDS = 5.0  # how long `close` waits for a routine to end; its thread is a daemon and blocks nothing
 
 Evaluate = Callable[[Float64[np.ndarray, "d"]], float]
-"""What a routine calls: from a point of the unit cube to the number it minimizes."""
+"""The function a routine calls: from a point of the unit cube to the number it minimizes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,22 +41,22 @@ class Start:
     """What a routine begins with."""
 
     U: Float64[np.ndarray, "N d"]
-    """Points known before it began, unit cube."""
+    """Points known before it starts, unit cube."""
     F: Float64[np.ndarray, "N"]
-    """What it minimizes, there."""
+    """The values to minimize at these points."""
     d: int
     is_exact: bool
     """Whether the black box has no noise."""
     generator: np.random.Generator
-    """Its own randomness, the same again after a restart."""
+    """Its randomness, the same after a restart."""
 
     @property
     def best(self) -> Float64[np.ndarray, "d"]:
-        """The best known point; the centre of the cube when none is known."""
+        """The best known point; the centre of the cube if none is known."""
         return self.U[int(np.argmin(self.F))] if len(self.F) else np.full(self.d, 0.5)
 
     def known(self, u: Float64[np.ndarray, "d"]) -> float | None:
-        """Return the value at a point that an exact black box has answered already, else None."""
+        """Return the value at a point where an exact black box was evaluated already, else None."""
         if not self.is_exact or not len(self.F):
             return None
         away = np.abs(self.U - u).max(1)
@@ -65,7 +64,7 @@ class Start:
 
 
 Routine = Callable[[Start, Evaluate], str]
-"""Minimizes from a start by calling a function, and returns why it ended."""
+"""Minimizes by calling a function, and returns why it ended."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class Merit:
     penalty: float
     """rho."""
     scaled: bool
-    """Whether objective and constraints are divided by their spread over the initial data first, so that the weight
+    """Whether objective and constraints are first divided by their spread over the initial data, so that the weight
     does not depend on units."""
 
     def __post_init__(self) -> None:
@@ -85,29 +84,29 @@ class Merit:
     def of(
         self, problem: Problem, f: Float64[Tensor, "N k"], initial: Float64[Tensor, "M k"]
     ) -> Float64[np.ndarray, "N"]:
-        """Return what is minimized at points with function values f, given those of the initial data."""
+        """Return the values to minimize at points with function values f, given those of the initial data."""
         fine = initial[torch.isfinite(initial).all(1)]
         scales = spread(fine) if self.scaled else torch.ones(problem.k, dtype=torch.float64)
         return -problem.penalized(f / scales, rho=self.penalty).numpy()
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Which trials of a record belong to the routine; stored with each trial as plain data."""
+class _Span:
+    """Which trials belong to the routine; stored with each trial as plain data."""
 
     solver: str
     first: int
-    """Number of the routine's first trial; what came before is its start."""
+    """Number of the routine's first trial; earlier trials are its start."""
     last: int
     """Number of its last trial."""
     foreign: tuple[int, ...]
-    """Trials since then that someone added: not asked by the routine, which cannot use them."""
+    """Later trials that were added: the routine did not propose them and cannot use them."""
     without: tuple[int, ...]
-    """Trials before the first that were incomplete when it began, and stay out of its start."""
+    """Trials before the first that were incomplete when it started, and are left out of its start."""
 
     @classmethod
-    def next(cls, solver: str, why: Why | None, number: int, usable: tuple[int, ...]) -> "_Place":
-        """Return the place of trial `number`, given why the last trial was asked."""
+    def next(cls, solver: str, why: Why | None, number: int, usable: tuple[int, ...]) -> "_Span":
+        """Return the span up to trial `number`, given why the last trial was proposed."""
         memory = why.memory if why is not None else {}
         if memory.get("loop") != solver:
             without = tuple(sorted(set(range(1, number)) - set(usable)))
@@ -127,25 +126,25 @@ class _Place:
 
     @property
     def own(self) -> list[int]:
-        """Numbers of the routine's trials before the one to be asked now."""
+        """Numbers of the routine's trials before the one to be proposed now."""
         foreign = set(self.foreign)
         return [number for number in range(self.first, self.last) if number not in foreign]
 
 
 class _Unwound(BaseException):
-    """Ends a routine from inside of its own call; no `except Exception` of a library stops it."""
+    """Ends a routine from inside its call; a library's `except Exception` does not catch it."""
 
 
 @dataclass(frozen=True)
 class _Ended:
-    """The routine has nothing more to ask: why, or what it raised."""
+    """The routine has ended: why, or what it raised."""
 
     why: str
     error: BaseException | None = None
 
 
 class _Channel:
-    """Two queues of one place each, between the routine's thread and the one that asks."""
+    """Two queues of length one, between the routine's thread and the study's."""
 
     def __init__(self) -> None:
         self.points: Queue[Float64[np.ndarray, "d"] | _Ended] = Queue(1)
@@ -153,7 +152,7 @@ class _Channel:
         self.is_closed = False
 
     def evaluate(self, u: Any) -> float:
-        """Ask for a point and wait for its value: called by the routine, in its thread."""
+        """Request the value at a point and wait for it; called by the routine, in its thread."""
         if not self.is_closed:
             self.points.put(np.array(u, dtype=np.float64).reshape(-1))
             answer = self.answers.get()
@@ -162,16 +161,16 @@ class _Channel:
         raise _Unwound
 
     def close(self) -> None:
-        """Make the routine's present or next call raise; never blocks."""
+        """Make the routine's current or next call raise; never blocks."""
         self.is_closed = True
         try:
             self.answers.put_nowait(0.0)
-        except Full:  # an answer is still on its way: the routine takes it and meets the closed channel after it
-            logger.debug("a routine is unwound with an answer on its way")
+        except Full:  # an answer is still queued: the routine takes it, then finds the channel closed
+            logger.debug("a routine is ended with an answer still queued")
 
 
 def _work(routine: Routine, start: Start, channel: _Channel) -> None:
-    """Run a routine to its end; the body of its thread, which holds nothing of the run."""
+    """Run a routine to its end: the body of its thread, which holds no reference to the run."""
 
     def evaluate(u: Any) -> float:
         known = start.known(np.asarray(u, dtype=np.float64).reshape(-1))
@@ -181,22 +180,22 @@ def _work(routine: Routine, start: Start, channel: _Channel) -> None:
         ended = _Ended(routine(start, evaluate))
     except _Unwound:
         return
-    except BaseException as error:  # handed to the thread that asks, which raises it
+    except BaseException as error:  # raised again in the study's thread
         ended = _Ended(f"{type(error).__name__}: {error}", error)
     channel.points.put(ended)
 
 
 class LoopRun(Run):
-    """One run of a routine that owns its loop: the routine's thread, and what it has been answered.
+    """One run of a routine that owns its loop: the routine's thread, and the values it has been given.
 
     Args:
         solver: The solver's name.
-        problem: What is optimized.
+        problem: The statement.
         stream: Randomness of the study.
-        routine: What to run.
+        routine: The function to run.
         merit: What it minimizes.
-        legacy: Whether the routine draws from NumPy's global generator: it is then lent a state of its own while the
-            routine runs, and gets its own back each time.
+        legacy: Whether the routine draws from NumPy's global generator, which then gets a state of our own while the
+            routine runs and is restored afterwards.
     """
 
     def __init__(
@@ -212,28 +211,28 @@ class LoopRun(Run):
         self._state: Any = None
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        """Give the routine what was told since, and return what it wants evaluated next.
+        """Give the routine the values told since the last call, and return the next point it requests.
 
         Raises:
-            SolverDone: When the routine has ended.
-            TellError: When a trial of its own is told in part only: it needs one number.
-            SettingError: When the record is not one of this routine.
+            SolverDone: If the routine has ended.
+            TellError: If one of its trials is told in part only.
+            SettingError: If the data are not those of this routine.
         """
         f = data.functions(self._problem)
         usable = tuple(n for n, row in zip(data.numbers, f, strict=True) if bool(torch.isfinite(row).all()))
-        place = _Place.next(self._solver, data.last, number, usable)
+        span = _Span.next(self._solver, data.last, number, usable)
         rows = {n: row for row, n in enumerate(data.numbers)}
-        kept = [rows[n] for n in rows if n < place.first and n not in place.without]
-        self._check_complete(place, rows, data)
+        kept = [rows[n] for n in rows if n < span.first and n not in span.without]
+        self._check_complete(span, rows, data)
         F = self._merit.of(self._problem, f, f[kept])
-        answers = self._answers(place, rows, F, F[kept])
-        if self._fed != answers[: len(self._fed)] or self._began != place.first:
+        answers = self._answers(span, rows, F, F[kept])
+        if self._fed != answers[: len(self._fed)] or self._began != span.first:
             self.close()
         if self._thread is None:
-            self._begin(place, data.U[kept].numpy(), F[kept])
+            self._begin(span, data.U[kept].numpy(), F[kept])
         try:
-            for n, answer in list(zip(place.own, answers, strict=True))[len(self._fed) :]:
-                self._check_same(n, place, rows, data)
+            for n, answer in list(zip(span.own, answers, strict=True))[len(self._fed) :]:
+                self._check_same(n, span, rows, data)
                 self._feed(answer)
         except BaseException:
             self.close()
@@ -244,77 +243,77 @@ class LoopRun(Run):
             raise SolverDone(f"solver '{self._solver}' has nothing more to propose: {self._point.why}")
         assert self._point is not None
         u = torch.from_numpy(np.clip(self._point, 0.0, 1.0))
-        return Proposal(u, Why(self._solver, memory=place.memory))
+        return Proposal(u, Why(self._solver, memory=span.memory))
 
     def close(self) -> None:
-        """Unwind the routine and end its thread."""
+        """End the routine and its thread."""
         if self._channel is not None:
             self._channel.close()
         if self._thread is not None:
-            self._thread.join(PATIENCE_S)
+            self._thread.join(UNWIND_SECONDS)
         self._channel = self._thread = self._point = self._began = None
         self._fed = []
 
     # ------------------------------------------------------------------------------------------------ the record
 
-    def _check_complete(self, place: _Place, rows: dict[int, int], data: Dataset) -> None:
-        """Refuse to go on while the function values of an own trial cannot be computed."""
-        for n in place.own:
+    def _check_complete(self, span: _Span, rows: dict[int, int], data: Dataset) -> None:
+        """Refuse to continue while the function values of one of its trials cannot be computed."""
+        for n in span.own:
             missing = [] if n not in rows else torch.isnan(data.Y[rows[n]]).nonzero().flatten().tolist()
             if missing:
                 names = ", ".join(f"'{self._problem.outputs[j]}'" for j in missing)
                 raise TellError(
-                    f"solver '{self._solver}' needs every output of a trial before it can go on: "
-                    f"tell {names} of trial {n}, or use a solver with a model, which can wait"
+                    f"solver '{self._solver}' needs every output of a trial before it can continue: "
+                    f"tell {names} of trial {n}, or use a solver with a model, which accepts incomplete trials"
                 )
 
     def _answers(
         self,
-        place: _Place,
+        span: _Span,
         rows: dict[int, int],
         F: Float64[np.ndarray, "N"],
         initial: Float64[np.ndarray, "M"],
     ) -> list[float]:
-        """Return the answer to each trial of the routine; where it failed, the worst value known by then."""
+        """Return the value of each of the routine's trials; for a failed one the worst value known at that time."""
         worst = float(initial.max()) if len(initial) else 0.0
         answers = []
-        for n in place.own:
+        for n in span.own:
             value = float(F[rows[n]]) if n in rows else worst
             value = value if np.isfinite(value) else worst
             worst = max(worst, value)
             answers.append(value)
         return answers
 
-    def _check_same(self, n: int, place: _Place, rows: dict[int, int], data: Dataset) -> None:
-        """Refuse a record whose trial n is not what the routine asks for now."""
-        gone = [number for number in range(1, place.last) if number not in rows]
+    def _check_same(self, n: int, span: _Span, rows: dict[int, int], data: Dataset) -> None:
+        """Refuse data whose trial n is not the point that the routine requests now."""
+        gone = [number for number in range(1, span.last) if number not in rows]
         recorded = data.U[rows[n]] if n in rows else data.imagined[gone.index(n)]
         wanted = self._point
         if isinstance(wanted, np.ndarray) and np.abs(np.clip(wanted, 0, 1) - recorded.numpy()).max() <= SAME_POINT:
             return
-        asked = "has ended" if isinstance(wanted, _Ended) else f"asks for {np.round(np.asarray(wanted), 6).tolist()}"
+        now = "has ended" if isinstance(wanted, _Ended) else f"asks for {np.round(np.asarray(wanted), 6).tolist()}"
         raise SettingError(
             f"the record cannot be continued by solver '{self._solver}': trial {n} is at "
-            f"{np.round(recorded.numpy(), 6).tolist()} of the unit cube, where the routine, given the same answers, "
-            f"{asked}. Were problem, settings or seed others then? Start a new study and add these trials to it"
+            f"{np.round(recorded.numpy(), 6).tolist()} of the unit cube, but the routine, given the same values, "
+            f"{now}. Problem, settings or seed may have changed. Start a new study and add these trials to it"
         )
 
     # ------------------------------------------------------------------------------------------------ the routine
 
-    def _begin(self, place: _Place, U: Float64[np.ndarray, "N d"], F: Float64[np.ndarray, "N"]) -> None:
+    def _begin(self, span: _Span, U: Float64[np.ndarray, "N d"], F: Float64[np.ndarray, "N"]) -> None:
         """Start the routine and wait for its first point."""
         is_exact = all(noise == 0 for noise in self._problem.noise)
-        generator = self._stream.at("loop", place.first).generator()
+        generator = self._stream.at("loop", span.first).generator()
         if self._legacy:
             self._state = np.random.RandomState(generator.integers(2**32, dtype=np.uint32)).get_state()
         start = Start(U, F, self._problem.d, is_exact, generator)
         channel = _Channel()
         name = f"pied {self._solver}"
         thread = threading.Thread(target=_work, args=(self._routine, start, channel), name=name, daemon=True)
-        self._channel, self._thread, self._began = channel, thread, place.first
+        self._channel, self._thread, self._began = channel, thread, span.first
         weakref.finalize(self, channel.close)
         try:
-            with self._lent():
+            with self._own_global_state():
                 thread.start()
                 self._point = channel.points.get()
         except BaseException:
@@ -324,21 +323,21 @@ class LoopRun(Run):
     def _feed(self, answer: float) -> None:
         """Answer the routine and wait for its next point."""
         assert self._channel is not None
-        with self._lent():
+        with self._own_global_state():
             self._channel.answers.put(answer)
             self._point = self._channel.points.get()
         self._fed.append(answer)
 
     @contextmanager
-    def _lent(self) -> Iterator[None]:
-        """Lend NumPy's global generator to a routine that insists on it, and put everything back after."""
+    def _own_global_state(self) -> Iterator[None]:
+        """Give NumPy's global generator our own state while a routine that needs it runs, then restore it."""
         if not self._legacy:
             yield
             return
-        theirs = np.random.get_state()
+        users = np.random.get_state()
         np.random.set_state(self._state)
         try:
             yield
         finally:
             self._state = np.random.get_state()
-            np.random.set_state(theirs)
+            np.random.set_state(users)

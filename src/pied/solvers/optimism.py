@@ -1,4 +1,4 @@
-"""Other optimism than CUQB's: EPBO, the box of Xu et al. (2023), the merit quantile of the authors' scripts."""
+"""Rivals with another optimism: EPBO, the box of Xu et al. (2023), the merit quantile of the authors' scripts."""
 
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
@@ -13,14 +13,14 @@ from pied.problem import Problem
 from pied.records import Dataset, Why
 from pied.rng import Stream
 from pied.search import Optimum, Search
-from pied.solvers.acquisition import Acquisition, Believing, draws, exactly, sought
+from pied.solvers.acquisition import Acquisition, BeliefSolver, draws, exactly, maximize
 from pied.solvers.base import Proposal, Run
 from pied.solvers.cuqb import CUQB, BayesRun, Scene
 from pied.solvers.folding import FoldedRun, folded_believer
 
 
 @dataclass(frozen=True, kw_only=True)
-class EPBO(Believing):
+class EPBO(BeliefSolver):
     """Exact penalty Bayesian optimization: CUQB on the folded problem, black-box upper confidence bounds."""
 
     name: ClassVar[str] = "epbo"
@@ -29,11 +29,11 @@ class EPBO(Believing):
     believer: Believer = field(default_factory=folded_believer)
     """Models of the functions' values."""
     verdict: str | None = "joint"
-    """Test of feasibility, as in `CUQB`; None: none, which is the paper's."""
+    """Test of feasibility, as in `CUQB`; None: no test, as in the paper."""
     widen: bool = True
-    """Whether wider bounds are searched once the level promises no improvement."""
+    """Whether wider bounds are searched once the bounds at the level promise no improvement."""
     probe: bool = True
-    """Whether the best point is looked at off the bounds it lies on, once the level promises little improvement."""
+    """Whether the best point is probed off the box bounds it lies on, once little improvement is promised."""
 
     def __post_init__(self) -> None:
         self._cuqb()
@@ -71,7 +71,7 @@ class EPBO(Believing):
 
 
 class _Undecided(Run):
-    """A run that does not judge feasibility."""
+    """A run without a test of feasibility."""
 
     def __init__(self, inner: Run) -> None:
         self._inner = inner
@@ -85,7 +85,7 @@ class _Undecided(Run):
 
 
 def epbo_paper() -> EPBO:
-    """EPBO with the models and the search of the paper, and the sign of its penalty put right."""
+    """EPBO with the models and the search of the paper, and the sign of its penalty corrected."""
     return EPBO.paper()
 
 
@@ -93,11 +93,11 @@ def epbo_paper() -> EPBO:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Box(Believing):
+class Box(BeliefSolver):
     """Optimism over a confidence box: the best of g over points and outputs together (Xu et al. 2023).
 
-    One vector of outputs must be good and feasible at once; the bound is valid for all points at once, and grows with
-    the number of outputs.
+    One vector of outputs must be good and feasible at the same time. The bound holds for all points simultaneously and
+    grows with the number of outputs.
     """
 
     name: ClassVar[str] = "box"
@@ -128,31 +128,31 @@ class BoxRun(BayesRun):
 
 
 @dataclass(frozen=True, eq=False)
-class Merit(Acquisition):
+class PenalizedQuantile(Acquisition):
     """One quantile of the penalized sample g_0 - weight sum min(g_i, 0)^2."""
 
     composite: Composite
     scales: Float64[Tensor, "k"]
-    """What functions are divided by."""
+    """One per function, which is divided by it."""
     level: float
     weight: float
     holds_white: bool
 
     @property
     def which(self) -> tuple[int, ...]:
-        """White constraints, where they are held."""
+        """The white constraints, if they are not penalized."""
         return self.composite.problem.white if self.holds_white else ()
 
     @property
-    def width(self) -> int:
-        """Samples while screening."""
+    def screening_samples(self) -> int:
+        """Samples per point while screening."""
         return self.composite.estimator.screening
 
-    def columns(self, U: Tensor, mean: Tensor, scale: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
         """Return the quantile, and the white constraints."""
         estimator = self.composite.estimator
         samples = estimator.screening if is_screening else estimator.samples
-        G = draws(self.composite, U, mean, scale, samples)
+        G = draws(self.composite, U, mean, deviation, samples)
         merit = G[0] / self.scales[0]
         for i in range(1, self.composite.problem.k):
             if i not in self.which:
@@ -161,10 +161,10 @@ class Merit(Acquisition):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MeritQuantile(Believing):
-    """The authors' scripts: one quantile of the penalized objective, not one quantile per function.
+class MeritQuantile(BeliefSolver):
+    """The method of the authors' scripts: one quantile of the penalized objective instead of one per function.
 
-    A sample that violates pulls the quantile down, so it avoids what it does not know: the opposite of CUQB's optimism.
+    A sample that violates a constraint lowers the quantile, so uncertain points are avoided, unlike with CUQB.
     """
 
     name: ClassVar[str] = "merit-quantile"
@@ -173,14 +173,14 @@ class MeritQuantile(Believing):
     weight: float = 1e4
     """Weight of squared violations (the authors' scripts)."""
     scaled: bool = True
-    """Whether functions are divided by their scales first; False: natural units, and results depend on them."""
+    """Whether functions are divided by their search scales first; False: natural units, on which results depend."""
     hold_white: bool = True
-    """Whether constraints that are known exactly are held instead of penalized."""
+    """Whether white constraints remain constraints instead of being penalized."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.weight > 0:
-            raise SettingError(f"the weight of violations is more than 0, got {self.weight}")
+            raise SettingError(f"the weight of violations is above 0, got {self.weight}")
 
     @classmethod
     def paper(cls) -> "MeritQuantile":
@@ -210,10 +210,10 @@ class MeritRun(BayesRun):
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         own = self._own
         scales = scene.scales if own.scaled else torch.ones_like(scene.scales)
-        merit = Merit(scene.composite, scales, own.level, own.weight, own.hold_white)
-        return sought(merit, scene), Why("explore")
+        merit = PenalizedQuantile(scene.composite, scales, own.level, own.weight, own.hold_white)
+        return maximize(merit, scene), Why("explore")
 
 
 def merit_quantile_paper() -> MeritQuantile:
-    """The merit quantile with the models, the search and the numbers of the authors' scripts."""
+    """The merit quantile with the models, the search and the settings of the authors' scripts."""
     return MeritQuantile.paper()

@@ -1,7 +1,7 @@
-"""What a user would pick today: the GP sampler of Optuna, and Ax, on the folded problem (extra `peers`).
+"""Two widely used libraries on the folded problem: Optuna's GP sampler, and Ax (extra `peers`).
 
-Both see the objective and the constraints at points of the unit cube, never the outputs or g. A bridge keeps nothing:
-each `ask` hands over the whole record, so that a continued study equals one that was never stopped.
+Both are given the objective and the constraints at points of the unit cube, never the outputs or g. A run keeps no
+state: each `ask` hands over all data, so a continued study equals one that was never stopped.
 """
 
 import logging
@@ -35,17 +35,17 @@ class Optuna(Solver):
         except ImportError as error:
             raise MissingExtra("solver 'optuna'", "optuna", "peers") from error
 
-        def suggest(record: Record) -> list[float]:
-            names = [f"x{i}" for i in range(record.U.shape[1])]
+        def suggest(data: PeerData) -> list[float]:
+            names = [f"x{i}" for i in range(data.U.shape[1])]
             cube = {name: optuna.distributions.FloatDistribution(0.0, 1.0) for name in names}
             sampler = optuna.samplers.GPSampler(
-                seed=record.seed, n_startup_trials=0, deterministic_objective=record.is_exact
+                seed=data.seed, n_startup_trials=0, deterministic_objective=data.is_exact
             )
             before = optuna.logging.get_verbosity()
             optuna.logging.set_verbosity(optuna.logging.ERROR)
             try:
                 study = optuna.create_study(direction="maximize", sampler=sampler)
-                for u, f in zip(record.U.tolist(), record.f.tolist(), strict=True):
+                for u, f in zip(data.U.tolist(), data.f.tolist(), strict=True):
                     limits = {str(i): -value for i, value in enumerate(f[1:], 1)}  # met at 0 and below
                     params = dict(zip(names, u, strict=True))
                     study.add_trial(
@@ -53,7 +53,7 @@ class Optuna(Solver):
                             params=params, distributions=cube, value=f[0], constraints=limits or None
                         )
                     )
-                for u in record.imagined.tolist():
+                for u in data.imagined.tolist():
                     params = dict(zip(names, u, strict=True))
                     running = optuna.trial.TrialState.RUNNING
                     study.add_trial(optuna.trial.create_trial(state=running, params=params, distributions=cube))
@@ -85,10 +85,10 @@ class Ax(Solver):
         except ImportError as error:
             raise MissingExtra("solver 'ax'", "ax-platform", "peers") from error
 
-        def suggest(record: Record) -> list[float]:
-            names = [f"x{i}" for i in range(record.U.shape[1])]
-            functions = [f"f{i}" for i in range(record.f.shape[1])]
-            client = ax.Client(random_seed=record.seed)
+        def suggest(data: PeerData) -> list[float]:
+            names = [f"x{i}" for i in range(data.U.shape[1])]
+            functions = [f"f{i}" for i in range(data.f.shape[1])]
+            client = ax.Client(random_seed=data.seed)
             client.configure_experiment(
                 [ax.RangeParameterConfig(name=name, parameter_type="float", bounds=(0.0, 1.0)) for name in names]
             )
@@ -96,13 +96,11 @@ class Ax(Solver):
             client.configure_generation_strategy(
                 method=self.method, initialization_budget=0, initialize_with_center=False
             )
-            for u, f in zip(record.U.tolist(), record.f.tolist(), strict=True):
+            for u, f in zip(data.U.tolist(), data.f.tolist(), strict=True):
                 index = client.attach_trial(dict(zip(names, u, strict=True)))
-                values = {
-                    name: (each, 0.0) if record.is_exact else each for name, each in zip(functions, f, strict=True)
-                }
+                values = {name: (each, 0.0) if data.is_exact else each for name, each in zip(functions, f, strict=True)}
                 client.complete_trial(index, values)
-            for u in record.imagined.tolist():
+            for u in data.imagined.tolist():
                 client.attach_trial(dict(zip(names, u, strict=True)))
             (parameters,) = client.get_next_trials(1).values()
             return [float(parameters[name]) for name in names]
@@ -111,29 +109,31 @@ class Ax(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
-    """What a peer is handed."""
+class PeerData:
+    """The data that a library is given."""
 
     U: Float64[Tensor, "N d"]
     f: Float64[Tensor, "N k"]
-    """Objective, to be maximized, and constraints, to be at least 0."""
+    """Objective, to be maximized, and constraints, met when >= 0."""
     imagined: Float64[Tensor, "p d"]
-    """Pending and failed points, and those whose functions are not known."""
+    """Pending and failed points, and those whose functions are unknown."""
     is_exact: bool
     seed: int
 
 
 class PeerRun(Run):
-    """One run of a foreign library: translates the record and the answer, remembers nothing."""
+    """One run of another library: translates the data and the answer, keeps no state."""
 
-    def __init__(self, solver: str, problem: Problem, stream: Stream, suggest: Callable[[Record], list[float]]) -> None:
+    def __init__(
+        self, solver: str, problem: Problem, stream: Stream, suggest: Callable[[PeerData], list[float]]
+    ) -> None:
         self._solver, self._problem, self._stream, self._suggest = solver, problem, stream, suggest
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        """Propose what the library suggests, given the record."""
+        """Propose what the library suggests, given the data."""
         f = data.functions(self._problem)
         fine = torch.isfinite(f).all(1)
-        record = Record(
+        given = PeerData(
             data.U[fine],
             f[fine],
             torch.cat([data.imagined, data.U[~fine]]),
@@ -141,13 +141,13 @@ class PeerRun(Run):
             seed=int(self._stream.at("trial", number).generator().integers(2**31)),
         )
         with _quiet():
-            u = self._suggest(record)
+            u = self._suggest(given)
         return Proposal(torch.tensor(u, dtype=torch.float64).clamp(0.0, 1.0), Why(self._solver))
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the library's warnings and notes to itself, and the global generator of torch as it was."""
+    """Silence the library's warnings and messages, and restore torch's global generator."""
     ax = logging.getLogger("ax.api.client")
     level, state = ax.level, torch.get_rng_state()
     ax.setLevel(logging.ERROR)

@@ -1,31 +1,32 @@
-"""Points beside the best one, off the bounds it lies on, where nothing was asked.
+"""Probes: points a small step off the box bounds that the best point lies on.
 
-A search whose belief slopes towards a bound asks for points on it and for no others. How functions change away from the
-bound is then guessed from afar, and no point that is asked for can prove the guess wrong.
+If the belief improves towards a bound, the search proposes points on that bound only. The slope there is then
+extrapolated from distant points, and no proposal can refute it. A probe tests it.
 """
 
 import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-STEP = 2.0**-7  # off a bound
-NEAR = 2.0 * STEP  # every coordinate: a point so near, and half a step off the bound, shows what the variable does
+PROBE_STEP = 2.0**-7  # unit cube, off the bound: far enough to measure a slope, near enough to belong to the best point
+NEAR_BEST = 2.0 * PROBE_STEP  # in every coordinate: a nearer point, half a step off the bound, serves as the probe
+ON_BOUND = PROBE_STEP / 4  # a nearer coordinate lies on its bound
 
 
 def off_bounds(
-    u: Float64[Tensor, "d"], asked: Float64[Tensor, "N d"], seen: Bool[Tensor, "d"]
+    u: Float64[Tensor, "d"], proposed: Float64[Tensor, "N d"], seen: Bool[Tensor, "d"]
 ) -> Float64[Tensor, "p d"]:
-    """Return points beside u, each a step off one bound that no point asked near u is off.
+    """Return the missing probes of u: each is one step off a bound on which u and all points near u lie.
 
     Args:
         u: A point of the unit cube.
-        asked: Points that were told, are pending, or failed.
-        seen: Which variables an output depends on; of the others everything is known.
+        proposed: Points that were told, are pending, or failed.
+        seen: Which variables some output depends on; the others need no probe.
     """
-    near = asked[((asked - u).abs() <= NEAR).all(1)]
-    is_on_bound = torch.minimum(u, 1.0 - u) < STEP / 4
-    is_varied = ((near - u).abs() >= STEP / 2).any(0)
+    near = proposed[((proposed - u).abs() <= NEAR_BEST).all(1)]
+    is_on_bound = torch.minimum(u, 1.0 - u) < ON_BOUND
+    is_varied = ((near - u).abs() >= PROBE_STEP / 2).any(0)
     which = (is_on_bound & ~is_varied & seen).nonzero()[:, 0]
     moved = u.repeat(len(which), 1)
-    moved[torch.arange(len(which)), which] += torch.where(u[which] < 0.5, STEP, -STEP)
+    moved[torch.arange(len(which)), which] += torch.where(u[which] < 0.5, PROBE_STEP, -PROBE_STEP)
     return moved

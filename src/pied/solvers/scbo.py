@@ -1,7 +1,7 @@
 """SCBO (Eriksson and Poloczek 2021): Thompson sampling in a trust region, on function values, with models of BoTorch.
 
-BoTorch is imported when a run starts, never before. It draws from the global generators, so it is given a seed of ours
-inside a scope that puts them back as they were.
+BoTorch is imported when a run starts. It draws from the global generators, so they are seeded from our stream inside a
+scope that restores them.
 """
 
 import logging
@@ -26,34 +26,39 @@ from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
 from pied.solvers.base import BREAKDOWNS, Proposal, Run, Solver
 from pied.solvers.folding import FoldedRun
+from pied.solvers.initial import design_size
 
 logger = logging.getLogger(__name__)
 
-EXACT = 1e-6  # variance of the noise of an exact output, of its own variance: BoTorch's kernels need no less
-WORTH = 1e-3  # of the objective's spread: a smaller improvement is no success (as in TuRBO)
-PERTURBED = 20  # coordinates that differ from the centre, on average, in many dimensions
+EXACT_NOISE_VARIANCE = 1e-6  # of an exact output, relative to its variance: BoTorch's kernels need this much
+SUCCESS_GAIN = 1e-3  # of the objective's spread: a smaller improvement does not count as a success (as in TuRBO)
+MOVED_COORDINATES = 20  # coordinates that differ from the centre, on average, in many dimensions
+REPEATED = 1e-7  # unit cube: a candidate this close to a known point repeats it
+WHITE_PENALTY = 1e6  # added to the violation, in spreads: a broken white constraint outweighs every drawn violation
+REPEATED_PENALTY = 1e9  # likewise: a repeated point is the last choice
+SMALLEST_VARIANCE = 1e-12  # of values divided by their spread: keeps the noise of a constant output positive
 
 
 @dataclass(frozen=True)
 class SCBO(Solver):
-    """Scalable constrained Bayesian optimization: draws of the belief maximized in a trust region, through BoTorch."""
+    """Scalable constrained Bayesian optimization: maximize posterior draws in a trust region, with BoTorch's models."""
 
     name: ClassVar[str] = "scbo"
 
     candidates: int = 2000
-    """Points of the trust region at which the belief is drawn."""
+    """Points of the trust region at which the functions are drawn."""
     length: float = 0.8
-    """Side of the first trust region, and after a restart; of the unit cube."""
+    """Side of the trust region at first and after a restart; unit cube."""
     longest: float = 1.6
-    """Side at most."""
+    """Largest side."""
     shortest: float = 0.5**7
-    """Side below which the region starts again."""
+    """Side below which the region restarts."""
     successes: int = 3
     """Improvements in a row after which it doubles."""
     failures: int | None = None
     """Trials in a row without improvement after which it halves; None: the number of variables, at least 4."""
     strict: bool = False
-    """Raise where the models fail, instead of a random point of the region."""
+    """Whether a failure of the models is raised; by default a random point of the region is proposed."""
 
     def __post_init__(self) -> None:
         if self.candidates < 1:
@@ -70,15 +75,15 @@ class SCBO(Solver):
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
-    """A trust region: a function of the record alone."""
+class TrustRegion:
+    """A trust region; it depends on the data alone."""
 
     center: Float64[Tensor, "d"]
     length: float
 
 
-def region(settings: SCBO, problem: Problem, data: Dataset) -> Region:
-    """Replay the record: the region doubles after successes, halves after failures, and starts again when too short."""
+def trust_region(settings: SCBO, problem: Problem, data: Dataset) -> TrustRegion:
+    """Replay the data: the region doubles after successes, halves after failures, and restarts when it is too short."""
     f = data.functions(problem)
     fine = feasible(problem, f)
     units = spread(f[torch.isfinite(f).all(1)])
@@ -89,7 +94,7 @@ def region(settings: SCBO, problem: Problem, data: Dataset) -> Region:
         if not bool(torch.isfinite(f[row]).all()):
             continue
         is_better = best < 0 or _beats(f, fine, violation, units, row, best)
-        if best >= 0 and row >= 2 * problem.d + 1:
+        if best >= 0 and row >= design_size(problem.d):
             wins, losses = (wins + 1, 0) if is_better else (0, losses + 1)
             if wins == settings.successes:
                 length, wins = min(2.0 * length, settings.longest), 0
@@ -100,13 +105,13 @@ def region(settings: SCBO, problem: Problem, data: Dataset) -> Region:
         if best < 0 or _beats(f, fine, violation, units, row, best, worth=0.0):
             best = row
     center = data.U[best] if best >= 0 else torch.full((problem.d,), 0.5, dtype=torch.float64)
-    return Region(center, length if best >= 0 else 2.0)
+    return TrustRegion(center, length if best >= 0 else 2.0)
 
 
 def _beats(
-    f: Tensor, fine: Tensor, violation: Tensor, units: Tensor, row: int, best: int, worth: float = WORTH
+    f: Tensor, fine: Tensor, violation: Tensor, units: Tensor, row: int, best: int, worth: float = SUCCESS_GAIN
 ) -> bool:
-    """Feasible beats infeasible; among feasible points the value counts, among the others the violation."""
+    """Whether a row beats the best: feasible before infeasible, then by value or by violation."""
     if bool(fine[row]) != bool(fine[best]):
         return bool(fine[row])
     if bool(fine[row]):
@@ -121,10 +126,10 @@ class SCBORun(Run):
         self.settings, self.problem, self.stream = settings, problem, stream
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        """Draw every function in the trust region and take the best of the draw."""
+        """Draw every function in the trust region and propose the best candidate of the draw."""
         began = time.perf_counter()
         stream = self.stream.at("trial", number)
-        around = region(self.settings, self.problem, data)
+        around = trust_region(self.settings, self.problem, data)
         try:
             with scoped(stream):
                 models = _fitted(self.problem, data)
@@ -136,22 +141,22 @@ class SCBORun(Run):
                 raise
             logger.warning("trial %d: the models failed (%s); a random point of the region is proposed", number, error)
             U = self._candidates(around, torch.ones(self.problem.d, dtype=torch.float64), stream)
-            u, rung = U[int(self._is_white(U).to(torch.int8).argmax())], f"random in the region: {error}"
+            u, rung = U[int(self._meets_white(U).to(torch.int8).argmax())], f"random in the region: {error}"
         return Proposal(u, Why("sample", rung=rung, seconds=time.perf_counter() - began))
 
-    def _candidates(self, around: Region, weights: Float64[Tensor, "d"], stream: Stream) -> Float64[Tensor, "c d"]:
-        """Return Sobol points of the region; in many dimensions most coordinates stay at the centre."""
+    def _candidates(self, around: TrustRegion, weights: Float64[Tensor, "d"], stream: Stream) -> Float64[Tensor, "c d"]:
+        """Return Sobol points of the region; in many dimensions most coordinates keep the value of the centre."""
         d, half = self.problem.d, 0.5 * around.length * weights
         low, high = (around.center - half).clamp(0.0, 1.0), (around.center + half).clamp(0.0, 1.0)
         U = low + (high - low) * stream.at("candidates").sobol(self.settings.candidates, d)
-        if d <= PERTURBED:
+        if d <= MOVED_COORDINATES:
             return U
-        moved = stream.at("moved").uniform(len(U), d) < PERTURBED / d
+        moved = stream.at("moved").uniform(len(U), d) < MOVED_COORDINATES / d
         moved[torch.arange(len(U)), (stream.at("one").uniform(len(U)) * d).long()] = True
         return torch.where(moved, U, around.center)
 
     def _best(self, U: Tensor, drawn: list[Tensor | None], data: Dataset) -> int:
-        """Return the candidate that is best in the draw: by value among feasible ones, else the least violated."""
+        """Return the best candidate of the draw: the best value among feasible ones, else the least violation."""
         f = torch.zeros(len(U), self.problem.k, dtype=torch.float64)
         white = tuple(i for i, draw in enumerate(drawn) if draw is None)
         if white:
@@ -163,23 +168,23 @@ class SCBORun(Run):
             if draw is not None:
                 f[:, i] = draw
         known = torch.cat([data.U, data.imagined])
-        fresh = torch.cdist(U, known, p=torch.inf).amin(1) > 1e-7 if len(known) else torch.ones(len(U)) > 0
+        fresh = torch.cdist(U, known, p=torch.inf).amin(1) > REPEATED if len(known) else torch.ones(len(U)) > 0
         violation = (-f[:, 1:]).clamp_min(0.0).sum(1)
         fine = (violation <= 0) & fresh
         if bool(fine.any()):
             return int(torch.where(fine, f[:, 0], -torch.inf).argmax())
-        exact = ~self._is_white(U) * 1e6
-        return int((violation + exact + (~fresh) * 1e9).argmin())
+        broken = ~self._meets_white(U) * WHITE_PENALTY
+        return int((violation + broken + (~fresh) * REPEATED_PENALTY).argmin())
 
-    def _is_white(self, U: Float64[Tensor, "c d"]) -> Bool[Tensor, "c"]:
-        """Which points meet every white constraint."""
+    def _meets_white(self, U: Float64[Tensor, "c d"]) -> Bool[Tensor, "c"]:
+        """Tell which points meet every white constraint."""
         which = self.problem.white
         return (White(self.problem, which).values(U)[:, 1:] >= 0).all(1)
 
 
 @contextmanager
 def scoped(stream: Stream) -> Iterator[None]:
-    """Let what insists on the global generators draw from a seed of ours, and put them back as they were."""
+    """Seed the global generators from our stream for code that needs them, and restore them afterwards."""
     seed = int(stream.at("scoped").generator().integers(2**31))
     numpy_state, python_state = np.random.get_state(), random.getstate()
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -195,7 +200,7 @@ def scoped(stream: Stream) -> Iterator[None]:
 
 
 def _fitted(problem: Problem, data: Dataset) -> list[Any]:
-    """Fit one model per function; None for white ones."""
+    """Fit one model per function; None for white functions."""
     models: list[Any] = []
     f = data.functions(problem)
     for i, structure in enumerate(problem.structure):
@@ -204,20 +209,22 @@ def _fitted(problem: Problem, data: Dataset) -> list[Any]:
             continue
         told = torch.isfinite(f[:, i])
         y = f[told, i][:, None] / spread(f[told, i][:, None])
-        if i > 0:  # tamed as in the paper, sign and zero kept
+        if i > 0:  # compressed as in the SCBO paper; sign and zero stay
             y = y.sign() * torch.log1p(y.abs())
-        size = y.var(correction=0).clamp_min(1e-12)
+        size = y.var(correction=0).clamp_min(SMALLEST_VARIANCE)
         exact = all(noise == 0 for noise in problem.noise)
-        models.append(bridge.fitted(data.U[told], y, torch.full_like(y, EXACT) * size if exact else None))
+        models.append(
+            bridge.fitted(data.U[told], y, torch.full_like(y, EXACT_NOISE_VARIANCE) * size if exact else None)
+        )
     return models
 
 
 def _weights(model: Any, d: int) -> Float64[Tensor, "d"]:
-    """Return the sides of the region, of volume 1: longer where the objective varies less."""
+    """Return relative sides of the region, with product 1: proportional to the objective's length scales."""
     kernel = getattr(model, "covar_module", None)
     kernel = getattr(kernel, "base_kernel", kernel)
-    scales = getattr(kernel, "lengthscale", None)
-    if scales is None:
+    lengths = getattr(kernel, "lengthscale", None)
+    if lengths is None:
         return torch.ones(d, dtype=torch.float64)
-    flat = scales.detach().reshape(-1).to(torch.float64).expand(d)
+    flat = lengths.detach().reshape(-1).to(torch.float64).expand(d)
     return flat / flat.log().mean().exp()

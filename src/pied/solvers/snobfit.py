@@ -1,9 +1,9 @@
-"""SNOBFIT: global search by branching the box, local search by fits; our own, from the published description.
+"""SNOBFIT: global search by branching the box, local search by fits; implemented from the published description.
 
 W. Huyer and A. Neumaier, SNOBFIT: stable noisy optimization by branch and fit, ACM TOMS 35 (2008), article 9. Each
-call of `suggest` gives points of five classes: 1 the minimizer of a quadratic model around the best point; 2 and 3
-minimizers of linear models around the other points, those that stand out below their neighbours first; 4 points in
-large boxes, where little is known; 5 points far from all others, when nothing else can be had.
+call of `suggest` returns points of five classes: 1 the minimizer of a quadratic model around the best point; 2 and 3
+minimizers of linear models around the other points, local minima first; 4 points in large boxes, where little is
+known; 5 points far from all others, if the other classes do not suffice.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,14 +18,21 @@ from pied.problem import Problem
 from pied.rng import Stream
 from pied.solvers.base import Solver
 from pied.solvers.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
-from pied.solvers.snobfit_models import EXACT, EXTRA, Boxes, Linear, Quadratic, is_apart, is_local, neighbours
-
-NOISY = 1e-2  # uncertainty of a noisy value, of the spread of all: keeps near neighbours from deciding alone
-CANDIDATES = 100  # random points among which each point of class 5 is the one farthest from all others
-APART = (
-    0.1  # how far from each other in some coordinate points of one call are, so that each tells something of its own
+from pied.solvers.snobfit_models import (
+    EXACT_UNCERTAINTY,
+    EXTRA_NEIGHBOURS,
+    Boxes,
+    Linear,
+    Quadratic,
+    is_apart,
+    is_local,
+    neighbours,
 )
-TRIES = 20  # random points around the best one, when its quadratic model proposes what is known already
+
+NOISY_UNCERTAINTY = 1e-2  # of a noisy value, relative to the range of all: limits the weight of near neighbours
+CANDIDATES_PER_POINT = 100  # random points from which a point of class 5 is chosen as the farthest from all others
+LEAST_SEPARATION = 0.1  # unit cube, in some coordinate: points of one call are at least this far apart
+TRIES_AROUND_BEST = 20  # random points near the best one, if the minimizer of its quadratic model is known already
 
 
 @dataclass(frozen=True)
@@ -40,19 +47,19 @@ class Snobfit(Solver):
     scaled: bool = True
     """Whether objective and constraints are divided by their spread over the initial data first."""
     batch: int | None = 2
-    """Points suggested at once: few, because each answer may change the next suggestion; None: d + 6 (the authors',
-    for evaluations in parallel)."""
+    """Points suggested at once: few, because each value may change the next suggestion; None: d + 6 (the authors'
+    default, for parallel evaluations)."""
     explore: float = 0.5
-    """Part of a batch, after its first point, that goes to large boxes (class 4); the rest to local fits."""
+    """Fraction of a batch, after its first point, in large boxes (class 4); the rest comes from local fits."""
     resolution: float = 1e-5
-    """Points that differ by less, unit cube, are the same (the authors')."""
+    """Unit cube: points that differ by less are the same (the authors' default)."""
 
     def __post_init__(self) -> None:
         Merit(self.penalty, self.scaled)
         if self.batch is not None and self.batch < 1:
             raise SettingError(f"batch counts the points suggested at once, from 1, got {self.batch}")
         if not 0.0 <= self.explore <= 1.0:
-            raise SettingError(f"explore is the part of points in large boxes, between 0 and 1, got {self.explore}")
+            raise SettingError(f"explore is the fraction of points in large boxes, between 0 and 1, got {self.explore}")
         if not 0.0 < self.resolution < 0.1:
             raise SettingError(f"resolution is a distance in the unit cube, above 0, below 0.1, got {self.resolution}")
 
@@ -66,13 +73,12 @@ class Snobfit(Solver):
         return LoopRun(self.name, problem, stream, self.minimize, Merit(self.penalty, self.scaled))
 
     def minimize(self, start: Start, evaluate: Evaluate) -> str:
-        """Suggest, evaluate, branch, until the cube is full at this resolution."""
-        size = start.d + EXTRA + 1 if self.batch is None else self.batch
+        """Suggest, evaluate and branch until every point is known at this resolution."""
+        size = start.d + EXTRA_NEIGHBOURS + 1 if self.batch is None else self.batch
+        noise = EXACT_UNCERTAINTY if start.is_exact else NOISY_UNCERTAINTY
         boxes = Boxes.of(start.U, start.F)
         while True:
-            points = suggest(
-                boxes, size, self.explore, self.resolution, EXACT if start.is_exact else NOISY, start.generator
-            )
+            points = suggest(boxes, size, self.explore, self.resolution, noise, start.generator)
             if not points:
                 return "every point of the box is known at this resolution"
             U = np.array([point.u for point in points])
@@ -95,23 +101,23 @@ class Point:
 def suggest(
     boxes: Boxes, size: int, explore: float, resolution: float, noise: float, generator: np.random.Generator
 ) -> list[Point]:
-    """Return points to evaluate next, on the grid of the resolution, all new and different.
+    """Return the points to evaluate next, on the grid of the resolution, all new and distinct.
 
     Args:
         boxes: All points and their boxes.
         size: How many points.
-        explore: Part of the points after the first that lie in large boxes.
+        explore: Fraction of the points after the first that lie in large boxes.
         resolution: Mesh of the grid.
-        noise: Uncertainty of a value, of the spread of all.
-        generator: Decides on fractions of points, and where points of class 5 lie.
+        noise: Uncertainty of a value, relative to the range of all.
+        generator: Rounds fractions of points, and places the points of class 5.
     """
     d = boxes.U.shape[1]
     chosen: list[Point] = []
     thin: list[int] = []
 
     def take(candidates: Iterable[Float64[np.ndarray, "d"]], kind: int, most: int) -> None:
-        """Keep the first candidates that are new and far from those kept already, as many as asked for."""
-        distance = APART if kind in (2, 3, 4) else 0.5 * resolution
+        """Keep the first candidates, up to `most`, that are new and apart from those kept already."""
+        distance = LEAST_SEPARATION if kind in (2, 3, 4) else 0.5 * resolution
         for candidate in candidates:
             if most <= 0:
                 return
@@ -120,12 +126,12 @@ def suggest(
             if not is_apart(u, boxes.U, 0.5 * resolution) or not is_apart(u, kept, distance):
                 continue
             if kind <= 3 and boxes.is_thin[home := boxes.home(u)]:
-                thin.append(home)  # another cut would make it thinner: it is divided along its long side instead
+                thin.append(home)  # do not cut it thinner; a point of class 4 divides its long side instead
                 continue
             chosen.append(Point(u, kind))
             most -= 1
 
-    if len(boxes.F) >= d + EXTRA + 1:
+    if len(boxes.F) >= d + EXTRA_NEIGHBOURS + 1:
         take(around_best(boxes, resolution, generator), 1, 1)
         rest = (size - len(chosen)) * explore
         far = int(rest) + int(generator.random() < rest - int(rest))
@@ -140,7 +146,7 @@ def suggest(
 
 
 def around_best(boxes: Boxes, resolution: float, generator: np.random.Generator) -> Iterator[Float64[np.ndarray, "d"]]:
-    """Class 1: the minimizer of a quadratic model around the best point; then points near it, farthest first."""
+    """Class 1: the minimizer of a quadratic model around the best point, then points near it, farthest first."""
     U, F = boxes.U, boxes.F
     d = U.shape[1]
     best = int(np.argmin(F))
@@ -148,11 +154,11 @@ def around_best(boxes: Boxes, resolution: float, generator: np.random.Generator)
     near = neighbours(U, x, resolution, min(d * (d + 3), len(F) - 1))
     S = U[near] - x
     model = Quadratic.fit(x, f, U[near], F[near])
-    nearest = U[neighbours(U, x, resolution, d + EXTRA)] - x
+    nearest = U[neighbours(U, x, resolution, d + EXTRA_NEIGHBOURS)] - x
     step = np.maximum(np.abs(nearest).max(0), resolution)
     yield model.best(x, step, np.vstack([np.zeros((1, d)), S[:2], -S[:1]]))
     close = np.maximum(np.abs(S[:d]).max(0), resolution)
-    tries = np.clip(x + close * generator.uniform(-1.0, 1.0, (TRIES, d)), 0.0, 1.0)
+    tries = np.clip(x + close * generator.uniform(-1.0, 1.0, (TRIES_AROUND_BEST, d)), 0.0, 1.0)
     away = np.abs(tries[:, None] - U[None]).max(2).min(1)
     yield from tries[np.argsort(-away, kind="stable")]
 
@@ -160,16 +166,16 @@ def around_best(boxes: Boxes, resolution: float, generator: np.random.Generator)
 def by_linear_models(
     boxes: Boxes, resolution: float, noise: float
 ) -> tuple[list[Float64[np.ndarray, "d"]], list[Float64[np.ndarray, "d"]]]:
-    """Classes 2 and 3: minimizers of linear models around points that stand out, and around the others.
+    """Classes 2 and 3: minimizers of linear models around local minima, and around the other points.
 
-    The best predicted value comes first. The best point of all has its quadratic model.
+    The best predicted value comes first.
     """
     U, F = boxes.U, boxes.F
     d = U.shape[1]
     found: dict[bool, list[tuple[float, int]]] = {True: [], False: []}
     minimizers = {}
     for j, (x, f) in enumerate(zip(U, F, strict=True)):
-        near = neighbours(U, x, resolution, d + EXTRA)
+        near = neighbours(U, x, resolution, d + EXTRA_NEIGHBOURS)
         model = Linear.fit(x, float(f), U[near], F[near], resolution, noise)
         z = minimizers[j] = model.best(x)
         found[is_local(float(f), F[near])].append((model.predicted(x, float(f), z), j))
@@ -179,10 +185,10 @@ def by_linear_models(
 def far_away(
     U: Float64[np.ndarray, "N d"], count: int, generator: np.random.Generator
 ) -> Iterator[Float64[np.ndarray, "d"]]:
-    """Class 5: random points, each the farthest of many from all known and earlier ones."""
+    """Class 5: random points, each the farthest of many from all known and previous ones."""
     if count <= 0:
         return
-    tries = generator.random((CANDIDATES * count, U.shape[1]))
+    tries = generator.random((CANDIDATES_PER_POINT * count, U.shape[1]))
     away = np.full(len(tries), np.inf)
     for u in U:
         away = np.minimum(away, np.linalg.norm(tries - u, axis=1))

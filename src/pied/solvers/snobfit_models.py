@@ -1,7 +1,7 @@
-"""The pieces of SNOBFIT: boxes with one point each, safeguarded neighbours, local linear and quadratic models.
+"""The parts of SNOBFIT: boxes with one point each, safeguarded neighbours, local linear and quadratic models.
 
 After W. Huyer and A. Neumaier, SNOBFIT: stable noisy optimization by branch and fit, ACM TOMS 35 (2008), article 9.
-Everything lives in the unit cube and minimizes; N points, d variables, b neighbours.
+Functions are minimized on the unit cube; N points, d variables, b neighbours.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from scipy import optimize
 
-GOLDEN = (5**0.5 - 1) / 2  # part of a gap that goes to the better of its two points
-EXTRA = 5  # neighbours beyond d: a linear model then has as many degrees of freedom left to judge its error by
-SMALLEST_SINGULAR = 1e-4  # of the largest: neighbours that hardly span a direction say little about its slope
-STANDS_OUT = 0.2  # of the neighbours' range: how far below all of them a point must be to be called local
-THIN = 0.05  # of its longest side: a box with a shorter one is thin (the authors')
-EXACT = float(np.finfo(np.float64).eps) ** 0.5  # relative uncertainty of a value without noise
+GOLDEN = (5**0.5 - 1) / 2  # fraction of a gap that goes to the better of its two points
+EXTRA_NEIGHBOURS = 5  # beyond d: the degrees of freedom from which a linear model estimates its error
+SMALLEST_SINGULAR = 1e-4  # of the largest: neighbours that hardly span a direction determine its slope badly
+LOCAL_DROP = 0.2  # of the neighbours' range: a local minimum is at least this far below all of them
+THIN_ASPECT = 0.05  # a box is thin if its shortest side is below this fraction of its longest (the authors' value)
+EXACT_UNCERTAINTY = float(np.finfo(np.float64).eps) ** 0.5  # relative, of a value without noise
+SMALLEST_DIVISOR = 1e-300  # keeps divisions and logarithms finite
+LEAST_SPAN = 1e-12  # of the largest: smaller singular values and weights of a quadratic fit are rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +31,12 @@ class Boxes:
 
     @classmethod
     def of(cls, U: Float64[np.ndarray, "N d"], F: Float64[np.ndarray, "N"]) -> "Boxes":
-        """Branch the whole cube until every point has a box of its own."""
+        """Divide the whole cube until every point has its own box."""
         nothing = np.zeros((0, U.shape[1]))
         return cls(nothing, np.zeros(0), nothing, nothing).with_points(U, F)
 
     def with_points(self, U: Float64[np.ndarray, "b d"], F: Float64[np.ndarray, "b"]) -> "Boxes":
-        """Branch the boxes that hold new points; a point that is there already keeps the mean of its values."""
+        """Divide the boxes that contain new points; a repeated point gets the mean of its values."""
         known, values, counts = list(self.U), list(self.F), [1] * len(self.F)
         for u, f in zip(U, F, strict=True):
             same = [j for j, other in enumerate(known) if np.array_equal(other, u)]
@@ -63,22 +65,22 @@ class Boxes:
 
     @property
     def smallness(self) -> Float64[np.ndarray, "N"]:
-        """About how many halvings lead from the cube to each box: - sum_i round(log2(side_i))."""
-        sides = np.maximum(self.upper - self.lower, 1e-300)
+        """Number of halvings from the cube to each box, about: - sum_i round(log2(side_i))."""
+        sides = np.maximum(self.upper - self.lower, SMALLEST_DIVISOR)
         return -np.round(np.log2(sides)).sum(1)
 
     @property
     def is_thin(self) -> Bool[np.ndarray, "N"]:
         """Which boxes have a side far shorter than another."""
         sides = self.upper - self.lower
-        return sides.min(1) <= THIN * sides.max(1)
+        return sides.min(1) <= THIN_ASPECT * sides.max(1)
 
     def home(self, u: Float64[np.ndarray, "d"]) -> int:
-        """Return the box that a point lies in."""
+        """Return the box that contains a point."""
         return int(((self.lower <= u) & (u <= self.upper)).all(1).argmax())
 
     def farthest(self) -> Float64[np.ndarray, "N d"]:
-        """Return for each box the middle between its point and the corner farthest from it."""
+        """Return for each box the midpoint between its point and the corner farthest from it."""
         below, above = self.U - self.lower, self.upper - self.U
         return np.where(below > above, 0.5 * (self.lower + self.U), 0.5 * (self.U + self.upper))
 
@@ -94,8 +96,8 @@ def _split(
 ) -> None:
     """Divide one box among its points, writing into `lower` and `upper`.
 
-    Cut across the coordinate in which the points vary most, in the widest gap, by the golden section, so that the
-    better neighbour of the cut gets the larger part of the gap.
+    Cut across the coordinate in which the points vary most, in the widest gap, by the golden section; the better
+    neighbour of the cut gets the larger part of the gap.
     """
     waiting = [(members, low, high)]
     while waiting:
@@ -119,8 +121,8 @@ def neighbours(
 ) -> Int64[np.ndarray, "b"]:
     """Return safeguarded nearest neighbours of x among the points.
 
-    For each coordinate the nearest point not yet chosen that differs in it by the resolution at least, so that every
-    direction is spanned; then the nearest of the rest, up to `count`. The point x itself is never among them.
+    For each coordinate, take the nearest unchosen point that differs in it by at least the resolution, so that every
+    direction is spanned; then the nearest of the others, up to `count`. The point x itself is excluded.
     """
     away = np.linalg.norm(U - x, axis=1)
     order = np.argsort(away, kind="stable")
@@ -138,15 +140,15 @@ def neighbours(
 
 @dataclass(frozen=True, eq=False)
 class Linear:
-    """A local linear model f + g'(z - x), with what is known of its error."""
+    """A local linear model f + g'(z - x) with an estimate of its error."""
 
     slope: Float64[np.ndarray, "d"]
     error: float
-    """Estimated deviation, in units of `weight`."""
+    """Estimated standard deviation, in units of Q."""
     step: Float64[np.ndarray, "d"]
     """Half-widths of the box in which it is trusted."""
     weights: Float64[np.ndarray, "d"]
-    """Diagonal of D: the scale of distances."""
+    """Diagonal of D, which weights the distances."""
     noise: float
 
     @classmethod
@@ -161,7 +163,7 @@ class Linear:
     ) -> "Linear":
         """Fit f_k - f = g'(x_k - x) + error_k Q_k, with Q_k = (x_k - x)'D(x_k - x) + noise.
 
-        Near neighbours count more, so that a smooth function's curvature does not spoil its slope.
+        Near neighbours have more weight, so that curvature does not bias the slope.
         """
         S = U - x
         reach = np.maximum(np.abs(S).max(0), resolution)
@@ -169,7 +171,7 @@ class Linear:
         Q = (S**2 * weights).sum(1) + noise
         A, rhs = S / Q[:, None], (F - f) / Q
         left, singular, right = np.linalg.svd(A, full_matrices=False)
-        floored = np.maximum(singular, SMALLEST_SINGULAR * max(singular[0], 1e-300))
+        floored = np.maximum(singular, SMALLEST_SINGULAR * max(singular[0], SMALLEST_DIVISOR))
         slope = right.T @ ((left.T @ rhs) / floored)
         error = float(np.linalg.norm(A @ slope - rhs) / max(1, len(F) - len(x)) ** 0.5)
         return cls(slope, error, np.maximum(0.5 * np.abs(S).max(0), resolution), weights, noise)
@@ -177,16 +179,16 @@ class Linear:
     def best(self, x: Float64[np.ndarray, "d"]) -> Float64[np.ndarray, "d"]:
         """Return the minimizer of the cautious prediction in the trusted box within the unit cube.
 
-        One parabola a coordinate, since the estimated error grows with the square of the step. Without an error it is a
-        corner of the box, and towards the middle of the cube where there is no slope either.
+        Each coordinate has its own parabola, because the estimated error grows with the square of the step. Without an
+        error the minimizer is a corner of the box, towards the middle of the cube where the slope is zero too.
         """
         towards = np.where(self.slope > 0, -1.0, np.where(self.slope < 0, 1.0, np.where(x <= 0.5, 1.0, -1.0)))
         bend = 2.0 * self.error * self.weights
-        reach = np.minimum(self.step, np.abs(self.slope) / np.maximum(bend, 1e-300))
+        reach = np.minimum(self.step, np.abs(self.slope) / np.maximum(bend, SMALLEST_DIVISOR))
         return np.clip(x + towards * np.where(bend > 0, reach, self.step), 0.0, 1.0)
 
     def predicted(self, x: Float64[np.ndarray, "d"], f: float, z: Float64[np.ndarray, "d"]) -> float:
-        """Return a cautious prediction at z: the model plus its estimated error there."""
+        """Return a cautious prediction at z: the model plus its estimated error."""
         s = z - x
         return float(f + self.slope @ s + self.error * ((s**2 * self.weights).sum() + self.noise))
 
@@ -204,19 +206,21 @@ class Quadratic:
     ) -> "Quadratic":
         """Fit f_k - f = g's_k + s_k'G s_k / 2 + error_k Q_k, with Q_k = (s_k'H s_k)^(3/2), H^-1 = sum_k s_k s_k'.
 
-        The error of a quadratic model grows with the cube of the distance. Coordinates in which H is the identity make
-        the fit independent of scales; with too few points it is the one of least norm there.
+        The error of a quadratic model grows with the cube of the distance. In coordinates in which H is the identity
+        the fit does not depend on units; with too few points it is the one of least norm there.
         """
         S = U - x
         d = len(x)
         _, singular, right = np.linalg.svd(S, full_matrices=False)
-        back = right.T * np.maximum(singular, 1e-12 * max(singular[0], 1e-300))  # s = back @ t, and H is 1 for t
+        back = right.T * np.maximum(
+            singular, LEAST_SPAN * max(singular[0], SMALLEST_DIVISOR)
+        )  # s = back @ t; H is the identity for t
         T = S @ np.linalg.pinv(back).T
         rows, columns = np.triu_indices(d)
         products = T[:, rows] * T[:, columns] * np.where(rows == columns, 0.5, 1.0)
-        Q = np.maximum((T**2).sum(1), 1e-300) ** 1.5
-        Q = np.maximum(Q, 1e-12 * Q.max())
-        solution = np.linalg.lstsq(np.hstack([T, products]) / Q[:, None], (F - f) / Q, rcond=1e-12)[0]
+        Q = np.maximum((T**2).sum(1), SMALLEST_DIVISOR) ** 1.5
+        Q = np.maximum(Q, LEAST_SPAN * Q.max())
+        solution = np.linalg.lstsq(np.hstack([T, products]) / Q[:, None], (F - f) / Q, rcond=LEAST_SPAN)[0]
         G = np.zeros((len(back.T), len(back.T)))
         G[rows, columns] = G[columns, rows] = solution[d:]
         forth = np.linalg.pinv(back)
@@ -241,11 +245,11 @@ class Quadratic:
 
 
 def is_local(f: float, others: Float64[np.ndarray, "b"]) -> bool:
-    """Whether a value stands out below all of its neighbours': a local minimum may be near."""
-    return bool(f < others.min() - STANDS_OUT * (others.max() - others.min()))
+    """Tell whether a value is clearly below those of all neighbours, so that a local minimum may be near."""
+    return bool(f < others.min() - LOCAL_DROP * (others.max() - others.min()))
 
 
 def is_apart(u: Float64[np.ndarray, "d"], U: Float64[np.ndarray, "N d"], distance: float) -> bool:
-    """Whether a point differs from each of the others by a distance at least in some coordinate."""
+    """Tell whether a point differs from each of the others by at least a distance in some coordinate."""
     apart: Bool[np.ndarray, "N"] = (np.abs(U - u) >= distance).any(1)
     return bool(apart.all())

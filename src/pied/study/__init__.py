@@ -1,8 +1,8 @@
 """The one stateful object, `Study`, and its answers."""
 
 from pied.study.opening import opened
-from pied.study.recommendation import gap, recommend
+from pied.study.recommendation import gap, observed_row, recommend
 from pied.study.result import Result
 from pied.study.study import Study, maximize, minimize, solve
 
-__all__ = ["Result", "Study", "gap", "maximize", "minimize", "opened", "recommend", "solve"]
+__all__ = ["Result", "Study", "gap", "maximize", "minimize", "observed_row", "opened", "recommend", "solve"]

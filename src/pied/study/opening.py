@@ -15,6 +15,7 @@ from pied.records.journal import take_in
 from pied.rng import fresh_seed
 from pied.solvers import make
 from pied.solvers.base import Solver
+from pied.solvers.initial import design_size
 
 logger = logging.getLogger(__name__)
 
@@ -39,14 +40,14 @@ def opened(
                 f"solver '{solver.name}' needs a whole box and cannot choose from a list of candidates: take 'cuqb', "
                 "another solver by bounds or improvement, or 'random'"
             )
-        initial = min(2 * problem.d + 1 if initial is None else initial, len(problem.candidates))
+        initial = min(design_size(problem.d) if initial is None else initial, len(problem.candidates))
     statement = problem.statement()
     made = About(
         name or "",
         statement,
         fresh_seed() if seed is None else int(seed),
         solver_to_data(solver or make("cuqb")),
-        2 * problem.d + 1 if initial is None else initial,
+        design_size(problem.d) if initial is None else initial,
     )
     if store is None:
         if read_only:

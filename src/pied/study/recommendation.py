@@ -156,6 +156,17 @@ def weights(
     return rho
 
 
+def observed_row(problem: Problem, f: Float64[Tensor, "N k"]) -> int:
+    """Return the row that the rule "observed" recommends: the best feasible one, else the least scaled violation."""
+    is_feasible = feasible(problem, f)
+    if bool(is_feasible.any()):
+        score = torch.where(is_feasible, f[:, 0], -torch.inf)
+    else:
+        spreads = spread(f[torch.isfinite(f).all(1)])
+        score = -((-f[:, 1:] / spreads[1:]).clamp_min(0.0).sum(1))
+    return int(torch.nan_to_num(score, nan=-torch.inf).argmax())
+
+
 def _observed(
     problem: Problem,
     data: Dataset,
@@ -164,21 +175,15 @@ def _observed(
     level: float,
     stream: Stream,
 ) -> Recommendation:
-    """The best told point by what was observed; when none is feasible, the least scaled violation.
+    """Recommend the best told point by its told values.
 
-    It is found without a belief; its bounds come from the belief of the points around it (`NEAREST`).
+    The point is found without a belief; its bounds come from the belief of the points around it (`NEAREST`).
     """
     f = data.functions(problem)
-    is_feasible = feasible(problem, f)
-    scale = spread(f[torch.isfinite(f).all(1)])
-    if bool(is_feasible.any()):
-        score = torch.where(is_feasible, f[:, 0], -torch.inf)
-    else:
-        score = -((-f[:, 1:] / scale[1:]).clamp_min(0.0).sum(1))
-    row = int(torch.nan_to_num(score, nan=-torch.inf).argmax())
+    row = observed_row(problem, f)
     around = data.near(data.U[row], NEAREST)
     composite = believer.bound(problem, around, believer.fit(problem, around, previous), stream.at("recommend"))
-    found = _describe(composite, data.U[row], row, "observed", level, bool(is_feasible[row]))
+    found = _describe(composite, data.U[row], row, "observed", level, bool(feasible(problem, f)[row]))
     return found.measured(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
 
 

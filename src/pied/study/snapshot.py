@@ -159,7 +159,8 @@ class Judge:
             penalty=settings.penalty,
         )
 
-    def _composite(self, label: str) -> Composite:
+    def composite(self, label: str) -> Composite:
+        """Return the bounds of all functions under the present belief; their samples come from the stream `label`."""
         data, settings = self.data, self.settings
         belief = settings.believer.fit(self.problem, data, from_memory(data.last.memory) if data.last else None)
         return settings.believer.bound(self.problem, data, belief, self.stream.at(label))
@@ -172,12 +173,12 @@ class Judge:
             return None
         settings = self.settings
         level = VERDICT_LEVEL if settings.verdict == "joint" else settings.level
-        return relax(self._composite("relax"), level, self.stream.at("relax"), self.data.U[-1])
+        return relax(self.composite("relax"), level, self.stream.at("relax"), self.data.U[-1])
 
     def at(self, x: Named, number: int | None) -> Recommendation:
         """Return what is known at a point, under the question as it stands: observed where it is exact and told."""
         problem, data, level = self.problem, self.data, self.settings.level
-        composite = self._composite("recommend")
+        composite = self.composite("recommend")
         u = problem.to_unit(problem.point(x)).clamp(0.0, 1.0)
         lower, median, upper = (each[0] for each in composite.bounds(u[None], level))
         each, joint = composite.probability(u[None])

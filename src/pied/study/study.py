@@ -124,6 +124,11 @@ class Study:
         return self._judge().data
 
     @property
+    def snapshot(self) -> Judge:
+        """The study at this moment: one view of the record, with the belief and the answers that follow from it."""
+        return self._judge()
+
+    @property
     def status(self) -> Status:
         """How the study stands; a property of the record."""
         return self._judge().status

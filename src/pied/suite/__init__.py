@@ -1,10 +1,10 @@
-"""The reference suite of grey-box problems: the paper's 22, two illustrations, their twins, and endless random ones.
+"""Test problems with known optima: the paper's 22, its two illustrations, their twins, and random ones.
 
 The module itself is the suite:
 
     suite["booth"].problem          what a solver is given
     suite["booth"].known.value      the best that can be done
-    suite.get("g09", "black", 0.1)  told differently
+    suite.get("g09", "black", 0.1)  the same with other structure and noise
     suite.sets["constrained"]       names by set; iterating over the suite gives all names
     suite.table()                   one plain row per problem
     suite.twin("g09", scale=1e4)    the same problem made harder in one way

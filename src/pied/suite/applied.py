@@ -1,6 +1,6 @@
-"""The realistic problems, the spill and the Williams-Otto reactor, and the paper's two illustrations.
+"""The two realistic problems, the spill and the Williams-Otto reactor, and the paper's two illustrations.
 
-`spill` and `williams_otto` are also plain functions of numbers, for anyone who wants the models without the problems.
+`spill` and `williams_otto` are plain functions of numbers, for use without the problems.
 """
 
 import math
@@ -15,24 +15,24 @@ from pied.suite.elementary import Number, cos, exp, sin, sqrt
 
 # --- A chemical spilled twice into a long narrow channel -------------------------------------------------------------
 
-PLACES = (1.0, 1.5, 2.5, 3.0)
+POSITIONS = (1.0, 1.5, 2.5, 3.0)
 """Where concentrations are measured, along the channel."""
 TIMES = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
 """When they are measured; the second spill falls between 30 and 40."""
-SITES = tuple((s, t) for s in PLACES for t in TIMES)
-"""Place and time of each of the 24 outputs, place first."""
+SITES = tuple((s, t) for s in POSITIONS for t in TIMES)
+"""Position and time of each of the 24 outputs."""
 TRUE_SPILL = (10.0, 0.07, 1.505, 30.1525)
-"""Mass, diffusion rate, place and time of the second spill behind the measurements."""
+"""Mass, diffusion rate, position and time of the second spill from which the measurements were computed."""
 
 
 def _plume(mass: Number, diffusion: Number, distance: Number, age: Number) -> Number:
-    """Return the concentration that one point release leaves after diffusing for some time."""
+    """Return the concentration of one point release after diffusion."""
     spread = 4 * diffusion * age
     return mass / sqrt(math.pi * spread) * exp(-(distance**2) / spread)
 
 
 def _second(mass: Number, diffusion: Number, distance: Number, age: Number) -> Number:
-    """Return the plume of the second release: nothing before it happened, and no infinite slope there either."""
+    """Return the plume of the second release: zero before it, without an infinite slope at its time."""
     if isinstance(age, Tensor):
         happened = age > 0
         return torch.where(happened, _plume(mass, diffusion, distance, torch.where(happened, age, 1.0)), 0.0)
@@ -48,12 +48,12 @@ def _site(s: float, t: float) -> str:
 
 
 def spill(M: float, D: float, L: float, tau: float) -> dict[str, float]:
-    """Return the 24 concentrations left by two equal releases, by name, for instance 'c(1.5,40)' (place, time).
+    """Return the 24 concentrations after two equal releases, by name, for instance 'c(1.5,40)' (position, time).
 
     Args:
         M: mass released each time.
         D: diffusion rate of the channel.
-        L: place of the second release (the first is at 0).
+        L: position of the second release (the first is at 0).
         tau: time of the second release (the first is at 0).
     """
     concentrations = _spill(float(M), float(D), float(L), float(tau))
@@ -61,11 +61,11 @@ def spill(M: float, D: float, L: float, tau: float) -> dict[str, float]:
 
 
 MEASURED = tuple(float(c) for c in _spill(*TRUE_SPILL))
-"""The concentrations to be explained, made by the true spill."""
+"""The measured concentrations, computed from the true spill."""
 
 
 def environmental() -> Benchmark:
-    """Find mass, rate, place and time of a spill from 24 concentrations; the optimum is the centre of the box."""
+    """Find mass, rate, position and time of a spill from 24 concentrations; the optimum is the centre of the box."""
     return state(
         "environmental",
         _spill,
@@ -89,20 +89,20 @@ HOLDUP = 2105.2
 """Mass in the reactor, kg."""
 KINETICS = ((1.6599e6, 6666.7), (7.2117e8, 8333.3), (2.6745e12, 11111.0))
 """Rate constant (1/s) and activation temperature (K) of A + B -> C, B + C -> P + E, C + P -> G."""
-KELVIN = 273.15
-BISECTIONS = 30  # to 1e-9 of a bracket no wider than one; three Newton steps then reach rounding
+ZERO_CELSIUS = 273.15  # K
+BISECTIONS = 30  # to 1e-9, from a bracket of width one at most; three Newton steps then reach machine precision
 NEWTON_STEPS = 3
 
 
 def _steady_state(F_B: Float64[Tensor, "*b"], T_r: Float64[Tensor, "*b"]) -> dict[str, Float64[Tensor, "*b"]]:
     """Return the six mass fractions of the unique physical steady state, at many points at once.
 
-    Given X_B, the balances of A and of C have one positive solution each, and the balance of B is strictly decreasing
-    in X_B: bisection cannot fail, and a few Newton steps reach rounding. The Newton steps also carry the derivatives
-    with respect to the inputs (the implicit function theorem), so that the answer can be differentiated.
+    Given X_B, the balances of A and of C have one positive solution each, and the balance of B decreases strictly in
+    X_B: bisection cannot fail, and a few Newton steps reach machine precision. The Newton steps also carry the
+    derivatives with respect to the inputs (the implicit function theorem), so the result can be differentiated.
     """
     total = FEED_A + F_B
-    k1, k2, k3 = (HOLDUP * k * torch.exp(-e / (T_r + KELVIN)) for k, e in KINETICS)
+    k1, k2, k3 = (HOLDUP * k * torch.exp(-e / (T_r + ZERO_CELSIUS)) for k, e in KINETICS)
 
     def balance(X_B: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return X_A, X_C, the surplus of B and its slope in X_B."""
@@ -157,7 +157,7 @@ def _reactor(F_B: Number, T_r: Number) -> tuple[Number, ...]:
 
 
 def williams_otto_reactor() -> Benchmark:
-    """The most profitable feed and temperature, with little A left over and little G made."""
+    """Maximize profit over feed and temperature, with limits on residual A and byproduct G."""
     return state(
         "williams-otto",
         _reactor,
@@ -182,7 +182,7 @@ def _wave(x: Number) -> tuple[Number, ...]:
 
 
 def illustrative_1d() -> Benchmark:
-    """The square of an unknown wave: two equal maxima where h is large and where it is very negative."""
+    """The square of an unknown wave: two equal maxima, at the largest and at the smallest value of h."""
     return state(
         "illustrative-1d",
         _wave,
@@ -201,7 +201,7 @@ def _himmelblau(x1: Number, x2: Number) -> tuple[Number, ...]:
 
 
 def illustrative_constraint() -> Benchmark:
-    """Four islands where Himmelblau's function is at most ten; there is no objective."""
+    """Four islands on which Himmelblau's function is at most ten; without an objective."""
     return state(
         "illustrative-constraint",
         _himmelblau,

@@ -1,4 +1,4 @@
-"""A test problem: the statement a solver sees, the truth behind it, and the best that can be done."""
+"""A test problem: the statement given to a solver, the truth behind it, and the known optimum."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +16,10 @@ from pied.rng import Stream
 from pied.suite.elementary import Number
 from pied.suite.readings import READINGS, Reading
 
-POOL = 2**14
-"""Scrambled Sobol points behind every benchmark scale and median: the number the definitions fix."""
-STRICTLY = 1e-6
-"""A point is strictly feasible when no constraint is violated by more than this times its benchmark scale."""
+POOL_POINTS = 2**14
+"""Scrambled Sobol points from which benchmark scales and medians are computed; part of their definition."""
+STRICT_TOLERANCE = 1e-6
+"""A point is strictly feasible if no constraint is violated by more than this times its benchmark scale."""
 STRUCTURES = ("full", "paper", "black")
 
 Range = tuple[float | None, float | None]
@@ -30,10 +30,10 @@ BlackBoxFunction = Callable[..., Sequence[Number]]
 
 @dataclass(frozen=True)
 class Known:
-    """The best that can be done, and why we believe it."""
+    """The optimum, and how it is known."""
 
     value: float
-    """Optimal value, in the sense of the statement (the smallest one when it minimizes)."""
+    """Optimal value, in the sense of the statement (the smallest if it minimizes)."""
     x: Mapping[str, float]
     """A point that attains it."""
     source: str
@@ -44,7 +44,7 @@ class Known:
 
 @dataclass(frozen=True)
 class BlackBox:
-    """h of one point, by name: what a study calls."""
+    """h at one point, by name, as a study calls it."""
 
     h: BlackBoxFunction
     """The truth."""
@@ -60,19 +60,18 @@ class BlackBox:
 
 
 class NoisyBlackBox:
-    """h with independent normal noise: another value at every call, the same values in every run.
+    """h with independent normal noise: different values in repeated calls, the same values in repeated runs.
 
-    The k-th call of this object adds the k-th draw of its stream, so a repeated evaluation differs and a repeated run
-    does not. The count is the only thing in this package beside a study that remembers.
+    The k-th call adds the k-th draw of the stream. The call count is the only mutable state in this package.
     """
 
     def __init__(self, exact: BlackBox, std: tuple[float, ...], stream: Stream) -> None:
-        """Put noise on a black box.
+        """Add noise to a black box.
 
         Args:
             exact: the noise-free black box.
             std: standard deviation of each output, natural units.
-            stream: where the noise comes from.
+            stream: randomness of the noise.
         """
         self.exact = exact
         self.std = std
@@ -89,36 +88,36 @@ class NoisyBlackBox:
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """A problem whose truth is cheap and whose optimum is known."""
+    """A problem with a cheap truth and a known optimum."""
 
     name: str
     """Lower case, words joined by '-'."""
     whole: Problem
-    """The noise-free statement in full: per-output inputs and physical ranges."""
+    """The complete noise-free statement, with inputs per output and physical ranges."""
     h: BlackBoxFunction
-    """The truth, for one point or for many at once."""
+    """The truth, at one point or at many."""
     optimum: Known | Callable[["Benchmark"], Known] | None
-    """The optimum, or how to find it when it is first asked for; None when there is none."""
+    """The optimum, or a function that finds it on first use; None if there is none."""
     code_inputs: tuple[str, ...]
-    """The variables that the authors' code gives to h, for all outputs."""
+    """The variables that the authors' code passes to h, for all outputs."""
     fraction: float | None = None
-    """Feasible part of the box where it was measured well; None: measured here when asked for."""
+    """Feasible fraction of the box, if it was measured with many points; None: estimated on first use."""
     structure: str = "full"
     """What the solver is told: 'full', 'paper' (inputs of the authors' code, no ranges) or 'black' (g inside h)."""
     noise: tuple[float, ...] = ()
-    """Standard deviation of each output; empty when exact."""
+    """Standard deviation of each output; empty if exact."""
     seed: int = 0
     """Of the noise."""
     declare_noise: bool = False
-    """Whether the statement names the noise; otherwise it is to be learned."""
+    """Whether the statement gives the noise; otherwise it has to be learned."""
     note: str = ""
-    """What makes a twin or a random draw special."""
+    """What distinguishes a twin or a random problem."""
     printed: Reading | None = None
-    """What paper and code say about it, and how we read it; None for twins and draws without a page in the paper."""
+    """What paper and code state, and how we read it; None for random problems."""
 
     @cached_property
     def problem(self) -> Problem:
-        """The statement that a solver is given."""
+        """The statement given to a solver."""
         told = self.whole
         if self.structure == "paper":
             told = told.revised(inputs=list(self.code_inputs), ranges=None)
@@ -131,7 +130,7 @@ class Benchmark:
 
     @cached_property
     def known(self) -> Known | None:
-        """The optimum; None where there is none (no objective, or no feasible point)."""
+        """The optimum; None without an objective or a feasible point."""
         return self.optimum(self) if callable(self.optimum) else self.optimum
 
     # --- The truth ---------------------------------------------------------------------------------------------------
@@ -142,7 +141,7 @@ class Benchmark:
         return torch.stack([torch.as_tensor(c, dtype=X.dtype, device=X.device).expand(len(X)) for c in columns], -1)
 
     def truth(self, X: Float64[Tensor, "b d"] | Mapping[str, float], *, unit: bool = False) -> Float64[Tensor, "b k"]:
-        """Return all functions at many points, noise-free, in the paper's form: maximized objective, constraints >= 0.
+        """Return all functions at many points, noise-free, in the paper's form (objective maximized, constraints >= 0).
 
         Args:
             X: points in natural units, or one point by name.
@@ -158,8 +157,8 @@ class Benchmark:
 
     @cached_property
     def _pool(self) -> Float64[Tensor, "p k"]:
-        """The truth at the fixed points behind scales and medians."""
-        return self.truth(Stream(0).at("benchmark").sobol(POOL, self.whole.d), unit=True)
+        """The truth at the fixed points for scales and medians."""
+        return self.truth(Stream(0).at("benchmark").sobol(POOL_POINTS, self.whole.d), unit=True)
 
     @cached_property
     def scales(self) -> Float64[Tensor, "k"]:
@@ -174,17 +173,17 @@ class Benchmark:
 
     @cached_property
     def feasible_fraction(self) -> float:
-        """Part of the box where all constraints hold."""
+        """Fraction of the box where all constraints hold."""
         if self.fraction is not None:
             return self.fraction
         return float((self._pool[:, 1:] >= 0).all(-1).double().mean())
 
     def is_strictly_feasible(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Bool[Tensor, "b"]:
         """Tell which points violate no constraint by more than 1e-6 of its benchmark scale."""
-        return (self.truth(X)[:, 1:] >= -STRICTLY * self.scales[1:]).all(-1)
+        return (self.truth(X)[:, 1:] >= -STRICT_TOLERANCE * self.scales[1:]).all(-1)
 
     def regret(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Float64[Tensor, "b"]:
-        """Return f* - f, natural units, whether the points are feasible or not."""
+        """Return f* - f in natural units, also at infeasible points."""
         return self.best - self.truth(X)[:, 0]
 
     def normalized_regret(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Float64[Tensor, "b"]:
@@ -196,7 +195,7 @@ class Benchmark:
         """The optimal value in the paper's form, f*."""
         if self.known is None:
             raise StatementError(f"'{self.name}' has no known optimum, so there is no regret.")
-        return self.whole.user_value(self.known.value) + 0.0  # turning the sign undoes itself; -0.0 becomes 0.0
+        return self.whole.user_value(self.known.value) + 0.0  # user_value is its own inverse; -0.0 becomes 0.0
 
     # --- Other forms -------------------------------------------------------------------------------------------------
 
@@ -208,13 +207,13 @@ class Benchmark:
         seed: int = 0,
         declare_noise: bool = False,
     ) -> "Benchmark":
-        """Return the same truth told differently.
+        """Return the same truth with another statement: other structure or noise.
 
         Args:
             structure: 'full', 'paper' or 'black'.
             noise: standard deviation on each output, natural units: a number, or one per output by name.
             seed: of the noise.
-            declare_noise: whether the statement names the noise; the default leaves it to be learned.
+            declare_noise: whether the statement gives the noise; by default it has to be learned.
         """
         if structure not in STRUCTURES:
             raise StatementError(f"There is no structure '{structure}'.{did_you_mean(structure, STRUCTURES)}")
@@ -260,14 +259,14 @@ def state(
     ranges: Mapping[str, Range] | None = None,
     feasible: float | None = 1.0,
 ) -> Benchmark:
-    """Put a problem of the paper together.
+    """Build a problem of the paper.
 
     Args:
         name: the name in the suite.
-        h: the black box, for numbers and for tensors.
+        h: the black box, for numbers and tensors.
         variables: name to bounds.
         outputs: names of what h returns.
-        value: optimal value in the sense of the statement; None when there is no objective.
+        value: optimal value in the sense of the statement; None without an objective.
         at: a point that attains it, in the order of the variables.
         source: how the optimum is known.
         others: further points that attain it.
@@ -275,10 +274,10 @@ def state(
         maximize: the objective, or `minimize`.
         subject_to: constraints by name.
         constants: named numbers of the formulas.
-        inputs: the variables each output really depends on.
-        code_inputs: the variables that the authors' code gives to h; the default is all.
-        ranges: what outputs can be.
-        feasible: part of the box that is feasible, from 2^20 or more points.
+        inputs: the variables that each output depends on.
+        code_inputs: the variables that the authors' code passes to h; by default all.
+        ranges: physical limits of the outputs.
+        feasible: feasible fraction of the box, from 2^20 or more points.
     """
     names = list(variables)
     whole = Problem(

@@ -1,4 +1,4 @@
-"""Drawn calibrations: the parameters of a differential equation from a measured course."""
+"""Random calibration problems: estimate the parameters of a differential equation from a measured trajectory."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -14,17 +14,18 @@ from pied.rng import Stream
 from pied.suite.elementary import Number, on_tensors
 from pied.suite.sketch import Expression, Sketch, combined, natural, pick, power_of_ten, scaled_text, some, unit_text
 
-STEPS = 16
-"""Steps over the whole course, at least; the model is what these steps give, so their error is no error here."""
-DEPENDS = 1e-9
-"""An output depends on a parameter when it moves by more than this share of its size over the box."""
-POSITIVE = ("A", "B", "C", "X", "P", "I")
+LEAST_STEPS = 16
+"""Integration steps over the whole trajectory, at least. The discretized model is the truth, so their error is
+irrelevant."""
+DEPENDENCE = 1e-9
+"""An output depends on a parameter if it changes by more than this fraction of its size over the box."""
+NON_NEGATIVE = ("A", "B", "C", "X", "P", "I")
 """States that cannot fall below zero: all but the oscillation."""
-TRIED = 256
-"""Points at which that is tried."""
+DEPENDENCE_POINTS = 256
+"""Points at which dependence on the parameters is tested."""
 
 Course = Callable[[dict[str, Tensor], int], dict[str, Float64[Tensor, "b t"]]]
-"""Parameters by name and a number of times to the course of each state at these equally spaced times."""
+"""From parameters by name and a number of times to the trajectory of each state at these equally spaced times."""
 
 
 def _integrated(
@@ -33,8 +34,8 @@ def _integrated(
     horizon: float,
     times: int,
 ) -> Float64[Tensor, "b s t"]:
-    """Integrate by the midpoint rule; return the state at the times asked for."""
-    every = math.ceil(STEPS / times)
+    """Integrate by the midpoint rule; return the state at equally spaced times."""
+    every = math.ceil(LEAST_STEPS / times)
     step = horizon / (every * times)
     course = []
     for number in range(1, every * times + 1):
@@ -63,7 +64,7 @@ _CHAIN_RATES = {"k1": 1.0, "k2": 0.5, "k3": 0.0, "back1": 0.0, "back2": 0.0}
 
 
 def _growth(p: dict[str, Tensor], times: int) -> dict[str, Tensor]:
-    """Biomass X that grows to a capacity and a product P made by growth and by upkeep, in closed form."""
+    """Biomass X with logistic growth and a product P of growth and maintenance, in closed form."""
     zero = torch.zeros_like(next(iter(p.values())))
     mu, K, X0 = p.get("mu", zero + 1.0), p.get("K", zero + 1.0), p.get("X0", zero + 0.05)
     t = torch.linspace(0, 6.0, times + 1, dtype=zero.dtype)[1:]
@@ -74,7 +75,7 @@ def _growth(p: dict[str, Tensor], times: int) -> dict[str, Tensor]:
 
 
 def _oscillator(p: dict[str, Tensor], times: int) -> dict[str, Tensor]:
-    """A damped oscillation in closed form; its frequency makes several basins."""
+    """A damped oscillation in closed form; fitting its frequency has several basins."""
     zero = torch.zeros_like(next(iter(p.values())))
     omega, zeta = p.get("omega", zero + 3.0), p.get("zeta", zero + 0.15)
     start, speed = p.get("start", zero + 1.0), p.get("speed", zero)
@@ -99,16 +100,16 @@ def _epidemic(p: dict[str, Tensor], times: int) -> dict[str, Tensor]:
 
 
 @dataclass(frozen=True)
-class Model:
-    """A differential equation with its parameters in the order in which they are set free."""
+class System:
+    """A differential equation, with its parameters in the order in which they become variables."""
 
     course: Course
     parameters: dict[str, Variable]
     states: tuple[str, ...]
 
 
-MODELS: dict[str, Model] = {
-    "chain": Model(
+SYSTEMS: dict[str, System] = {
+    "chain": System(
         _chain,
         {
             "k1": Variable(0.2, 5.0, log=True),
@@ -122,7 +123,7 @@ MODELS: dict[str, Model] = {
         },
         ("A", "B", "C"),
     ),
-    "growth": Model(
+    "growth": System(
         _growth,
         {
             "mu": Variable(0.5, 2.0),
@@ -133,7 +134,7 @@ MODELS: dict[str, Model] = {
         },
         ("X", "P"),
     ),
-    "oscillator": Model(
+    "oscillator": System(
         _oscillator,
         {
             "omega": Variable(1.0, 5.0),
@@ -143,7 +144,7 @@ MODELS: dict[str, Model] = {
         },
         ("q",),
     ),
-    "epidemic": Model(
+    "epidemic": System(
         _epidemic,
         {"beta": Variable(0.8, 3.0), "gamma": Variable(0.2, 0.7), "I0": Variable(0.002, 0.05, log=True)},
         ("I",),
@@ -153,12 +154,12 @@ MODELS: dict[str, Model] = {
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """A course at some times and states: the black box of a calibration."""
+    """A trajectory at some times and states: the black box of a calibration."""
 
     model: str
     names: tuple[str, ...]
     sites: tuple[tuple[str, int], ...]
-    """State and number of the time of each output."""
+    """State and time index of each output."""
     times: int
     unit: float
 
@@ -166,19 +167,19 @@ class Observed:
         return on_tensors(self._course, x)
 
     def _course(self, x: list[Tensor]) -> list[Tensor]:
-        courses = MODELS[self.model].course(dict(zip(self.names, x, strict=True)), self.times)
+        courses = SYSTEMS[self.model].course(dict(zip(self.names, x, strict=True)), self.times)
         return [self.unit * courses[state][:, time] for state, time in self.sites]
 
 
 def calibration(stream: Stream, d: int, m: int, n: int) -> Sketch:
-    """Draw a calibration: the least squared difference to a course, at times with limits on what is predicted."""
-    fitting = [name for name, model in MODELS.items() if len(model.parameters) >= d]
+    """Draw a calibration: least squares to a measured trajectory, sometimes with limits on predicted outputs."""
+    fitting = [name for name, model in SYSTEMS.items() if len(model.parameters) >= d]
     if not fitting or m < 1 or n > m:
         raise StatementError(
             f"A drawn calibration has 1 to 8 variables and no more constraints than outputs, not {d}, {m}, {n}."
         )
     name = pick(stream.at("model"), fitting)
-    model = MODELS[name]
+    model = SYSTEMS[name]
     variables = dict(list(model.parameters.items())[:d])
     times = math.ceil(m / len(model.states))
     sites = tuple((state, time) for state in model.states for time in range(times))[:m]
@@ -208,7 +209,7 @@ def calibration(stream: Stream, d: int, m: int, n: int) -> Sketch:
         Expression(("-sum(((outputs - measured)/spread)**2)",)),
         constraints,
         _dependence(h, variables, outputs),
-        {each: (0.0, None) for each, (state, _) in zip(outputs, sites, strict=True) if state in POSITIVE},
+        {each: (0.0, None) for each, (state, _) in zip(outputs, sites, strict=True) if state in NON_NEGATIVE},
         constants={"measured": measured, "spread": tuple(float(f"{s:.4g}") for s in spread)},
         start=tuple(true),
         note=f"calibration of {d} parameters of the model '{name}'" + (f", {n} limits" if n else ""),
@@ -216,8 +217,8 @@ def calibration(stream: Stream, d: int, m: int, n: int) -> Sketch:
 
 
 def _dependence(h: Observed, variables: dict[str, Variable], outputs: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the parameters each output depends on, found by moving them one at a time."""
-    U = Stream(0).at("dependence").sobol(TRIED, len(variables))
+    """Return the parameters that each output depends on, found by changing one at a time."""
+    U = Stream(0).at("dependence").sobol(DEPENDENCE_POINTS, len(variables))
     columns = [natural(v, u) for v, u in zip(variables.values(), U.unbind(-1), strict=True)]
     base = torch.stack([torch.as_tensor(value) for value in h(*columns)], -1)
     found: dict[str, list[str]] = {name: [] for name in outputs}
@@ -225,7 +226,7 @@ def _dependence(h: Observed, variables: dict[str, Variable], outputs: tuple[str,
         moved = [torch.as_tensor(c).flip(0) if other == place else c for other, c in enumerate(columns)]
         change = torch.stack([torch.as_tensor(value) for value in h(*moved)], -1) - base
         for output, matters in zip(
-            outputs, (change.abs().amax(0) > DEPENDS * base.abs().amax(0)).tolist(), strict=True
+            outputs, (change.abs().amax(0) > DEPENDENCE * base.abs().amax(0)).tolist(), strict=True
         ):
             if matters:
                 found[output].append(name)

@@ -1,4 +1,4 @@
-"""The problems by name: how to get one, the sets they form, and the table of all."""
+"""The problems by name, the sets they form, and a table of all."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -20,7 +20,7 @@ SETS: dict[str, tuple[str, ...]] = {
     "illustrative": tuple(ILLUSTRATIVE),
     "paper": (*UNCONSTRAINED, *CONSTRAINED, *APPLIED),
 }
-"""Names by set; 'paper' is all 22 of its comparison."""
+"""Names by set; 'paper' has all 22 problems of its comparison."""
 
 
 @cache
@@ -40,11 +40,11 @@ def get(
 
     Args:
         name: for instance 'williams-otto'; iterate over `suite` for all.
-        structure: what the solver is told: 'full' (per-output inputs and physical ranges), 'paper' (the inputs that the
-            authors' code gave to h, no ranges: the like-for-like comparison) or 'black' (g folded into the black box).
+        structure: what the solver is given: 'full' (inputs per output and physical ranges), 'paper' (the inputs that
+            the authors' code passes to h, no ranges: a like-for-like comparison) or 'black' (g folded into h).
         noise: standard deviation added to each output: a number, or one per output by name. Zero is exact.
-        seed: of the noise: repeated evaluations differ, repeated runs do not.
-        declare_noise: whether the statement names the noise; the default leaves it to be learned.
+        seed: of the noise; repeated evaluations differ, repeated runs do not.
+        declare_noise: whether the statement gives the noise; by default it has to be learned.
     """
     if name not in CATALOGUE:
         raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), CATALOGUE)}", name)
@@ -52,7 +52,7 @@ def get(
 
 
 def describe(benchmark: Benchmark) -> str:
-    """Return how each function uses the outputs in a few words, for instance 'affine; white, affine'."""
+    """Return briefly how each function uses the outputs, for instance 'affine; white, affine'."""
     kinds = [each.kind for each in benchmark.whole.structure]
     return "; ".join([kinds[0], ", ".join(kinds[1:])]) if kinds[1:] else kinds[0]
 

@@ -1,4 +1,4 @@
-"""The ten constrained problems of the paper, as minimization, the way the literature states them.
+"""The ten constrained problems of the paper, as minimization, as stated in the literature.
 
 Each private function is one black box h: it takes the variables in order, as numbers or as tensors, and returns its
 outputs.

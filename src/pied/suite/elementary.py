@@ -1,4 +1,4 @@
-"""Elementary functions that take a number or a tensor, so that one statement of h serves one point and a million."""
+"""Elementary functions of a number or a tensor, so that h is written once for one point and for many."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ Number: TypeAlias = float | Float64[Tensor, "..."]
 
 
 def _either(of_float: Callable[[float], float], of_tensor: Callable[[Tensor], Tensor]) -> Callable[[Number], Number]:
-    """Return the function that looks at what it was given."""
+    """Return a function that accepts either type."""
 
     def function(value: Number) -> Number:
         return of_tensor(value) if isinstance(value, Tensor) else of_float(value)
@@ -28,7 +28,7 @@ sqrt = _either(math.sqrt, torch.sqrt)
 
 
 def on_tensors(h: Callable[[list[Tensor]], Sequence[Tensor]], x: Sequence[Number]) -> Sequence[Number]:
-    """Run a black box that is written for tensors; numbers become tensors of one point, its values numbers again."""
+    """Call a black box that is written for tensors; for numbers as arguments it returns numbers."""
     columns = [each if isinstance(each, Tensor) else torch.tensor([float(each)], dtype=torch.float64) for each in x]
     values = h(columns)
     return values if isinstance(x[0], Tensor) else [float(value) for value in values]

@@ -1,17 +1,17 @@
-"""Endless grey-box problems of known optimum, drawn from a seed.
+"""Random grey-box problems with known optimum, drawn from a seed.
 
-Each kind stresses something else:
+Each kind is difficult in another way:
 
     gp            h sampled from Gaussian processes of three smoothnesses
     polynomial    h of degree two to four
-    oscillating   h with several waves across the box: several basins
-    steep         rates, growth, poles and fronts; positive outputs over decades
+    oscillating   h with several periods across the box, hence several basins
+    steep         rates, growth, poles and fronts; positive outputs over several decades
     reactor       stirred tanks in series at steady state, random kinetics
     separation    flash drums in series at steady state, random volatilities
-    calibration   the parameters of a differential equation from its course, by least squares
+    calibration   the parameters of a differential equation from its trajectory, by least squares
 
-The limits of the constraints are set where the truth leaves an intended part of the box feasible; the optimum is found
-by brute force on the truth when it is first asked for, and kept.
+The limits of the constraints are set so that an intended fraction of the box is feasible. The optimum is found by brute
+force on the truth on first use, and kept.
 """
 
 import json
@@ -30,26 +30,26 @@ from pied.rng import Stream
 from pied.suite.benchmark import Benchmark, BlackBox, Known
 from pied.suite.calibration import calibration
 from pied.suite.latent import MAKERS
-from pied.suite.optimum import Search, best
+from pied.suite.optimum import Effort, best
 from pied.suite.plants import reactor, separation
 from pied.suite.sketch import Expression, Sketch, natural, number, power_of_ten, synthetic
 
 VERSION = 3
-"""Of the draws: raised whenever a seed gives another problem, so that no stored optimum is believed wrongly."""
-POOL = 8192
+"""Raised whenever a seed gives another problem, so that no stored optimum is used for the wrong problem."""
+LIMIT_POINTS = 8192
 """Points at which the limits of the constraints are set."""
-FEWEST = 16
-"""Points of that pool that must stay feasible."""
+FEWEST_FEASIBLE = 16
+"""Of these points, how many must be feasible at least."""
 KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor", "separation", "calibration")
-"""All kinds, in the order of the page above."""
-SEARCHES: dict[str, Search] = {
-    "gp": Search(agreeing=3),
-    "oscillating": Search(starts=192, agreeing=3),
-    "reactor": Search(starts=192, agreeing=3),
-    "separation": Search(pool=2048, starts=96, steps=80, polished=6),
-    "calibration": Search(pool=2048, starts=48, steps=60, polished=4),
+"""All kinds, in the order above."""
+EFFORTS: dict[str, Effort] = {
+    "gp": Effort(agreeing=3),
+    "oscillating": Effort(starts=192, agreeing=3),
+    "reactor": Effort(starts=192, agreeing=3),
+    "separation": Effort(pool=2048, starts=96, steps=80, polished=6),
+    "calibration": Effort(pool=2048, starts=48, steps=60, polished=4),
 }
-"""How hard to look for the optimum, where the default is not right: many basins, or a truth that costs more."""
+"""Effort effort for kinds with many basins, or with a slower truth."""
 
 
 def random(
@@ -61,15 +61,15 @@ def random(
     n: int | None = None,
     cache_in: str | Path | None = None,
 ) -> Benchmark:
-    """Draw a problem; the same words give the same problem, to the last bit.
+    """Draw a problem; the same arguments give the same problem, to the last bit.
 
     Args:
-        seed: which one.
-        kind: what it stresses, one of `suite.kinds`; None lets the seed choose.
+        seed: of the problem.
+        kind: one of `suite.kinds`; None lets the seed choose.
         d: number of variables, 1 to 8; None lets the seed choose, as for the next two.
         m: number of outputs.
         n: number of constraints.
-        cache_in: a folder in which found optima are kept between processes; None keeps them in memory only.
+        cache_in: a folder in which processes share optima; None keeps them in memory only.
     """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise StatementError(f"A seed is a whole number, got {seed!r}.")
@@ -83,7 +83,7 @@ def random(
 
 
 def _sizes(stream: Stream, kind: str, d: int | None, m: int | None, n: int | None) -> tuple[int, int, int]:
-    """Choose what was not given, within what the kind can have, and refuse what no draw can have."""
+    """Choose the sizes that were not given, within the limits of the kind, and refuse impossible ones."""
     share_d, share_m, share_n = stream.uniform(3).tolist()
     for word, given, least in (("d", d, 1), ("m", m, 1), ("n", n, 0)):
         if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < least):
@@ -104,7 +104,7 @@ def _sizes(stream: Stream, kind: str, d: int | None, m: int | None, n: int | Non
 
 @cache
 def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> Benchmark:
-    """Draw a problem whose kind and sizes are settled."""
+    """Draw a problem of given kind and sizes."""
     stream = Stream(seed).at("random", kind, d, m, n)
     makers: dict[str, Callable[[Stream, int, int, int], Sketch]] = {
         "reactor": reactor,
@@ -130,7 +130,7 @@ def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> 
     )
     name = f"{kind}-{d}-{m}-{n}-{seed}"
 
-    memory: list[Known] = []  # one for all forms in which this draw is told: they share the truth
+    memory: list[Known] = []  # shared by all forms of this problem, which have the same truth
 
     def found(benchmark: Benchmark) -> Known:
         kept = None if folder is None else Path(folder) / f"{name}-v{VERSION}.json"
@@ -153,7 +153,7 @@ def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> 
 
 
 def _keep(known: Known, file: Path) -> None:
-    """Write an optimum down; other processes see the whole file or none."""
+    """Write an optimum to a file; other processes see the whole file or none."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partly = file.with_suffix(f".{os.getpid()}")
     partly.write_text(json.dumps({"value": known.value, "x": dict(known.x), "source": known.source}))
@@ -167,7 +167,7 @@ def _evaluated(made: Sketch, texts: list[str], X: Float64[Tensor, "b d"]) -> Flo
 
 
 class _Truth:
-    """Formulas after h, on many points at once."""
+    """Formulas of x and h(x), at many points at once."""
 
     def __init__(self, made: Sketch, formulas: tuple[Formula, ...]) -> None:
         self.made = made
@@ -180,18 +180,18 @@ class _Truth:
 
 
 def _limited(made: Sketch, stream: Stream) -> tuple[Expression, dict[str, Expression]]:
-    """Set limits of the constraints that leave an intended part of the box feasible, and give all functions units."""
-    U = stream.at("pool").sobol(POOL, len(made.variables))
+    """Set the limits of the constraints to an intended feasible fraction, and give all functions units."""
+    U = stream.at("pool").sobol(LIMIT_POINTS, len(made.variables))
     columns = (natural(v, u) for v, u in zip(made.variables.values(), U.unbind(-1), strict=True))
     X = torch.stack([torch.as_tensor(column) for column in columns], -1)
     objective = made.objective.changed(power_of_ten(stream.at("unit")))
     if not made.constraints:
         return objective, {}
     values = _evaluated(made, [made.objective.text, *(each.text for each in made.constraints.values())], X)
-    top = values[:, 0].argsort(descending=True)[: POOL // 20]
+    top = values[:, 0].argsort(descending=True)[: LIMIT_POINTS // 20]
     expressions = dict(made.constraints)
     for place, (name, each) in enumerate(made.constraints.items(), start=1):
-        if each.free:  # turn it so that it cuts off the best points, or so that it spares them
+        if each.free:  # choose its sign: it excludes the best points, or includes them
             rank = float((values[top, place, None] > values[None, :, place].quantile(0.5)).double().mean())
             wants_cut = bool(stream.at("cut", name).uniform(1) < 0.75)
             if (rank > 0.5) == wants_cut:
@@ -205,11 +205,11 @@ def _limited(made: Sketch, stream: Stream) -> tuple[Expression, dict[str, Expres
 
 
 def _levels(values: Float64[Tensor, "p n"], share: float) -> list[float]:
-    """Return a limit for each constraint, all at one quantile, that together leave an intended part feasible.
+    """Return a limit for each constraint, all at one quantile, that give an intended feasible fraction.
 
-    The intended part is between 0.5 % and 60 %, small ones as likely as large ones on a logarithmic scale.
+    The intended fraction is log-uniform between 0.5 % and 60 %.
     """
-    wanted = max(FEWEST, int(len(values) * 0.005 * (0.6 / 0.005) ** share))
+    wanted = max(FEWEST_FEASIBLE, int(len(values) * 0.005 * (0.6 / 0.005) ** share))
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = (low + high) / 2
@@ -223,7 +223,7 @@ def _levels(values: Float64[Tensor, "p n"], share: float) -> list[float]:
 def _found(
     benchmark: Benchmark, made: Sketch, objective: Expression, constraints: dict[str, Expression], kind: str
 ) -> Known:
-    """Find the optimum; kinks of minima are handled exactly, piece by piece."""
+    """Find the optimum; the pieces of a minimum are separate functions, so kinks are exact."""
     goals = list(objective.pieces) if objective.join == "min" else [objective.text]
     limits = [text for each in constraints.values() for text in (each.pieces if each.join == "min" else [each.text])]
     scope = Scope(tuple(made.variables), made.outputs, made.constants)
@@ -234,13 +234,13 @@ def _found(
         problem.d,
         stream=Stream(0).at("optimum", benchmark.name),
         pieces=len(goals),
-        search=SEARCHES.get(kind),
+        effort=EFFORTS.get(kind),
         starts=torch.tensor([made.start], dtype=torch.float64) if made.start else None,
     )
     if answer is None:
         raise StatementError(f"No feasible point of '{benchmark.name}' was found; please report this seed.")
     lo, hi = problem.bounds.unbind(-1)
-    X = problem.from_unit(answer.u).clamp(lo, hi)  # rounding may step out by a last bit
+    X = problem.from_unit(answer.u).clamp(lo, hi)  # rounding may leave the box by a last bit
     value = float(benchmark.truth(X[None])[0, 0])
     how = "agree" if answer.agreed else "do not agree; the best is taken"
     source = f"brute force on the truth: {answer.searches} searches of the whole box {how}"

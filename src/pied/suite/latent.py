@@ -1,7 +1,7 @@
-"""Random functions of the unit cube, of four kinds: what a drawn black box is made of.
+"""Random functions on the unit cube, of four kinds: the outputs of a random black box.
 
-Each is a frozen set of tensors with a call from points `b a` (its own inputs only) to values `b`. Signed ones have mean
-zero and standard deviation one over the cube; positive ones have median one.
+Each is a frozen set of tensors, called with points `b a` (of its own inputs only), that returns values `b`. Signed ones
+have mean zero and standard deviation one over the cube; positive ones have median one.
 """
 
 import math
@@ -17,9 +17,9 @@ from pied.rng import Stream
 from pied.suite.elementary import Number, on_tensors
 
 FEATURES = 192
-"""Cosines in a sampled Gaussian process: enough that a sample looks like one, few enough to be fast."""
-STANDARD = 1024
-"""Points over which a function is given its mean and spread."""
+"""Cosines in a sampled Gaussian process: enough for a good approximation, few enough to be fast."""
+STANDARDIZING_POINTS = 1024
+"""Points from which mean and standard deviation are computed."""
 
 Latent = Callable[[Float64[Tensor, "b a"]], Float64[Tensor, "b"]]
 
@@ -66,7 +66,7 @@ class Steep:
             return torch.exp(self.sharpness * along)
         if self.form == "pole":
             return 1 / (1 / (2 * self.sharpness) + along)
-        if self.form == "rate":  # Arrhenius, as a share converted: k / (1 + k)
+        if self.form == "rate":  # Arrhenius, as a conversion: k / (1 + k)
             k = torch.exp(2 * self.sharpness * (1 - 1.6 / (0.6 + 2 * along)))
             return k / (1 + k) + 0.02
         return 1.1 + torch.tanh(self.sharpness * (2 * along - 1))  # front
@@ -74,7 +74,7 @@ class Steep:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Parts put together: a weighted sum, or a product."""
+    """A weighted sum or a product of parts."""
 
     parts: tuple[Latent, ...]
     weights: tuple[float, ...]
@@ -87,16 +87,16 @@ class Joined:
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """A function moved and scaled."""
+    """A shifted and scaled function, exponentiated if it must be positive."""
 
     latent: Latent
     mean: float
-    spread: float
+    deviation: float
     positive: float = 0.0
-    """Strength of the exponential that makes it positive; 0 leaves it as it is."""
+    """Factor in the exponential that makes it positive; 0: no exponential."""
 
     def __call__(self, U: Float64[Tensor, "b a"]) -> Float64[Tensor, "b"]:
-        value = (self.latent(U) - self.mean) / self.spread
+        value = (self.latent(U) - self.mean) / self.deviation
         return torch.exp(self.positive * value) if self.positive else value
 
 
@@ -113,7 +113,7 @@ def _gaussian_process(stream: Stream, a: int) -> Latent:
 
 
 def _polynomial(stream: Stream, a: int) -> Latent:
-    """Draw a polynomial of degree two to four: every pure power, and a few products."""
+    """Draw a polynomial of degree two to four: all pure powers, and a few products."""
     degree = 2 + int(stream.at("degree").uniform(1) * 3)
     pure = [[power if place == at else 0 for place in range(a)] for at in range(a) for power in range(1, degree + 1)]
     picks = (stream.at("mixed").uniform(2 * a, a) * (degree + 1)).floor().long().tolist()
@@ -123,14 +123,14 @@ def _polynomial(stream: Stream, a: int) -> Latent:
 
 
 def _oscillating(stream: Stream, a: int) -> Latent:
-    """Draw waves of one to two periods across the cube on a bowl."""
-    waves = 2 * a
+    """Draw cosines of one to two periods across the cube, plus a quadratic bowl."""
+    count = 2 * a
     most = 2.0 if a == 1 else 1.4 if a == 2 else 0.9
-    directions = stream.at("direction").normal(a, waves)
+    directions = stream.at("direction").normal(a, count)
     directions = directions / directions.norm(dim=0)
-    periods = 0.5 * most + most * stream.at("period").uniform(waves)
-    phase = 2 * math.pi * stream.at("phase").uniform(waves)
-    weight = 0.5 + stream.at("weight").uniform(waves)
+    periods = 0.5 * most + most * stream.at("period").uniform(count)
+    phase = 2 * math.pi * stream.at("phase").uniform(count)
+    weight = 0.5 + stream.at("weight").uniform(count)
     bowl = Polynomial(2 * torch.eye(a, dtype=torch.float64), stream.at("bowl").normal(a))
     return Joined((Fourier(2 * math.pi * directions * periods, phase, weight), bowl), (1.0, 0.7))
 
@@ -154,13 +154,13 @@ MAKERS: dict[str, Callable[[Stream, int], Latent]] = {
     "oscillating": _oscillating,
     "steep": _steep,
 }
-"""Kind to the function that draws one."""
+"""From kinds to the functions that draw them."""
 
 
 def draw(kind: str, stream: Stream, a: int, positive: bool) -> Latent:
-    """Draw a function of `a` inputs: mean zero and spread one, or positive with median one."""
+    """Draw a function of `a` inputs with mean zero and standard deviation one, or positive with median one."""
     latent = MAKERS[kind](stream, a)
-    values = latent(stream.at("standard").sobol(STANDARD, a))
+    values = latent(stream.at("standard").sobol(STANDARDIZING_POINTS, a))
     if kind == "steep":
         return Standard(latent, 0.0, float(values.median()))
     return Standard(latent, float(values.mean()), float(values.std()), 0.6 if positive else 0.0)
@@ -168,7 +168,7 @@ def draw(kind: str, stream: Stream, a: int, positive: bool) -> Latent:
 
 @dataclass(frozen=True, eq=False)
 class Patchwork:
-    """A drawn black box: each output sees its own inputs, in its own units."""
+    """A random black box: each output has its own inputs and units."""
 
     variables: tuple[Variable, ...]
     latents: tuple[Latent, ...]

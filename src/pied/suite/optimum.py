@@ -1,8 +1,7 @@
-"""The best point of cheap smooth functions on the unit cube, found by brute force and found twice.
+"""The optimum of cheap smooth functions on the unit cube, by brute force.
 
-The truth behind a test problem costs microseconds and has exact derivatives, so its optimum can be searched with means
-that no study has: a large pool of points, hundreds of simultaneous ascents, and a few polished local solutions; all of
-it repeated from fresh points until two searches agree.
+The truth of a test problem costs microseconds and has exact derivatives. One search has a large pool of points,
+hundreds of simultaneous ascents, and a few precise local solutions; searches are repeated until several agree.
 """
 
 from collections.abc import Callable
@@ -16,22 +15,23 @@ from torch import Tensor
 
 from pied.rng import Stream
 
-Functions = Callable[[Float64[Tensor, "b d"]], Float64[Tensor, "b q"]]
-"""Many points of the unit cube to the values there: objective pieces first, then constraints (satisfied when >= 0)."""
+Truth = Callable[[Float64[Tensor, "b d"]], Float64[Tensor, "b q"]]
+"""From points of the unit cube to values: pieces of the objective first, then constraints (met when >= 0)."""
 
-FEASIBLE = 1e-10
-"""Largest violation of a constraint, in units of its median size over the cube, that an answer may have."""
+LARGEST_VIOLATION = 1e-10
+"""Largest violation of a constraint at the optimum, in units of its median size over the cube."""
 AGREEMENT = 1e-8
-"""Two searches agree when their values differ by less than this times the interquartile range of the objective."""
-ROUGH, SHARP = 1e-8, 1e-15
-"""Precision of the local solver, in units of the interquartile range: to compare ends, and for the answer."""
+"""Two searches agree if their values differ by less than this times the spread of the objective."""
+ROUGH_PRECISION, FINAL_PRECISION = 1e-8, 1e-15
+"""Precision of the local solver, in units of the spread: to compare local optima, and for the result."""
 PENALTY = 30.0
-"""Weight of scaled violations in the ascents: enough to end near the feasible set, not too much to move along it."""
+"""Weight of scaled violations in the ascents: large enough to end near the feasible set, small enough to move along
+it."""
 
 
 @dataclass(frozen=True)
-class Search:
-    """How hard to look."""
+class Effort:
+    """The effort of a search."""
 
     pool: int = 4096
     """Scrambled Sobol points of each search."""
@@ -40,16 +40,16 @@ class Search:
     steps: int = 100
     """Steps of each ascent."""
     polished: int = 10
-    """Ends of ascents that are solved to rounding."""
+    """Ends of ascents that are refined by a local solver."""
     agreeing: int = 2
-    """Searches that must end at the same value."""
+    """Searches that must find the same value."""
     searches: int = 6
-    """Searches at most."""
+    """Largest number of searches."""
 
 
 @dataclass(frozen=True)
 class Best:
-    """What was found."""
+    """The result of the search."""
 
     u: Float64[Tensor, "d"]
     """The best point."""
@@ -58,50 +58,50 @@ class Best:
     searches: int
     """Searches made."""
     agreed: bool
-    """Whether two of them ended at the same value."""
+    """Whether enough of them found the same value."""
 
 
 def best(
-    functions: Functions,
+    functions: Truth,
     d: int,
     *,
     stream: Stream,
     pieces: int = 1,
-    search: Search | None = None,
+    effort: Effort | None = None,
     starts: Float64[Tensor, "s d"] | None = None,
 ) -> Best | None:
-    """Maximize the smallest of the first functions subject to the others >= 0; None when no feasible point is found.
+    """Maximize the smallest of the first functions subject to the others >= 0; None if no feasible point is found.
 
     Args:
         functions: the truth.
         d: dimension of the cube.
-        stream: where points come from.
-        pieces: how many of the functions make up the objective; their minimum is maximized, kinks included.
-        search: how hard to look.
-        starts: further points to start from, for instance a known good one.
+        stream: randomness of the points.
+        pieces: how many functions belong to the objective, which is their minimum.
+        effort: effort of each search.
+        starts: further starting points, for instance a known good one.
     """
-    search = search or Search()
+    effort = effort or Effort()
     found: Best | None = None
     hits = 0
-    for number in range(search.searches):
-        scaled = _Scaled.measured(functions, pieces, stream.at("search", number).sobol(search.pool, d))
-        end = scaled.summit(scaled.ascended(search, starts))
+    for number in range(effort.searches):
+        scaled = _Scaled.measured(functions, pieces, stream.at("search", number).sobol(effort.pool, d))
+        end = scaled.polished(scaled.ascended(effort, starts))
         if end is None:
             continue
         value, close = scaled.objective(end), AGREEMENT * scaled.spread
         hits = 1 if found is None or value > found.value + close else hits + (value > found.value - close)
         if found is None or value > found.value:
             found = Best(end, value, number + 1, False)
-        if hits >= search.agreeing:
+        if hits >= effort.agreeing:
             return Best(found.u, found.value, number + 1, True)
     return found
 
 
 @dataclass(frozen=True)
 class _Scaled:
-    """The functions with the sizes they have over a pool of points, so that no scale of theirs matters."""
+    """The functions with their sizes over a pool of points, which makes the search independent of units."""
 
-    functions: Functions
+    functions: Truth
     pieces: int
     U: Float64[Tensor, "p d"]
     F: Float64[Tensor, "p q"]
@@ -109,7 +109,7 @@ class _Scaled:
     spread: float
 
     @classmethod
-    def measured(cls, functions: Functions, pieces: int, U: Float64[Tensor, "p d"]) -> "_Scaled":
+    def measured(cls, functions: Truth, pieces: int, U: Float64[Tensor, "p d"]) -> "_Scaled":
         with torch.no_grad():
             F = functions(U)
         objective = F[:, :pieces].amin(-1)
@@ -120,12 +120,12 @@ class _Scaled:
         return cls(functions, pieces, U, F, torch.where(scale > 0, scale, 1.0), spread)
 
     def merit(self, F: Float64[Tensor, "b q"]) -> Float64[Tensor, "b"]:
-        """Return the scaled objective less the weighted scaled violations."""
+        """Return the scaled objective minus the weighted scaled violations."""
         scaled = F / self.scale
         return scaled[:, : self.pieces].amin(-1) - PENALTY * (-scaled[:, self.pieces :]).clamp_min(0).sum(-1)
 
     def chosen(self, count: int) -> Float64[Tensor, "s d"]:
-        """Return starts from the pool: the better half best first, none close to another; then any others."""
+        """Return starts from the pool: up to half are its best distinct points, the others are arbitrary."""
         order = self.merit(self.F).argsort(descending=True)
         ranked = self.U[order[: 8 * count]]
         apart = 0.3 / count ** (1 / self.U.shape[1])
@@ -137,13 +137,13 @@ class _Scaled:
                 free &= (ranked - ranked[place]).abs().amax(-1) > apart
         return torch.cat([ranked[taken], self.U[: count - len(taken)]])
 
-    def ascended(self, search: Search, starts: Float64[Tensor, "s d"] | None) -> Float64[Tensor, "e d"]:
-        """Climb the merit from many starts at once (Adam on the cube) and return the distinct ends, best first."""
-        U = self.chosen(search.starts)
+    def ascended(self, effort: Effort, starts: Float64[Tensor, "s d"] | None) -> Float64[Tensor, "e d"]:
+        """Maximize the merit from many starts at once (Adam on the cube) and return the distinct ends, best first."""
+        U = self.chosen(effort.starts)
         U = (U if starts is None else torch.cat([starts, U])).clone()
         first, second = torch.zeros_like(U), torch.zeros_like(U)
         best_U, best_merit = U.clone(), torch.full((len(U),), -torch.inf, dtype=U.dtype)
-        for step in range(1, search.steps + 1):
+        for step in range(1, effort.steps + 1):
             U.requires_grad_(True)
             merit = self.merit(self.functions(U))
             (slope,) = torch.autograd.grad(merit.sum(), U)
@@ -153,15 +153,15 @@ class _Scaled:
             best_merit = torch.where(better, merit, best_merit)
             first, second = 0.8 * first + 0.2 * slope, 0.95 * second + 0.05 * slope**2
             move = (first / (1 - 0.8**step)) / ((second / (1 - 0.95**step)).sqrt() + 1e-12)
-            U = (U + 0.1 * (1 - step / (search.steps + 1)) ** 2 * move).clamp(0, 1)
+            U = (U + 0.1 * (1 - step / (effort.steps + 1)) ** 2 * move).clamp(0, 1)
         ends: list[Tensor] = []
         order = best_merit.argsort(descending=True).tolist()
-        for apart, most in ((0.03, search.polished // 2), (0.2, search.polished)):  # the best, then the best elsewhere
+        for apart, most in ((0.03, effort.polished // 2), (0.2, effort.polished)):  # the best, then the best far away
             for place in order:
                 if len(ends) < most and all((best_U[place] - end).abs().max() > apart for end in ends):
                     ends.append(best_U[place])
         feasible = (self.F[:, self.pieces :] >= 0).all(-1)
-        if bool(feasible.any()):  # the best point seen before any step, should all steps have led away from it
+        if bool(feasible.any()):  # the best point of the pool, in case all ascents left it
             ends.append(self.U[torch.where(feasible, self.F[:, : self.pieces].amin(-1), -torch.inf).argmax()])
         return torch.stack(ends)
 
@@ -170,13 +170,15 @@ class _Scaled:
         with torch.no_grad():
             return float(self.functions(u[None])[0, : self.pieces].min())
 
-    def summit(self, ends: Float64[Tensor, "e d"]) -> Float64[Tensor, "d"] | None:
-        """Solve roughly from every end and to rounding from the best; None when no feasible point is reached."""
-        rough = [(self.objective(u), u) for u in (self.solved(end, ROUGH)[0] for end in ends) if u is not None]
+    def polished(self, ends: Float64[Tensor, "e d"]) -> Float64[Tensor, "d"] | None:
+        """Solve roughly from every end, precisely from the best; None if no point is feasible."""
+        rough = [
+            (self.objective(u), u) for u in (self.solved(end, ROUGH_PRECISION)[0] for end in ends) if u is not None
+        ]
         for _, u in sorted(rough, key=lambda pair: -pair[0]):
-            point, done = self.solved(u, SHARP)
-            if point is not None and not done:  # a stopped line search starts afresh
-                again, _ = self.solved(point, SHARP)
+            point, done = self.solved(u, FINAL_PRECISION)
+            if point is not None and not done:  # restart a line search that stopped
+                again, _ = self.solved(point, FINAL_PRECISION)
                 point = again if again is not None and self.objective(again) > self.objective(point) else point
             if point is not None:
                 return point
@@ -186,11 +188,11 @@ class _Scaled:
         """Run SLSQP from one point, the objective's pieces as constraints on a level t.
 
         Returns:
-            The end, None when it is infeasible, and whether the solver was content.
+            The end, None if it is infeasible, and whether the solver converged.
         """
         d, q, all_functions = len(u), self.pieces, len(self.scale)
         objective = np.arange(all_functions) < q
-        base = float(self.F[:, :q].mean())  # differences to a typical value: no digits lost to an offset
+        base = float(self.F[:, :q].mean())  # subtracted first: an offset costs no digits
         last: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
 
         def at(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -223,10 +225,10 @@ class _Scaled:
             bounds=bounds,
             constraints=[constrained] if all_functions > 1 else [],
             method="SLSQP",
-            options={"maxiter": 30 if precision == ROUGH else 60, "ftol": precision},
+            options={"maxiter": 30 if precision == ROUGH_PRECISION else 60, "ftol": precision},
         )
         end = torch.from_numpy(np.clip(answer.x[:d], 0.0, 1.0))
         with torch.no_grad():
             left = self.functions(end[None])[0, q:]
-        feasible = bool((left >= -max(FEASIBLE, 100 * precision) * self.scale[q:]).all())
+        feasible = bool((left >= -max(LARGEST_VIOLATION, 100 * precision) * self.scale[q:]).all())
         return (end if feasible else None), bool(answer.success)

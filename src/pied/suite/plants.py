@@ -1,4 +1,4 @@
-"""Drawn plants at steady state: stirred reactors in series and flash drums in series, with random constants."""
+"""Random plants at steady state: stirred reactors in series and flash drums in series, with random constants."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from pied.rng import Stream
 from pied.suite.elementary import Number, exp, on_tensors, sqrt
 from pied.suite.sketch import Expression, Sketch, combined, number, pick, power_of_ten, scaled_text, some, unit_text
 
-REFERENCE = 350.0
-"""Temperature, K, at which rates and vapour pressures are drawn."""
+REFERENCE_TEMPERATURE = 350.0
+"""K; rates and vapour pressures are drawn at this temperature."""
 STAGES = {1: 1, 2: 1, 3: 1, 4: 2, 5: 2, 6: 3, 7: 3, 8: 3}
-"""Units in series for each number of variables; two variables each, the others are the feed and an effort."""
+"""Stages in series for each number of variables: two variables per stage, the others are feed and effort."""
 
 
 def _chosen(stream: Stream, offered: dict[str, Expression], n: int, kind: str) -> dict[str, Expression]:
-    """Choose n of the constraints that make sense for these outputs."""
+    """Choose n of the constraints that exist for these outputs."""
     if n > len(offered):
         raise StatementError(
             f"A drawn {kind} with these outputs has at most {len(offered)} constraints ({', '.join(offered)}), not {n}."
@@ -30,7 +30,7 @@ def _chosen(stream: Stream, offered: dict[str, Expression], n: int, kind: str) -
 
 
 def _extras(stream: Stream, d: int) -> list[str]:
-    """Return which of feed and effort are variables beside those of the stages."""
+    """Return which of feed and effort are variables, in addition to those of the stages."""
     if d in (3, 5, 7):
         return [pick(stream, ("feed", "effort"))]
     return ["feed", "effort"] if d == 8 else []
@@ -41,9 +41,9 @@ def _extras(stream: Stream, d: int) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Reactors:
-    """Concentrations behind stirred tanks in series at steady state, in closed form.
+    """Outlet concentrations of stirred tanks in series at steady state, in closed form.
 
-    In each tank: a quadratic for A (first order to B, second order to D), then B, C and D in turn.
+    Each tank has a quadratic equation for A (first order to B, second order to D); B, C and D follow.
     """
 
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class Reactors:
     rates: tuple[tuple[float, float], ...]
     """Rate at the reference temperature and activation temperature of A -> B, B -> C, 2 A -> D."""
     time: float
-    """Residence time where it is no variable."""
+    """Residence time if it is not a variable."""
     unit: float
     """Of concentration."""
 
@@ -61,7 +61,7 @@ class Reactors:
         B = C = D = 0.0 * A
         for stage in range(1, 1 + sum(name.startswith("T") for name in self.names)):
             T, tau = given[f"T{stage}"], given.get(f"tau{stage}", self.time)
-            k1, k2, k3 = (tau * k * exp(e * (1 / REFERENCE - 1 / T)) for k, e in self.rates)
+            k1, k2, k3 = (tau * k * exp(e * (1 / REFERENCE_TEMPERATURE - 1 / T)) for k, e in self.rates)
             A = 2 * A / (1 + k1 + sqrt((1 + k1) ** 2 + 8 * k3 * A))
             B = (B + k1 * A) / (1 + k2)
             C, D = C + k2 * B, D + k3 * A**2
@@ -70,7 +70,7 @@ class Reactors:
 
 
 def reactor(stream: Stream, d: int, m: int, n: int) -> Sketch:
-    """Draw stirred tanks in series: enough B, little of its followers and of D."""
+    """Draw stirred tanks in series: much B, little C and D."""
     if not (1 <= d <= 8 and 1 <= m <= 4):
         raise StatementError(f"A drawn reactor has 1 to 8 variables and 1 to 4 outputs, not {d} and {m}.")
     stages, extras = STAGES[d], _extras(stream.at("extras"), d)
@@ -106,7 +106,7 @@ def reactor(stream: Stream, d: int, m: int, n: int) -> Sketch:
     return Sketch(
         variables,
         outputs,
-        _Seeing(Reactors(seen, outputs, rates, time, unit), tuple(name != "effort" for name in variables)),
+        _Restricted(Reactors(seen, outputs, rates, time, unit), tuple(name != "effort" for name in variables)),
         objective,
         constraints,
         {name: list(seen) for name in outputs},
@@ -122,7 +122,7 @@ def _heat(variables: dict[str, Variable]) -> list[str]:
 def _reactor_objective(
     stream: Stream, variables: dict[str, Variable], level: dict[str, str], time: float, unit: float
 ) -> tuple[str, Expression]:
-    """Return what to maximize: profit, productivity, selectivity, a logarithm, or a distance to a set point."""
+    """Return the objective: profit, productivity, selectivity, a logarithm, or the distance to a set point."""
     B, D = level["c_B"], level.get("c_D")
     shares = stream.at("weights").uniform(4).tolist()
     cost = [(-0.05 - 0.1 * shares[0], heat) for heat in _heat(variables)]
@@ -153,8 +153,8 @@ def _reactor_objective(
 
 
 @dataclass(frozen=True, eq=False)
-class _Seeing:
-    """A black box that is not given some of the variables."""
+class _Restricted:
+    """A black box that depends on some of the variables only."""
 
     h: "Reactors | Drums"
     mask: tuple[bool, ...]
@@ -165,17 +165,18 @@ class _Seeing:
 
 # --- Flash drums in series -------------------------------------------------------------------------------------------
 
-BISECTIONS, NEWTON_STEPS = 12, 4  # the bracket is a few wide: 1e-3 by bisection, then Newton squares the error
-HEAVY = 0.45
-"""Heavy part of the feed that is not light."""
+BISECTIONS, NEWTON_STEPS = 12, 4  # to 1e-3 from a bracket of a few units; Newton then squares the error
+HEAVY_FRACTION = 0.45
+"""Of the components that are not light, the fraction that is heavy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Drums:
-    """Vapour of flash drums in series, each with its share evaporated and its temperature; pressure follows.
+    """Vapour of flash drums in series, given the evaporated fraction and the temperature of each.
 
-    In each drum the pressure solves the balance sum_i z_i (K_i - 1) / (1 + beta (K_i - 1)) = 0, K_i = p_i(T) / P, which
-    falls strictly in P: one root, between the smallest and the largest vapour pressure. The vapour feeds the next drum.
+    In each drum the pressure solves sum_i z_i (K_i - 1) / (1 + beta (K_i - 1)) = 0, K_i = p_i(T) / P. The left side
+    decreases strictly in P, so the root between the smallest and the largest vapour pressure is unique. The vapour
+    feeds the next drum.
     """
 
     names: tuple[str, ...]
@@ -183,9 +184,9 @@ class Drums:
     vapour: tuple[tuple[float, float], ...]
     """Logarithm of the vapour pressure at the reference temperature, and its slope in -1/T, for each component."""
     evaporated: float
-    """Share evaporated where it is no variable."""
+    """Evaporated fraction if it is not a variable."""
     temperature: float
-    """Where it is no variable."""
+    """K, if it is not a variable."""
     unit: float
     """Of pressure."""
 
@@ -195,12 +196,12 @@ class Drums:
     def _vapour(self, x: list[Tensor]) -> list[Tensor]:
         given = dict(zip(self.names, x, strict=True))
         light = given.get("feed", torch.full_like(x[0], 0.4))
-        z = torch.stack([light, (1 - light) * (1 - HEAVY), (1 - light) * HEAVY], -1)
+        z = torch.stack([light, (1 - light) * (1 - HEAVY_FRACTION), (1 - light) * HEAVY_FRACTION], -1)
         pressures = []
         for stage in range(1, 1 + sum(name.startswith("beta") for name in self.names)):
             beta = given.get(f"beta{stage}", torch.full_like(x[0], self.evaporated))
             T = given.get(f"T{stage}", torch.full_like(x[0], self.temperature))
-            log_p = torch.stack([a + b * (1 / REFERENCE - 1 / T) for a, b in self.vapour], -1)
+            log_p = torch.stack([a + b * (1 / REFERENCE_TEMPERATURE - 1 / T) for a, b in self.vapour], -1)
             log_P = _drum_pressure(z, beta, log_p)
             K = torch.exp(log_p - log_P[:, None])
             z = K * z / (1 + beta[:, None] * (K - 1))
@@ -212,7 +213,7 @@ class Drums:
 def _drum_pressure(
     z: Float64[Tensor, "b 3"], beta: Float64[Tensor, "b"], log_p: Float64[Tensor, "b 3"]
 ) -> Float64[Tensor, "b"]:
-    """Return the logarithm of the pressure; the Newton steps carry its derivatives."""
+    """Return the logarithm of the pressure; its derivatives come from the Newton steps."""
 
     def balance(log_P: Tensor) -> tuple[Tensor, Tensor]:
         K = torch.exp(log_p - log_P[:, None])
@@ -233,7 +234,7 @@ def _drum_pressure(
 
 
 def separation(stream: Stream, d: int, m: int, n: int) -> Sketch:
-    """Draw flash drums in series: a pure light product, much of it, at a pressure that can be had."""
+    """Draw flash drums in series: much light product of high purity, at moderate pressure."""
     stages, extras = STAGES.get(d, 0), _extras(stream.at("extras"), d)
     most = 4 if stages > 1 else 3
     if not (1 <= d <= 8 and 1 <= m <= most):
@@ -259,7 +260,10 @@ def separation(stream: Stream, d: int, m: int, n: int) -> Sketch:
     return Sketch(
         variables,
         outputs,
-        _Seeing(Drums(seen, outputs, vapour, 0.5, REFERENCE, unit), tuple(name != "effort" for name in variables)),
+        _Restricted(
+            Drums(seen, outputs, vapour, 0.5, REFERENCE_TEMPERATURE, unit),
+            tuple(name != "effort" for name in variables),
+        ),
         objective,
         constraints,
         {name: first if name == "P_first" else list(seen) for name in outputs},
@@ -271,7 +275,7 @@ def separation(stream: Stream, d: int, m: int, n: int) -> Sketch:
 def _separation_functions(
     stream: Stream, variables: dict[str, Variable], outputs: tuple[str, ...], unit: float
 ) -> tuple[str, Expression, dict[str, Expression]]:
-    """Return what to maximize, and the constraints on offer."""
+    """Return the name of the objective, the objective, and the possible constraints."""
     share = "*".join(name for name in variables if name.startswith("beta"))
     share += "*effort" if "effort" in variables else ""
     weights = stream.at("weights").uniform(3).tolist()

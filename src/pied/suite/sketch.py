@@ -1,4 +1,4 @@
-"""A drawn problem before its limits are set, and the drawing of synthetic ones."""
+"""A random problem before the limits of its constraints are set, and the drawing of synthetic ones."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,8 +13,8 @@ from pied.suite.benchmark import BlackBoxFunction, Range
 from pied.suite.elementary import Number
 from pied.suite.latent import Patchwork, draw
 
-MOST_SEEN = 4
-"""Variables one output of a synthetic draw sees at most: more could not be learned in a hundred evaluations."""
+MOST_INPUTS = 4
+"""Inputs of one output of a synthetic problem, at most: more cannot be learned in a hundred evaluations."""
 
 
 @dataclass(frozen=True)
@@ -24,13 +24,13 @@ class Expression:
     pieces: tuple[str, ...]
     """Formulas without comparison."""
     join: str = ""
-    """'min', 'max', or nothing when there is one piece."""
+    """'min', 'max', or empty for a single piece."""
     free: bool = False
-    """For a constraint: whether its sign may be chosen, so that it cuts off the best points or spares them."""
+    """For a constraint: whether its sign may be chosen, to exclude or include the best points."""
 
     @property
     def text(self) -> str:
-        """The whole as one formula."""
+        """The function as one formula."""
         return f"{self.join}({', '.join(self.pieces)})" if self.join else self.pieces[0]
 
     def turned(self) -> "Expression":
@@ -48,10 +48,10 @@ class Expression:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Everything about a drawn problem but the limits of its constraints, its scales and its sense."""
+    """A random problem without the limits of its constraints, its units and its sense."""
 
     variables: dict[str, Variable]
-    """Names and boxes."""
+    """Names and bounds."""
     outputs: tuple[str, ...]
     """Names of what h returns."""
     h: BlackBoxFunction
@@ -59,21 +59,21 @@ class Sketch:
     objective: Expression
     """To be maximized."""
     constraints: dict[str, Expression]
-    """Each is to exceed a limit still to be chosen."""
+    """Each must exceed a limit, which is chosen later."""
     inputs: dict[str, list[str]]
-    """What each output depends on."""
+    """The variables that each output depends on."""
     ranges: dict[str, Range]
-    """What outputs can be."""
+    """Physical limits of the outputs."""
     constants: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """Named numbers of the formulas."""
     start: tuple[float, ...] = ()
-    """A point of the unit cube known to be good; may be empty."""
+    """A good point of the unit cube, if one is known."""
     note: str = ""
-    """In a few words."""
+    """A short description."""
 
 
 def number(value: float) -> str:
-    """Return a number as short text: six digits, which the formula then means exactly."""
+    """Return a number as text, rounded to six digits."""
     return repr(float(f"{value:.6g}"))
 
 
@@ -92,7 +92,7 @@ def less(text: str, value: float) -> str:
 
 
 def scaled_text(name: str, unit: float, offset: float = 0.0) -> str:
-    """Return the formula of a quantity in units of its own, (name - offset)/unit, without what changes nothing."""
+    """Return the formula (name - offset)/unit, without an offset of 0 and a unit of 1."""
     moved = f"({name} {'-' if offset > 0 else '+'} {abs(offset)!r})" if offset else name
     return f"({moved}/{unit!r})" if unit != 1 else moved
 
@@ -105,23 +105,23 @@ def unit_text(name: str, v: Variable) -> str:
 
 
 def natural(v: Variable, u: Number) -> Number:
-    """Return the value of a variable at a place between 0 and 1."""
+    """Return the natural value of a variable at u in [0, 1]."""
     return v.lo ** (1 - u) * v.hi**u if v.log else v.lo + u * (v.hi - v.lo)
 
 
 def power_of_ten(stream: Stream, most: int = 6) -> float:
-    """Return one half of the time, else a power of ten between 10^-most and 10^most."""
+    """Return 1 with probability one half, else a power of ten between 10^-most and 10^most."""
     whether, which = stream.uniform(2).tolist()
     return 1.0 if whether < 0.5 else float(f"1e{int(which * (2 * most + 1)) - most}")
 
 
 def pick(stream: Stream, choices: Sequence[str]) -> str:
-    """Return one of several words."""
+    """Draw one of several words."""
     return choices[int(float(stream.uniform(1)) * len(choices))]
 
 
 def some(stream: Stream, items: Sequence[int], count: int) -> list[int]:
-    """Return some of several places, in order."""
+    """Draw some of several items, and return them in order."""
     order = stream.uniform(len(items)).argsort().tolist()
     return sorted(items[place] for place in order[:count])
 
@@ -145,13 +145,13 @@ CONSTRAINTS = (
 
 
 def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
-    """Draw a problem whose black box is a patchwork of random functions.
+    """Draw a problem whose black box has random functions as outputs.
 
     Args:
         kind: 'gp', 'polynomial', 'oscillating' or 'steep'.
-        stream: where everything comes from.
-        d: variables; some of them never enter h.
-        m: outputs, each with inputs of its own.
+        stream: randomness of the problem.
+        d: variables; h does not depend on some of them.
+        m: outputs, each with its own inputs.
         n: constraints.
     """
     variables = {f"x{j + 1}": _variable(stream.at("variable", j)) for j in range(d)}
@@ -189,7 +189,7 @@ def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
 
 
 def _variable(stream: Stream) -> Variable:
-    """Draw a box: mostly plain, sometimes in other units, sometimes logarithmic."""
+    """Draw the bounds of a variable, sometimes in other units or logarithmic."""
     unit = power_of_ten(stream.at("unit"))
     which, where, decades = stream.at("box").uniform(3).tolist()
     if which < 0.2:
@@ -199,15 +199,15 @@ def _variable(stream: Stream) -> Variable:
 
 
 def _wiring(stream: Stream, d: int, m: int) -> tuple[list[int], list[list[int]]]:
-    """Choose the variables that enter h, and which of them each output sees."""
+    """Choose the inputs of h, and the inputs of each output among them."""
     whether, share = stream.at("white").uniform(2).tolist()
     white = 1 + int(share * (d // 3)) if d > 1 and whether < 0.6 else 0
-    hidden = some(stream.at("hidden"), list(range(d)), min(d - white, MOST_SEEN * m))
+    hidden = some(stream.at("hidden"), list(range(d)), min(d - white, MOST_INPUTS * m))
     inputs: list[list[int]] = [[] for _ in range(m)]
     for place, j in enumerate(stream.at("order").uniform(len(hidden)).argsort().tolist()):
         inputs[place % m].append(hidden[j])
     for j, row in enumerate(inputs):
-        size = 1 + int(float(stream.at("size", j).uniform(1)) * min(MOST_SEEN, len(hidden)))
+        size = 1 + int(float(stream.at("size", j).uniform(1)) * min(MOST_INPUTS, len(hidden)))
         others = [each for each in hidden if each not in row]
         row.extend(some(stream.at("more", j), others, max(0, size - len(row))))
         row.sort()
@@ -215,7 +215,7 @@ def _wiring(stream: Stream, d: int, m: int) -> tuple[list[int], list[list[int]]]
 
 
 def _assigned(stream: Stream, forms: list[str], m: int) -> list[list[int]]:
-    """Choose the outputs of each function: every output is used, and every function but a white one uses some."""
+    """Choose the outputs of each function: every output is used, and every function that is not white uses some."""
     users = [place for place, form in enumerate(forms) if form != "white"]
     used: list[list[int]] = [[] for _ in forms]
     for j, share in enumerate(stream.at("users").uniform(m).tolist()):
@@ -229,20 +229,20 @@ def _assigned(stream: Stream, forms: list[str], m: int) -> list[list[int]]:
 
 @dataclass(frozen=True)
 class _White:
-    """The part of a function that uses variables only."""
+    """The part of a function that depends on variables only."""
 
     variables: dict[str, Variable]
     own: list[int]
-    """Variables that never enter h: only these terms make them matter."""
+    """Variables that h does not depend on."""
     anchor: Float64[Tensor, "d"]
-    """A point of the unit cube where targets are set."""
+    """A point of the unit cube from which targets are taken."""
 
     def unit(self, j: int) -> str:
         name = list(self.variables)[j]
         return unit_text(name, self.variables[name])
 
     def bowl(self, stream: Stream, weight: float) -> list[tuple[float, str]]:
-        """Return terms that pull each white variable, and at times another, towards its target."""
+        """Return quadratic terms that pull each white variable, and sometimes another, towards its target."""
         shares = stream.uniform(len(self.variables)).tolist()
         pulled = [j for j in range(len(self.variables)) if j in self.own or shares[j] < 0.2]
         return [(-weight * (1 + shares[j]), f"{less(self.unit(j), float(self.anchor[j]))}**2") for j in pulled]
@@ -253,7 +253,7 @@ class _Writer:
     """Writes functions as formulas of normalized outputs and variables."""
 
     levels: list[str]
-    """Each output in units of its own."""
+    """Each output in its own unit, as a formula."""
     anchor: list[float]
     """The value of each level at the anchor."""
     positive: list[bool]
@@ -263,10 +263,10 @@ class _Writer:
         """Write one function of a form, using these outputs.
 
         Args:
-            form: one of the words above.
+            form: one of `OBJECTIVES` and `CONSTRAINTS`.
             places: the outputs it uses; none for 'white'.
-            stream: where the numbers come from.
-            leading: whether it is the objective, which must use every variable that never enters h.
+            stream: randomness of the numbers.
+            leading: whether it is the objective, which must use every variable that h does not depend on.
         """
         pull = self.white.bowl(stream.at("bowl"), 2.0) if leading else self._tilt(stream.at("tilt"))
         if form in ("min", "max"):
@@ -282,7 +282,7 @@ class _Writer:
         return Expression((text,), free=not leading)
 
     def _own(self, form: str, places: list[int], stream: Stream) -> list[tuple[float, str]]:
-        """Return the terms that use outputs."""
+        """Return the terms that depend on outputs."""
         a, b = places[0], places[-1]
         c = number(0.5 + 1.5 * float(stream.at("constant").uniform(1)))
         rest = self._mixed(stream.at("rest"), [j for j in places if j not in (a, b)])
@@ -300,7 +300,7 @@ class _Writer:
         return self._mixed(stream.at("mixed"), places, slope=True)
 
     def _mixed(self, stream: Stream, places: list[int], slope: bool = False) -> list[tuple[float, str]]:
-        """Return a random weighted sum of outputs, at times with a weight that depends on a variable."""
+        """Return a random weighted sum of outputs, sometimes with a weight that depends on a variable."""
         weights = stream.at("weight").normal(len(places)).tolist()
         terms = []
         for j, weight in zip(places, weights, strict=True):
@@ -311,7 +311,7 @@ class _Writer:
         return terms
 
     def _side(self, stream: Stream, which: int, places: list[int]) -> list[tuple[float, str]]:
-        """Return one side of a roof whose ridge passes near the anchor: the two sides lean opposite ways."""
+        """Return one of two pieces with opposite slopes that meet near the anchor."""
         weights = (0.4 + stream.at("lean").normal(len(places)).abs()) * (1 - 2 * which)
         misses = (0.3 * stream.at("side", which).normal(len(places))).tolist()
         return [

@@ -1,9 +1,9 @@
-"""Twins: the same problem made harder in one known way.
+"""Twins: variants of a problem that are harder in one known way.
 
 infeasible           one constraint tightened beyond its maximum
 jointly_infeasible   two constraints tightened: each can still be met, both together cannot
 rescaled             other units: powers of ten on variables, outputs and functions
-shifted              another box around the same optimum, which is no longer the centre or the corner
+shifted              another box around the same optimum, which is then not its centre or corner
 noisy                independent normal noise on every output
 """
 
@@ -37,7 +37,7 @@ INFEASIBLE: dict[str, dict[str, float]] = {
     "williams-otto": {"residual A": 0.10},  # X_A <= 0.02, but it never falls below 0.0463
     "illustrative-constraint": {"islands": 150.0},  # 100
 }
-"""By how much one constraint is tightened, natural units; each uses an output, so no one knows before measuring."""
+"""By how much one constraint is tightened, natural units; each depends on an output, so h must be evaluated."""
 
 JOINTLY: dict[str, dict[str, float]] = {
     "bazaraa": {"plane": 3.0, "parabola": 0.6},
@@ -47,10 +47,10 @@ JOINTLY: dict[str, dict[str, float]] = {
     "g09": {"first": 168.0, "second": 320.0},
     "williams-otto": {"residual A": 0.045, "byproduct G": 0.045},  # X_A <= 0.075 and X_G <= 0.035
 }
-"""By how much two constraints are tightened: with either one alone a feasible point exists, with both there is none."""
+"""By how much two constraints are tightened: either one can be met alone, both together cannot."""
 
 WIDENED: dict[str, dict[str, float]] = {"wolfe": {"x1": -0.5, "x2": -0.5}}
-"""Lower ends that may move outward without a better point appearing: Wolfe's h is least at the origin of the plane."""
+"""Lower bounds that may move outward without a better point: Wolfe's h is smallest at the origin of the plane."""
 
 
 def _benchmark(which: str | Benchmark) -> Benchmark:
@@ -58,7 +58,7 @@ def _benchmark(which: str | Benchmark) -> Benchmark:
 
 
 def _family(benchmark: Benchmark) -> str:
-    """Return the name in the suite; a smaller box changes nothing about what cannot be met."""
+    """Return the name in the suite; in a smaller box an infeasible constraint stays infeasible."""
     return benchmark.name.removesuffix("-shifted")
 
 
@@ -66,18 +66,18 @@ def _family(benchmark: Benchmark) -> str:
 
 
 def infeasible(which: str | Benchmark) -> Benchmark:
-    """Return the twin in which one constraint asks for more than the box can give.
+    """Return the twin with one constraint that cannot be met in the box.
 
-    Problems of the suite have fixed amounts; for any other, the maximum of its first constraint that uses an output is
-    searched and a quarter of its benchmark scale asked on top.
+    Problems of the suite have fixed amounts. For any other, the first constraint that depends on an output is tightened
+    to its maximum plus a quarter of its benchmark scale.
 
     Args:
         which: a name of the suite, or a benchmark.
     """
-    return _beyond(_benchmark(which))
+    return _infeasible(_benchmark(which))
 
 
-def _beyond(benchmark: Benchmark) -> Benchmark:
+def _infeasible(benchmark: Benchmark) -> Benchmark:
     """Tighten one constraint beyond its maximum."""
     whole = benchmark.whole
     if not whole.n:
@@ -87,13 +87,13 @@ def _beyond(benchmark: Benchmark) -> Benchmark:
         used = [place for place in range(1, whole.k) if whole.structure[place].kind != "white"]
         place = used[0] if used else 1
         top = best(lambda U: benchmark.truth(U, unit=True)[:, [place]], whole.d, stream=Stream(0).at("twin"))
-        assert top is not None  # nothing constrains this search
+        assert top is not None  # the search has no constraints
         amounts = {whole.constraints[place - 1]: top.value + 0.25 * float(benchmark.scales[place])}
     return _tightened(benchmark, amounts, "infeasible")
 
 
 def jointly_infeasible(which: str | Benchmark) -> Benchmark:
-    """Return the twin in which two constraints, each of which can be met, cannot be met together.
+    """Return the twin with two constraints that can be met alone but not together.
 
     Args:
         which: a name of the suite, or its benchmark.
@@ -106,10 +106,10 @@ def jointly_infeasible(which: str | Benchmark) -> Benchmark:
 
 
 def _tightened(benchmark: Benchmark, amounts: Mapping[str, float], suffix: str) -> Benchmark:
-    """Ask more of some constraints; the twin has no optimum."""
+    """Tighten some constraints; the twin has no optimum."""
     whole = benchmark.whole
     constraints = {
-        name: _asking(whole, place, amounts.get(name, 0.0)) for place, name in enumerate(whole.constraints, start=1)
+        name: _with_more(whole, place, amounts.get(name, 0.0)) for place, name in enumerate(whole.constraints, start=1)
     }
     told = ", ".join(f"'{name}' tightened by {amount:g}" for name, amount in amounts.items())
     return dataclasses.replace(
@@ -122,8 +122,8 @@ def _tightened(benchmark: Benchmark, amounts: Mapping[str, float], suffix: str) 
     )
 
 
-def _asking(problem: Problem, place: int, amount: float) -> str | Callable[[Named, Named], Any]:
-    """Return a constraint that asks for more by an amount: as a formula where it is one, else as a function."""
+def _with_more(problem: Problem, place: int, amount: float) -> str | Callable[[Named, Named], Any]:
+    """Return a constraint tightened by an amount: a formula if it was one, else a function."""
     described = problem.statement()["subject_to"][place - 1]
     text = described.get("formula")
     if text is not None and text.count("<") + text.count(">") == 1:
@@ -134,20 +134,20 @@ def _asking(problem: Problem, place: int, amount: float) -> str | Callable[[Name
 
 @dataclass(frozen=True, eq=False)
 class Transformed:
-    """A function of another problem, in other units, less an amount: g(x / x_factor, y / y_factor) * factor - ahead."""
+    """A function of another problem in other units, minus an amount: g(x / x_factor, y / y_factor) * factor - ahead."""
 
     problem: Problem
-    """Whose function."""
+    """The problem that has the function."""
     place: int
-    """Which of its functions."""
+    """Position of the function, 0 for the objective."""
     factor: float = 1.0
-    """Of the value."""
+    """Factor of the value."""
     ahead: float = 0.0
     """Subtracted from the value."""
     x: tuple[float, ...] | None = None
-    """Of each variable; None for one."""
+    """Factor of each variable; None: 1."""
     y: tuple[float, ...] | None = None
-    """Of each output; None for one."""
+    """Factor of each output; None: 1."""
 
     @property
     def __name__(self) -> str:
@@ -185,11 +185,11 @@ def rescaled(
     y: float | Mapping[str, float] = 1.0,
     g: float | Mapping[str, float] = 1.0,
 ) -> Benchmark:
-    """Return the twin in other units; a method that cares about units shows it here.
+    """Return the twin in other units, to show whether a method depends on units.
 
     Args:
         which: a name of the suite, or a benchmark.
-        x: what to multiply the variables by: a number, or one for each name that changes.
+        x: factor of the variables: a number, or one for each name that changes.
         y: the same for the outputs.
         g: the same for the functions; the objective is called 'objective' here.
     """
@@ -260,19 +260,19 @@ def _moved(known: Known | None, by_g: float, by_x: Mapping[str, float]) -> Known
 
 
 def shifted(which: str | Benchmark, *, seed: int = 0) -> Benchmark:
-    """Return the twin whose box is cut on one side of each variable, so that no design hits the optimum by luck.
+    """Return the twin whose box is cut on one side of each variable, so that its centre is not the optimum.
 
-    The new box lies inside the old one and contains the optimum, which therefore stays the optimum. A variable whose
-    optimum is a bound keeps that bound (it belongs to the problem), except where the box may grow safely.
+    The new box lies inside the old one and contains the optimum, which remains the optimum. A variable whose optimum is
+    a bound keeps that bound, except where the box may be extended (`WIDENED`).
 
     Args:
         which: a name of the suite, or a benchmark.
-        seed: which sides are cut, and by how much.
+        seed: of the sides and sizes of the cuts.
     """
     benchmark = _benchmark(which)
     known = benchmark.known
     if known is None:
-        raise StatementError(f"'{benchmark.name}' has no known optimum to move the box around.")
+        raise StatementError(f"'{benchmark.name}' has no known optimum that the new box could contain.")
     wider = WIDENED.get(benchmark.name, {})
     draws = Stream(seed).at("shifted", benchmark.name).uniform(benchmark.whole.d, 2).tolist()
     boxes = {}
@@ -307,7 +307,7 @@ def noisy(
         which: a name of the suite, or a benchmark.
         std: standard deviation, natural units: a number, or one per output by name.
         seed: of the noise.
-        declare_noise: whether the statement names the noise; the default leaves it to be learned.
+        declare_noise: whether the statement gives the noise; by default it has to be learned.
     """
     benchmark = _benchmark(which)
     return benchmark.told(benchmark.structure, std, seed=seed, declare_noise=declare_noise)
@@ -322,13 +322,13 @@ def twin(
     noise: float | Mapping[str, float] = 0.0,
     seed: int = 0,
 ) -> Benchmark:
-    """Return a twin made harder in one way or several.
+    """Return a twin that is harder in one way or several.
 
     Args:
         which: a name of the suite, or a benchmark.
         scale: multiply variables, outputs and functions by this.
         shift: cut the box; the number is the seed of the cuts.
-        infeasible: True for one constraint beyond its maximum, 'jointly' for two that exclude each other.
+        infeasible: True for one constraint that cannot be met, 'jointly' for two that cannot be met together.
         noise: standard deviation on each output, in the units of the twin.
         seed: of the noise.
     """
@@ -338,7 +338,7 @@ def twin(
     if shift is not None:
         made = shifted(made, seed=shift)
     if infeasible:
-        made = jointly_infeasible(made) if infeasible == "jointly" else _beyond(made)
+        made = jointly_infeasible(made) if infeasible == "jointly" else _infeasible(made)
     if scale is not None:
         made = rescaled(made, x=scale, y=scale, g=scale)
     return noisy(made, noise, seed=seed) if noise else made

@@ -1,4 +1,4 @@
-"""The ten unconstrained problems of the paper, as minimization, the way the literature states them.
+"""The ten unconstrained problems of the paper, as minimization, as stated in the literature.
 
 Each private function is one black box h: it takes the variables in order, as numbers or as tensors, and returns its
 outputs.
@@ -122,7 +122,7 @@ def _dolan(x1: Number, x2: Number, x3: Number, x4: Number, x5: Number) -> tuple[
 
 
 def dolan() -> Benchmark:
-    """About thirty waves across the box in each of two directions."""
+    """About thirty periods across the box in each of two directions."""
     return state(
         "dolan",
         _dolan,

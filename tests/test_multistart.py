@@ -11,7 +11,9 @@ from pied.errors import SettingError
 from pied.records.trial import spread
 from pied.rng import Stream
 from pied.search.functions import Picked
-from pied.search.multistart import APART, Optimum, Search, white_feasible
+from pied.search.local import APART
+from pied.search.multistart import Search, white_feasible
+from pied.search.optimum import Optimum
 from pied.search.penalty import PenaltySearch
 
 Function = Callable[[Tensor], Tensor]
@@ -290,7 +292,7 @@ class Guess(Smooth):
         super().__init__(*functions)
         self.width, self.seen = doubt, torch.tensor(seen)
 
-    def doubt(self, u: Tensor) -> Tensor:
+    def widths(self, u: Tensor) -> Tensor:
         return u.new_full((self.k,), self.width)
 
 
@@ -381,7 +383,7 @@ def test_a_brevity_that_is_no_share_is_refused(brevity: float) -> None:
 
 
 def test_fewer_than_no_starts_from_afar_are_refused() -> None:
-    with pytest.raises(SettingError, match="cannot have -1 starts from afar; 0 is none"):
+    with pytest.raises(SettingError, match="afar is a number of starts, 0 or more, got -1"):
         Search(afar=-1)
 
 

@@ -1,4 +1,4 @@
-"""Blind points and the derivative-free routines: the same evaluations in the same order as the library itself."""
+"""Random and Sobol points, and derivative-free routines: the same evaluations in the same order as the library."""
 
 import sys
 import warnings

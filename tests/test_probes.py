@@ -1,4 +1,4 @@
-"""Points off the bounds that a best point lies on."""
+"""Probes: points off the box bounds that the best point lies on."""
 
 from typing import Any
 
@@ -9,28 +9,28 @@ from pied import Problem, Status, Study, Trial, solve
 from pied.bounds.believer import Believer
 from pied.bounds.success import Fence
 from pied.gp.choices import Model
-from pied.solvers.probes import NEAR, STEP, off_bounds
+from pied.solvers.probes import NEAR_BEST, PROBE_STEP, off_bounds
 from tiny import fast, points
 
 STRAIGHT = Believer(Model(kernels=("squared exponential",), trends=("linear",), warps=("none",)))
 ALL = torch.tensor([True, True, True])
 
 
-def test_each_bound_that_was_never_left_is_left_by_itself():
+def test_each_bound_without_a_point_off_it_gets_its_own_probe():
     u = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64)
-    expected = torch.tensor([[STEP, 0.4, 1.0], [0.0, 0.4, 1.0 - STEP]], dtype=torch.float64)
+    expected = torch.tensor([[PROBE_STEP, 0.4, 1.0], [0.0, 0.4, 1.0 - PROBE_STEP]], dtype=torch.float64)
     assert torch.equal(off_bounds(u, u[None], ALL), expected)
 
 
-def test_a_told_point_near_by_is_enough_and_one_far_away_is_not():
+def test_a_near_told_point_serves_as_the_probe_and_a_distant_one_does_not():
     u = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64)
-    near = u + torch.tensor([STEP, -NEAR, 0.0], dtype=torch.float64)
-    far = u + torch.tensor([0.0, 2 * NEAR, -STEP], dtype=torch.float64)
+    near = u + torch.tensor([PROBE_STEP, -NEAR_BEST, 0.0], dtype=torch.float64)
+    far = u + torch.tensor([0.0, 2 * NEAR_BEST, -PROBE_STEP], dtype=torch.float64)
     left = off_bounds(u, torch.stack([u, near, far]), ALL)
-    assert torch.equal(left, torch.tensor([[0.0, 0.4, 1.0 - STEP]], dtype=torch.float64))
+    assert torch.equal(left, torch.tensor([[0.0, 0.4, 1.0 - PROBE_STEP]], dtype=torch.float64))
 
 
-def test_what_no_output_depends_on_is_not_doubted():
+def test_a_variable_that_no_output_depends_on_is_not_probed():
     u = torch.tensor([0.0, 0.4, 1.0], dtype=torch.float64)
     assert not len(off_bounds(u, u[None], torch.tensor([False, True, False])))
 
@@ -59,7 +59,7 @@ def _left(probes: list[Trial], corner: tuple[float, ...] = (2.0, 1.0, 0.0)) -> l
     for probe in probes:
         (name,) = (each for each, place in zip(probe.x, corner, strict=True) if probe.x[each] != place)
         width = 2.0 if name == "a" else 1.0
-        assert abs(probe.x[name] - dict(zip(probe.x, corner, strict=True))[name]) == pytest.approx(STEP * width)
+        assert abs(probe.x[name] - dict(zip(probe.x, corner, strict=True))[name]) == pytest.approx(PROBE_STEP * width)
         names.append(name)
     return names
 
@@ -92,7 +92,7 @@ def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_left_too():
     probes = [trial for trial in study.run(14).trials if trial.why.aim == "probe"]
     assert probes
     for probe in points(probes):
-        assert probe == pytest.approx((0.1, 0.2, 1.0 - STEP), abs=1e-9)
+        assert probe == pytest.approx((0.1, 0.2, 1.0 - PROBE_STEP), abs=1e-9)
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_a_probe_breaks_no_white_constraint():
 def test_a_probe_stays_within_the_fence(monkeypatch, is_fenced):
     """One evaluation failed; where the others may succeed is said here."""
     if is_fenced:
-        monkeypatch.setattr(Fence, "holds", lambda self, U: U[:, 0] > 1.0 - STEP / 2)
+        monkeypatch.setattr(Fence, "holds", lambda self, U: U[:, 0] > 1.0 - PROBE_STEP / 2)
     study = Study(_corner(), solver=fast(believer=STRAIGHT), seed=0)
     study.fail(study.ask(), "it did not converge")
     probes = [trial for trial in study.run(15).trials if trial.why.aim == "probe"]

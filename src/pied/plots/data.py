@@ -1,0 +1,165 @@
+"""What the pictures of a study show, as arrays: values, gaps, and the feasible region of two variables."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+from torch import Tensor
+
+from pied.errors import SettingError
+from pied.problem import Problem
+from pied.records import Dataset, State, Trial, feasible, spread
+from pied.study import Study, gap
+
+HELD_AT_ZERO = 1e-6
+"""Of an upper bound: the search holds a lower bound at zero to this precision, so one this far below zero counts as
+met."""
+GRID_POINTS = 81
+"""Points per side of a region: its boundary is drawn to about a hundredth of the box."""
+
+Truth = Callable[[Float64[Tensor, "b d"]], Float64[Tensor, "b k"]]
+"""All functions at points in natural units, in the paper's form; `Benchmark.truth` is one."""
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """Value of each evaluation, in the user's sense and units."""
+
+    numbers: Int64[ndarray, "t"]
+    """Numbers of the trials."""
+    values: Float64[ndarray, "t"]
+    """Objective as told; NaN where the trial failed, is pending or lacks an output that the objective needs."""
+    is_feasible: Bool[ndarray, "t"]
+    """Whether the told outputs meet all constraints."""
+    best: Float64[ndarray, "t"]
+    """Best feasible value so far; NaN before the first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Gaps:
+    """Gap after each trial, from the record alone."""
+
+    numbers: Int64[ndarray, "t"]
+    """Numbers of the trials."""
+    gap: Float64[ndarray, "t"]
+    """Natural units; NaN before the first optimistic optimum, infinite while no value is certain."""
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Bounds of the constraints over the box of two variables; rows follow the second variable."""
+
+    names: tuple[str, str]
+    """The variables, across and up."""
+    across: Float64[ndarray, "q"]
+    up: Float64[ndarray, "q"]
+    """Grid, natural units."""
+    pessimistic: Float64[ndarray, "q q"]
+    """Smallest lower bound of the constraints, each divided by its spread: feasible at the level where it is >= 0."""
+    optimistic: Float64[ndarray, "q q"]
+    """Smallest upper bound, divided alike: possibly feasible where it is >= 0, excluded elsewhere."""
+    objective: Float64[ndarray, "q q"]
+    """The objective in the user's sense: the truth if it was given, else the median."""
+    truth: Float64[ndarray, "q q"] | None = None
+    """Smallest true constraint, divided alike, if the truth was given."""
+
+
+def history(problem: Problem, trials: Sequence[Trial]) -> History:
+    """Return the value of each evaluation, whether it is feasible, and the best feasible value so far."""
+    f, told = _functions(problem, trials)
+    is_feasible = np.zeros(len(trials), dtype=bool)
+    is_feasible[told] = feasible(problem, f).numpy()
+    f0 = np.full(len(trials), np.nan)
+    f0[told] = f[:, 0].numpy()
+    sign = problem.user_value(1.0)
+    best = np.maximum.accumulate(np.where(is_feasible, f0, -np.inf))
+    return History(_numbers(trials), sign * f0, is_feasible, sign * np.where(np.isfinite(best), best, np.nan))
+
+
+def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
+    """Return the gap after each trial: the smallest optimistic optimum so far minus the best certain value.
+
+    For an exact black box the certain value is the best feasible value told. With noise it is the best lower bound at
+    the time of the proposal, among points whose constraints then had lower bounds >= 0.
+    """
+    exact = all(noise == 0 for noise in problem.noise)
+    found = np.full(len(trials), np.nan)
+    for t in range(len(trials)):
+        so_far = trials[: t + 1]
+        tops = [trial.why.optimistic for trial in so_far if trial.why.optimistic is not None]
+        if tops:
+            certain = _best_told(problem, so_far) if exact else _best_lower_bound(so_far)
+            found[t] = gap(tops, certain if np.isfinite(certain) else None)
+    return Gaps(_numbers(trials), found)
+
+
+def region(study: Study, *, truth: Truth | None = None, size: int = GRID_POINTS) -> Region:
+    """Return where the belief of a study of two variables considers the constraints met, possible or excluded.
+
+    Args:
+        study: The study; at least two evaluations must have been told.
+        truth: The functions themselves, if they are known.
+        size: Points per side of the grid.
+    """
+    problem = study.problem
+    if problem.d != 2:
+        raise SettingError(f"a region is drawn over two variables; this problem has {problem.d}")
+    if int(study.data.complete.sum()) < 2:
+        raise SettingError("a region needs a belief: tell at least two complete evaluations first")
+    steps = torch.linspace(0.0, 1.0, size, dtype=torch.float64)
+    U = torch.cartesian_prod(steps, steps).flip(1)  # the first variable runs fastest: rows follow the second
+    snapshot = study.snapshot
+    lower, median, upper = snapshot.composite("region").bounds(U, snapshot.settings.level)
+    spreads = spread(median)  # the same for lower and upper, which keeps their order
+    X = problem.from_unit(U)
+    true = truth(X) if truth is not None else None
+    ends = X.reshape(size, size, 2)
+    first, second = problem.variables
+    return Region(
+        names=(first, second),
+        across=ends[0, :, 0].numpy(),
+        up=ends[:, 0, 1].numpy(),
+        pessimistic=_margin(lower, spreads, size),
+        optimistic=_margin(upper, spreads, size),
+        objective=problem.user_value(1.0) * (median if true is None else true)[:, 0].reshape(size, size).numpy(),
+        truth=None if true is None else _margin(true, spreads, size),
+    )
+
+
+def _numbers(trials: Sequence[Trial]) -> Int64[ndarray, "t"]:
+    return np.array([trial.number for trial in trials], dtype=np.int64)
+
+
+def _functions(problem: Problem, trials: Sequence[Trial]) -> tuple[Float64[Tensor, "N k"], list[int]]:
+    """Return the functions at told points, and the positions of these trials."""
+    data = Dataset.of(problem, trials)
+    known = set(data.numbers)
+    return data.functions(problem), [position for position, trial in enumerate(trials) if trial.number in known]
+
+
+def _best_told(problem: Problem, trials: Sequence[Trial]) -> float:
+    """Return the best feasible value told, in the paper's form; minus infinity if there is none."""
+    f, _ = _functions(problem, trials)
+    fine = f[feasible(problem, f), 0]
+    return float(fine.max()) if len(fine) else -math.inf
+
+
+def _best_lower_bound(trials: Sequence[Trial]) -> float:
+    """Return the best lower bound among told points whose lower bounds met all constraints when they were proposed."""
+    certain = -math.inf
+    for trial in trials:
+        bounds = list(zip(trial.why.lower, trial.why.upper, strict=True))
+        if trial.state is State.TOLD and bounds and all(low >= -HELD_AT_ZERO * abs(high) for low, high in bounds[1:]):
+            certain = max(certain, bounds[0][0])
+    return certain
+
+
+def _margin(f: Float64[Tensor, "b k"], spreads: Float64[Tensor, "k"], size: int) -> Float64[ndarray, "q q"]:
+    """Return the smallest constraint, each divided by its spread; 1 everywhere without constraints."""
+    if f.shape[1] == 1:
+        return np.ones((size, size))
+    return (f / spreads)[:, 1:].amin(1).reshape(size, size).detach().numpy()

@@ -31,8 +31,8 @@ DEEPEST = 64
 """Levels of nesting: far above any formula a person writes, far below Python's own limit."""
 CHAIN = 32
 """Comparisons in one formula: each is a constraint that is tried and bounded by itself, and people write two."""
-NUMBERS_AT_ONCE = 4_000_000
-"""Numbers of one array while a formula is computed (32 MB): a vector of data is there for each point and sample."""
+NUMBERS_AT_ONCE = 1_000_000
+"""Numbers of one array while a formula is computed (8 MB): a vector of data is there for each point and sample."""
 
 _SPELLINGS = str.maketrans({"≤": "<=", "≥": ">=", "−": "-", "·": "*", "×": "*"})
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -119,8 +119,12 @@ class Formula:
         size = max(1, NUMBERS_AT_ONCE // (self.width * (len(Y) if Y.ndim == 3 else 1)))
         if size >= len(X) or X.requires_grad or Y.requires_grad:
             return self.run(x, y)
-        pieces = zip(X.split(size), Y.split(size, -2), strict=True)
-        return torch.cat([self.run(Named((), a), Named((), b)) for a, b in pieces], -1)
+        whole = X.new_empty(*Y.shape[:-1])  # made first: small pieces kept between large ones would split up the memory
+        for start in range(0, len(X), size):
+            piece = slice(start, start + size)
+            part = self.run(Named((), X[piece]), Named((), Y[..., piece, :]))
+            whole[..., piece] = part
+        return whole if part.ndim == whole.ndim else whole[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Formula, (self.text, self.scope, self.part)

@@ -344,9 +344,9 @@ class Crew:
 
     def wait(self) -> Outcome | None:
         """Return the next outcome; None after a moment without one."""
-        for job in [each for each in self._lost if each.due <= time.monotonic()]:
-            self._lost.remove(job)
-            self._submit(job)
+        for due in [each for each in self._lost if each.due <= time.monotonic()]:
+            self._lost.remove(due)
+            self._submit(due)
         given_up = next((each for each in self._lost if each.reason), None)
         if given_up is not None:
             self._lost.remove(given_up)

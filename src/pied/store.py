@@ -219,10 +219,8 @@ class Store:
         except IntegrityError:
             raise
         except (DBAPIError, sqlite3.Error) as error:
-            said, is_operational = error, isinstance(error, OperationalError | sqlite3.OperationalError)
-            if isinstance(error, DBAPIError) and error.orig is not None:
-                said = error.orig
-            raise translated(self.url, said, is_operational=is_operational) from error
+            is_operational = isinstance(error, OperationalError | sqlite3.OperationalError)
+            raise translated(self.url, getattr(error, "orig", None) or error, is_operational=is_operational) from error
         except OverflowError as error:  # a number that was edited into the file is counted on
             raise StoreError(f"{self.url} is damaged: {error}") from error
 
@@ -396,12 +394,12 @@ def _gone(tx: sql.Connection, study: int, about: About) -> list[int]:
     return rows.gone(outputs, [tuple(each) for each in tx.execute(states)], [tuple(each) for each in tx.execute(told)])
 
 
-def _raw(table: sql.Table) -> sql.Select[Any]:
+def _raw(table: sql.Table) -> Any:
     """Select all columns as the database holds them: a conversion would stumble over what was edited into a file."""
     return sql.select(*(sql.type_coerce(column, sql.types.NullType()).label(column.name) for column in table.c))
 
 
-def _count(tx: sql.Connection, wanted: sql.Select[Any]) -> int:
+def _count(tx: sql.Connection, wanted: Any) -> int:
     """Read one count; 0 when there is nothing to count."""
     return rows.whole(tx.scalar(wanted) or 0, "the study", "change or number")
 
@@ -487,7 +485,8 @@ def _sqlite(file: Path, read_only: bool) -> sql.Engine:
     @sql.event.listens_for(engine, "begin")
     def begin(connection: sql.Connection) -> None:
         write = bool(connection.get_execution_options().get("pied_write", False))
-        sqlite.begin(connection.connection.dbapi_connection, write=write)
+        raw: Any = connection.connection.dbapi_connection
+        sqlite.begin(raw, write=write)
 
     @sql.event.listens_for(engine, "checkout")
     def renew(connection: Any, kept: Any, _: Any) -> None:

@@ -70,6 +70,8 @@ def opened(
         study = Study(stated.problem, name=stated.name, store=base, worker=worker, read_only=read_only, **words)
         with study:
             desk = Desk(stated, study, base.record(stated.name), file, store)
-            if is_new_question and not read_only:
+            if desk.record.damage:
+                note(f"{desk.record.damage}.")
+            if is_new_question and not read_only and not desk.record.damage:
                 note(f"The question has changed; the data are kept. See what that means: {desk.hint('revise')}")
             yield desk

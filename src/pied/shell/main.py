@@ -11,7 +11,7 @@ import click
 
 from pied import __version__
 from pied.errors import PiedError, did_you_mean
-from pied.records.address import masked
+from pied.records import masked
 from pied.shell.speech import INTERRUPTED, Mistake, Warnings
 
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {

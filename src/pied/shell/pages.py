@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pied.problem import Problem, groups
-from pied.records import Dataset, State, Trial, feasible
-from pied.records.address import masked
+from pied.records import Dataset, State, Trial, feasible, masked
 from pied.study import Result
 
 FEW = 6

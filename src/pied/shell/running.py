@@ -50,7 +50,7 @@ def run(
     as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told,
     and so does SIGTERM, which ends the programs that are running.
     """
-    from pied.evaluation.executors import Crew, Terminated
+    from pied.evaluation import Crew, Terminated
     from pied.shell.answers import exit_code
     from pied.shell.opening import opened
     from pied.shell.pages import result_lines, trial_line
@@ -95,7 +95,7 @@ def run(
 @contextlib.contextmanager
 def _ending() -> Iterator[None]:
     """Leave through all that is open when SIGTERM comes, so that programs and workers end and the store is closed."""
-    from pied.evaluation.executors import Terminated
+    from pied.evaluation import Terminated
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and leaving takes a moment

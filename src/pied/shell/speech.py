@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pied.errors import Infeasible, PiedError, SolverDone
-from pied.records.address import masked
+from pied.records import masked
 
 MISTAKE, NOTHING, INFEASIBLE, INTERRUPTED, TERMINATED = 2, 3, 4, 130, 143
 """Exit codes: a mistake in the call, a file or a store; no answer (yet); the verdict; Ctrl-C and SIGTERM, as shells

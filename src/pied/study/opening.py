@@ -10,8 +10,7 @@ from typing import Any
 
 from pied.errors import PiedError, SettingError, StatementError, StoreError, StudyMismatch
 from pied.problem import Listing, Problem, Variable
-from pied.records import About, Memory, Record, key, to_plain
-from pied.records.journal import take_in
+from pied.records import About, Memory, Record, key, take_in, to_plain
 from pied.rng import fresh_seed
 from pied.solvers import make
 from pied.solvers.base import Solver

@@ -16,7 +16,7 @@ from pied.bounds import Believer, Composite, Fence, White, fenced, optimistic, p
 from pied.errors import SettingError, did_you_mean
 from pied.gp import Choice
 from pied.problem import Problem
-from pied.records.trial import Dataset, Why, feasible, spread, tolerances
+from pied.records import Dataset, Why, feasible, spread, tolerances
 from pied.rng import Stream
 from pied.search import Enumeration, Picked, Search, exact_weight, white_feasible
 

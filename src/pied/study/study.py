@@ -10,10 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError
-from pied.evaluation.executors import Crew, Terminated, every
+from pied.evaluation import Crew, Terminated, every
 from pied.problem import Problem
-from pied.records import Dataset, Question, Row, State, Trial, Value, Why
-from pied.records.journal import Entry, Keeper
+from pied.records import Dataset, Entry, Keeper, Question, Row, State, Trial, Value, Why
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.base import Proposal, Solver

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+from numpy import ndarray
 
 from pied.errors import SettingError, did_you_mean
 from pied.gp import likelihood
+from pied.gp.factors import roots
 from pied.gp.kernels import KERNELS, TRENDS, View, polynomial
 from pied.gp.likelihood import SPARE_ROWS, Tasks
 
@@ -129,7 +130,7 @@ class Warp:
     unit: float = 1.0
 
     @classmethod
-    def of(cls, name: str, y: Float64[Tensor, "n"]) -> "Warp | None":
+    def of(cls, name: str, y: Float64[ndarray, "n"]) -> "Warp | None":
         """Return the warp of this name for these observations; None when it cannot take them."""
         unit = _binary_unit(y)
         if name == "none":
@@ -143,51 +144,51 @@ class Warp:
             if not (math.isfinite(high - low) and high > low):
                 return None
             warp = cls(name, 1.0, SHIFT * (high - low) - low, unit)
-        return warp if bool(torch.isfinite(warp.forward(y)).all()) else None
+        return warp if np.isfinite(warp.forward(y)).all() else None
 
-    def forward(self, y: Float64[Tensor, "n"]) -> Float64[Tensor, "n"]:
+    def forward(self, y: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
         """Return w(y)."""
-        return y if self.name == "none" else self.sign * torch.log((self.sign * y + self.offset) / self.unit)
+        return y if self.name == "none" else self.sign * np.log((self.sign * y + self.offset) / self.unit)
 
-    def log_slopes(self, y: Float64[Tensor, "n"], spread: float) -> float:
+    def log_slopes(self, y: Float64[ndarray, "n"], spread: float) -> float:
         """Return sum log |dz/dv|, the Jacobian that makes densities of different warps comparable.
 
         Here z = w / spread is what is modelled and v = y / unit.
         """
         if self.name == "none":
             return -len(y) * math.log(spread / self.unit)
-        return -float(torch.log((self.sign * y + self.offset) / self.unit).sum()) - len(y) * math.log(spread)
+        return -float(np.log((self.sign * y + self.offset) / self.unit).sum()) - len(y) * math.log(spread)
 
 
-def _binary_unit(y: Float64[Tensor, "n"]) -> float:
+def _binary_unit(y: Float64[ndarray, "n"]) -> float:
     """Return the power of two at the largest observation; one where all are zero."""
-    largest = float(y.abs().max()) if y.numel() else 0.0
+    largest = float(np.abs(y).max()) if y.size else 0.0
     return 2.0 ** (math.frexp(largest)[1] - 1) if largest > 0 and math.isfinite(largest) else 1.0
 
 
-def standardization(w: Float64[Tensor, "n"]) -> tuple[float, float]:
+def standardization(w: Float64[ndarray, "n"]) -> tuple[float, float]:
     """Return location and spread; scaled first, so that 1e-300 and 1e308 neither vanish nor overflow."""
-    largest = float(w.abs().max()) if w.numel() else 0.0
+    largest = float(np.abs(w).max()) if w.size else 0.0
     if not largest > 0 or not math.isfinite(largest):
-        return (float(w[0]) if w.numel() and math.isfinite(float(w[0])) else 0.0), 1.0
+        return (float(w[0]) if w.size and math.isfinite(float(w[0])) else 0.0), 1.0
     location = float((w / largest).mean())
     away = w / largest - location
-    widest = float(away.abs().max())
+    widest = float(np.abs(away).max())
     if not widest > 1e-15:  # constant, to the last digit
         return location * largest, largest
-    spread = widest * float((away / widest).square().mean().sqrt()) * largest
+    spread = widest * math.sqrt(float(((away / widest) ** 2).mean())) * largest
     return location * largest, spread if spread > 0 and math.isfinite(spread) else 1.0
 
 
-def _standardized(w: Float64[Tensor, "n"], location: float, spread: float) -> Float64[Tensor, "n"]:
+def _standardized(w: Float64[ndarray, "n"], location: float, spread: float) -> Float64[ndarray, "n"]:
     """Return (w - location) / spread, shrunk first where the difference could overflow."""
     shrink = 0.25 if abs(location) + spread > 1e300 else 1.0
     return (shrink * w - shrink * location) / (shrink * spread)
 
 
-def grained(numbers: Float64[Tensor, "*b"]) -> Float64[Tensor, "*b"]:
+def grained(numbers: Float64[ndarray, "*b"]) -> Float64[ndarray, "*b"]:
     """Round numbers of about one: points of the unit cube, standardized outputs."""
-    return torch.round(numbers * GRAIN) / GRAIN
+    return np.round(numbers * GRAIN) / GRAIN
 
 
 class Spec(NamedTuple):
@@ -201,23 +202,23 @@ class Spec(NamedTuple):
     waves: tuple[float, ...] = ()
 
 
-def thetas(choices: Sequence[Choice]) -> Float64[Tensor, "B q"]:
+def thetas(choices: Sequence[Choice]) -> Float64[ndarray, "B q"]:
     """Return the hyperparameters of some outputs side by side; where only others have a wave, zeros are put in."""
     most = max(len(choice.theta) for choice in choices)
     rows = [(*each.theta[:-1], *(0.0,) * (most - len(each.theta)), each.theta[-1]) for each in choices]
-    return torch.tensor(rows, dtype=torch.float64)
+    return np.array(rows, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
     """What a fit works on: points, masks, and per output the observations on every scale it could be modelled on."""
 
-    U: Float64[Tensor, "N d"]
-    rows: Bool[Tensor, "m N"]
-    active: Bool[Tensor, "m d"]
-    ratios: Float64[Tensor, "d"]
+    U: Float64[ndarray, "N d"]
+    rows: Bool[ndarray, "m N"]
+    active: Bool[ndarray, "m d"]
+    ratios: Float64[ndarray, "d"]
     """Upper over lower bound of inputs that may be seen on a logarithmic scale; 1 for the others."""
-    Y: Float64[Tensor, "N m"]
+    Y: Float64[ndarray, "N m"]
     noise: tuple[float | None, ...]
     model: Model
     warps: tuple[dict[str, tuple[Warp, float, float, float]], ...]
@@ -226,15 +227,15 @@ class Observations:
     @classmethod
     def of(
         cls,
-        U: Float64[Tensor, "N d"],
-        Y: Float64[Tensor, "N m"],
-        active: Bool[Tensor, "m d"],
-        ratios: Float64[Tensor, "d"],
+        U: Float64[ndarray, "N d"],
+        Y: Float64[ndarray, "N m"],
+        active: Bool[ndarray, "m d"],
+        ratios: Float64[ndarray, "d"],
         noise: Sequence[float | None],
         model: Model,
     ) -> "Observations":
         """Prepare what was told."""
-        rows = torch.isfinite(Y).T
+        rows = np.isfinite(Y).T
         warps = []
         for j in range(Y.shape[1]):
             y = Y[rows[j], j]
@@ -318,21 +319,21 @@ class Observations:
 
     def view(self, specs: Sequence["Spec"]) -> View:
         """Return how each task sees points."""
-        plain = torch.ones_like(self.ratios)
-        large = torch.where(self.ratios >= LEAST_RATIO, self.ratios, 1.0)
+        plain = np.ones_like(self.ratios)
+        large = np.where(self.ratios >= LEAST_RATIO, self.ratios, 1.0)
         waved = None
         if any(spec.waves for spec in specs):
-            waved = self.U.new_tensor([spec.waves or (0.0,) * self.U.shape[1] for spec in specs])
-        return View(torch.stack([large if spec.scale == "log" else plain for spec in specs]), waved)
+            waved = np.array([spec.waves or (0.0,) * self.U.shape[1] for spec in specs])
+        return View(np.stack([large if spec.scale == "log" else plain for spec in specs]), waved)
 
-    def tasks(self, specs: Sequence["Spec"]) -> tuple[Tasks, Float64[Tensor, "B p c"]]:
+    def tasks(self, specs: Sequence["Spec"]) -> tuple[Tasks, Float64[ndarray, "B p c"]]:
         """Build a batch, one task per candidate, all with equally many outputs; and the baselines taken off."""
         degree = max(TRENDS[spec.trend] for spec in specs)
         first = [spec.outputs[0] for spec in specs]
         rows = self.rows[first]
-        y = torch.zeros(len(specs), len(self.U), len(specs[0].outputs), dtype=self.U.dtype, device=self.U.device)
+        y = np.zeros((len(specs), len(self.U), len(specs[0].outputs)))
         noise, nugget = [], []
-        standardized: dict[tuple[int, str], tuple[Tensor, float, tuple[float, float]]] = {}
+        standardized: dict[tuple[int, str], tuple[ndarray, float, tuple[float, float]]] = {}
         for i, spec in enumerate(specs):
             for place, j in enumerate(spec.outputs):
                 if (j, spec.warp) not in standardized:
@@ -341,31 +342,29 @@ class Observations:
             noise.append([standardized[j, spec.warp][1] for j in spec.outputs])
             bounds = [standardized[j, spec.warp][2] for j in spec.outputs]
             nugget.append((max(low for low, _ in bounds), max(high for _, high in bounds)))
-        columns = torch.stack(
-            [likelihood.columns_of(spec.trend, self.active[spec.outputs[0]], degree) for spec in specs]
-        )
-        columns &= rows.any(1, keepdim=True)  # nothing told, no trend to estimate
+        columns = np.stack([likelihood.columns_of(spec.trend, self.active[spec.outputs[0]], degree) for spec in specs])
+        columns &= rows.any(1, keepdims=True)  # nothing told, no trend to estimate
         view = self.view(specs)
         V = view.scaled(self.U)
         basis = polynomial(V, degree)
-        active = self.active[first].to(self.U.dtype)
+        active = self.active[first].astype(np.float64)
         if view.waves is not None:
-            active = torch.cat([active, (view.waves != 0).any(1, keepdim=True).expand(-1, 2)], 1)
-        y, baseline = _detrended(y, basis, rows.to(self.U.dtype), columns.to(self.U.dtype))
+            active = np.concatenate([active, np.repeat((view.waves != 0).any(1, keepdims=True), 2, 1)], 1)
+        y, baseline = _detrended(y, basis, rows.astype(np.float64), columns.astype(np.float64))
         return Tasks(
             U=view.whole(self.U, V),
             basis=basis,
             y=y,
-            rows=rows.to(self.U.dtype),
+            rows=rows.astype(np.float64),
             active=active,
-            columns=columns.to(self.U.dtype),
-            kernel=self.U.new_tensor([KERNELS[spec.kernel] for spec in specs]),
-            noise=self.U.new_tensor(noise),
-            nugget=self.U.new_tensor(nugget).log(),
+            columns=columns.astype(np.float64),
+            kernel=np.array([KERNELS[spec.kernel] for spec in specs]),
+            noise=np.array(noise),
+            nugget=np.log(np.array(nugget)),
             prior=1.0 if self.model.prior else 0.0,
         ), baseline
 
-    def _standardized(self, j: int, name: str) -> tuple[Tensor, float, tuple[float, float]]:
+    def _standardized(self, j: int, name: str) -> tuple[ndarray, float, tuple[float, float]]:
         """Return what output j was observed to be on a scale, its noise variance there, and the range of its nugget."""
         warp, location, spread, _ = self.warps[j][name]
         z = _standardized(warp.forward(self.Y[self.rows[j], j]), location, spread)
@@ -377,22 +376,22 @@ class Observations:
         return grained(z), 0.0 if is_exact else relative**2, nugget
 
 
-def _spread_out(U: Float64[Tensor, "N d"], count: int) -> Tensor:
+def _spread_out(U: Float64[ndarray, "N d"], count: int) -> Int[ndarray, "c"]:
     """Return the indices of so many points, each the farthest from those before it; the last told comes first."""
     kept = [len(U) - 1]
-    distance = (U - U[-1]).square().sum(1)
+    distance = ((U - U[-1]) ** 2).sum(1)
     for _ in range(count - 1):
         kept.append(int(distance.argmax()))
-        distance = torch.minimum(distance, (U - U[kept[-1]]).square().sum(1))
-    return torch.tensor(sorted(set(kept)), device=U.device)
+        distance = np.minimum(distance, ((U - U[kept[-1]]) ** 2).sum(1))
+    return np.array(sorted(set(kept)))
 
 
 def _detrended(
-    y: Float64[Tensor, "B N c"],
-    basis: Float64[Tensor, "*B N p"],
-    rows: Float64[Tensor, "B N"],
-    columns: Float64[Tensor, "B p"],
-) -> tuple[Float64[Tensor, "B N c"], Float64[Tensor, "B p c"]]:
+    y: Float64[ndarray, "B N c"],
+    basis: Float64[ndarray, "*B N p"],
+    rows: Float64[ndarray, "B N"],
+    columns: Float64[ndarray, "B p"],
+) -> tuple[Float64[ndarray, "B N c"], Float64[ndarray, "B p c"]]:
     """Take the ordinary least-squares trend off the observations.
 
     Kriging with a trend does not change under this, P F = 0, but its arithmetic does: K^-1 has entries of 1e8, and of
@@ -400,14 +399,14 @@ def _detrended(
     small to the last digit.
     """
     F = basis * rows[:, :, None] * columns[:, None, :]
-    A = F.mT @ F
-    A.diagonal(dim1=1, dim2=2).add_(1.0 - columns + 1e-12)
-    L, failed = torch.linalg.cholesky_ex(A)
-    L = torch.where((failed > 0)[:, None, None], torch.eye(A.shape[-1], dtype=A.dtype, device=A.device), L)
-    use = columns[:, :, None] * (failed == 0).to(y.dtype)[:, None, None]
-    baseline = y.new_zeros(*columns.shape, y.shape[2])
+    A = F.swapaxes(1, 2) @ F
+    p = A.shape[1]
+    A.reshape(len(A), p * p)[:, :: p + 1] += 1.0 - columns + 1e-12
+    R, failed = roots(A)
+    use = columns[:, :, None] * ~failed[:, None, None]
+    baseline = np.zeros((*columns.shape, y.shape[2]))
     rest = y
     for _ in range(3):
-        baseline = baseline + torch.cholesky_solve(F.mT @ rest, L) * use
+        baseline = baseline + R.swapaxes(1, 2) @ (R @ (F.swapaxes(1, 2) @ rest)) * use
         rest = y - F @ baseline
     return rest, baseline

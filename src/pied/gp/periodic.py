@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import torch
+import numpy as np
 from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
 
 from pied.gp import likelihood
 from pied.gp.kernels import waved
@@ -35,15 +35,15 @@ class Wave(NamedTuple):
     """Logarithms of length scales: of the inputs, of the two columns of the wave; then of the nugget."""
 
 
-def riding(tasks: Tasks, U: Float64[Tensor, "N d"], waves: Float64[Tensor, "B d"]) -> Tasks:
+def riding(tasks: Tasks, U: Float64[ndarray, "N d"], waves: Float64[ndarray, "B d"]) -> Tasks:
     """Let every task see a wave beside its inputs."""
     d = U.shape[1]
-    inputs = tasks.U[..., :d].expand(len(waves), -1, -1)
-    active = torch.cat([tasks.active[:, :d], tasks.active.new_ones(len(waves), 2)], 1)
-    return replace(tasks, U=torch.cat([inputs, waved(U, waves)], -1), active=active)
+    inputs = np.broadcast_to(tasks.U[..., :d], (len(waves), *U.shape))
+    active = np.concatenate([tasks.active[:, :d], np.ones((len(waves), 2))], 1)
+    return replace(tasks, U=np.concatenate([inputs, waved(U, waves)], -1), active=active)
 
 
-def loudest(task: Tasks, U: Float64[Tensor, "N d"], nugget: float) -> list[Wave]:
+def loudest(task: Tasks, U: Float64[ndarray, "N d"], nugget: float) -> list[Wave]:
     """Return the likeliest waves of one output, at most `KEPT`.
 
     Args:
@@ -52,24 +52,24 @@ def loudest(task: Tasks, U: Float64[Tensor, "N d"], nugget: float) -> list[Wave]
         nugget: Logarithm of the nugget at which frequencies are tried.
     """
     first, last, step = PERIODS
-    periods = torch.arange(first, last + step / 2, step, dtype=U.dtype, device=U.device)
+    periods = np.arange(first, last + step / 2, step)
     found: list[tuple[float, Wave]] = []
-    for i in task.active[0, : U.shape[1]].nonzero()[:, 0].tolist():
-        waves = U.new_zeros(len(periods), U.shape[1])
+    for i in np.flatnonzero(task.active[0, : U.shape[1]]):
+        waves = np.zeros((len(periods), U.shape[1]))
         waves[:, i] = 2.0 * math.pi * periods
-        tasks = riding(task.at(torch.zeros(len(waves), dtype=torch.long, device=U.device)), U, waves)
-        theta = torch.stack([_start(scale, U, nugget).expand(len(waves), -1) for scale in SCALES])
-        loss = torch.stack([likelihood.evaluate(tasks, each, with_slope=False).loss for each in theta])
-        best, which = loss.min(0)
+        tasks = riding(task.at(np.zeros(len(waves), dtype=int)), U, waves)
+        theta = np.stack([np.tile(_start(scale, U, nugget), (len(waves), 1)) for scale in SCALES])
+        loss = np.stack([likelihood.evaluate(tasks, each, with_slope=False).loss for each in theta])
+        best, which = loss.min(0), loss.argmin(0)
         for place in _peaks(best.tolist(), max(1, round(APART / step))):
             own = Wave(tuple(waves[place].tolist()), tuple(theta[which[place], place].tolist()))
             found.append((float(best[place]), own))
     return [wave for _, wave in sorted(found)[:KEPT]]
 
 
-def _start(scale: float, U: Float64[Tensor, "N d"], nugget: float) -> Float64[Tensor, "q"]:
+def _start(scale: float, U: Float64[ndarray, "N d"], nugget: float) -> Float64[ndarray, "q"]:
     """Return hyperparameters: equal length scales of the inputs, one on the wave."""
-    return U.new_tensor([math.log(scale)] * U.shape[1] + [0.0, 0.0, nugget])
+    return np.array([math.log(scale)] * U.shape[1] + [0.0, 0.0, nugget])
 
 
 def _peaks(loss: Sequence[float], apart: int) -> list[int]:
@@ -84,16 +84,16 @@ def _peaks(loss: Sequence[float], apart: int) -> list[int]:
 
 
 def tuned(
-    tasks: Tasks, U: Float64[Tensor, "N d"], theta: Float64[Tensor, "B q"], waves: Float64[Tensor, "B d"]
-) -> Float64[Tensor, "B d"]:
+    tasks: Tasks, U: Float64[ndarray, "N d"], theta: Float64[ndarray, "B q"], waves: Float64[ndarray, "B d"]
+) -> Float64[ndarray, "B d"]:
     """Return the frequencies of smallest loss nearby, the other hyperparameters as they are."""
-    offsets = torch.arange(-4, 5, dtype=U.dtype, device=U.device)
-    index = torch.arange(len(waves), device=U.device).repeat_interleave(len(offsets))
+    offsets = np.arange(-4.0, 5.0)
+    index = np.repeat(np.arange(len(waves)), len(offsets))
     tasks, theta = tasks.at(index), theta[index]
-    along = waves / waves.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    along = waves / np.maximum(np.linalg.norm(waves, axis=1, keepdims=True), 1e-12)
     for step in TUNING:
         tried = waves[:, None, :] + 2.0 * math.pi * step * offsets[:, None] * along[:, None, :]
-        loss = likelihood.evaluate(riding(tasks, U, tried.flatten(0, 1)), theta, with_slope=False).loss
+        loss = likelihood.evaluate(riding(tasks, U, tried.reshape(len(index), -1)), theta, with_slope=False).loss
         best = loss.reshape(len(waves), -1).argmin(1)
-        waves = tried[torch.arange(len(waves), device=U.device), best]
+        waves = tried[np.arange(len(waves)), best]
     return waves

@@ -8,11 +8,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-import torch
+import numpy as np
 from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
 
-from pied.gp import likelihood, periodic
+from pied.gp import descent, likelihood, periodic
 from pied.gp.choices import Choice, Observations, Spec, thetas
 from pied.gp.likelihood import SPARE_ROWS, Tasks
 
@@ -87,8 +87,8 @@ def _select(data: Observations, groups: list[tuple[int, ...]], choices: list[Cho
         own.sort(key=lambda i: -(float(screened[i]) + data.handicap(specs[i])))
         most = data.model.finalists if data.count(group[0]) > data.model.always_refit else len(own)
         finalists += own[:most] + [i for i in own[most:] if _is_same(choices[group[0]], specs[i])]
-    index = torch.tensor(finalists, device=theta.device)
-    best_theta, fit = likelihood.optimize(tasks.at(index), theta[index], SELECTION_STEPS)
+    index = np.array(finalists)
+    best_theta, fit = descent.optimize(tasks.at(index), theta[index], SELECTION_STEPS)
     for group in groups:
         scores = {}
         for row, i in enumerate(finalists):
@@ -104,11 +104,11 @@ def _select(data: Observations, groups: list[tuple[int, ...]], choices: list[Cho
             choices[j] = Choice(*spec[1:5], theta_of, 0, 0, spec.waves)
 
 
-def _explained(task: Tasks, theta: Float64[Tensor, "1 q"]) -> float:
+def _explained(task: Tasks, theta: Float64[ndarray, "1 q"]) -> float:
     """Return what a fit says of points that lie apart, nats a row; those in clusters foretell each other."""
     rows = likelihood.apart(task, APART)
     fewer = replace(task, rows=rows, y=task.y * rows[:, :, None])
-    return float(likelihood.evaluate(fewer, theta, with_slope=False).density) / max(1.0, float(rows.sum()))
+    return float(likelihood.evaluate(fewer, theta, with_slope=False).density[0]) / max(1.0, float(rows.sum()))
 
 
 def _waved(
@@ -124,14 +124,14 @@ def _waved(
         return None
     found = [periodic.Wave(old.waves, old.theta)] if old is not None and old.waves else []
     kept = len(found)
-    values = len(torch.unique(data.Y[data.rows[j], j]))  # repeated ones are too easily explained
+    values = len(np.unique(data.Y[data.rows[j], j]))  # repeated ones are too easily explained
     if is_poor and values >= LEAST_ROWS + 2 * int(data.active[j].sum()):
         found += _promising_waves(data, base, score)
     if not found:
         return None
     trends = data.trends(j, n - 2 * SPARE_ROWS)
     specs = [base._replace(trend=trend, waves=wave.frequencies) for wave in found for trend in trends]
-    start = data.U.new_tensor([wave.theta for wave in found for _ in trends])
+    start = np.array([wave.theta for wave in found for _ in trends])
     specs, theta, fit = _fitted(data, specs, start, SELECTION_STEPS)
     is_old = [row < kept * len(trends) for row in range(len(specs))]
     scores = [
@@ -160,24 +160,24 @@ def _promising_waves(data: Observations, base: Spec, score: float) -> list[perio
     if not found:
         return []
     tasks, _ = data.tasks([base._replace(waves=wave.frequencies) for wave in found])
-    density = likelihood.evaluate(tasks, data.U.new_tensor([wave.theta for wave in found]), with_slope=False).density
+    density = likelihood.evaluate(tasks, np.array([wave.theta for wave in found]), with_slope=False).density
     return [wave for wave, each in zip(found, density.tolist(), strict=True) if each + data.handicap(base) > score]
 
 
 def _fitted(
-    data: Observations, specs: Sequence[Spec], start: Float64[Tensor, "B q"], steps: int
-) -> tuple[list[Spec], Float64[Tensor, "B q"], likelihood.Fit]:
+    data: Observations, specs: Sequence[Spec], start: Float64[ndarray, "B q"], steps: int
+) -> tuple[list[Spec], Float64[ndarray, "B q"], likelihood.Fit]:
     """Fit length scales; where there are waves, then their frequencies, then length scales again."""
     tasks, _ = data.tasks(specs)
-    theta, fit = likelihood.optimize(tasks, start, steps)
+    theta, fit = descent.optimize(tasks, start, steps)
     riders = [row for row, spec in enumerate(specs) if spec.waves]
     if not riders:
         return list(specs), theta, fit
-    index = torch.tensor(riders, device=theta.device)
-    frequencies = data.U.new_tensor([specs[row].waves for row in riders])
+    index = np.array(riders)
+    frequencies = np.array([specs[row].waves for row in riders])
     tuned = dict(zip(riders, periodic.tuned(tasks.at(index), data.U, theta[index], frequencies).tolist(), strict=True))
     specs = [spec._replace(waves=tuple(tuned.get(row, ()))) for row, spec in enumerate(specs)]
-    return specs, *likelihood.optimize(data.tasks(specs)[0], theta, steps)
+    return specs, *descent.optimize(data.tasks(specs)[0], theta, steps)
 
 
 def _is_same(choice: Choice | None, spec: Spec) -> bool:
@@ -187,7 +187,7 @@ def _is_same(choice: Choice | None, spec: Spec) -> bool:
 
 def _best_starts(
     data: Observations, specs: Sequence[Spec], tasks: Tasks, choices: Sequence[Choice | None]
-) -> tuple[Float64[Tensor, "B q"], Float64[Tensor, "B"]]:
+) -> tuple[Float64[ndarray, "B q"], Float64[ndarray, "B"]]:
     """Return for each candidate the length scales of smallest loss among a few starts, and its density there."""
     d = data.U.shape[1]
     starts = []
@@ -204,14 +204,14 @@ def _best_starts(
             factors = RESTARTS if data.count(j) <= data.model.always_refit else (1.0,)
             scales += [[t + math.log(factor) for t in old.theta[:d]] for factor in factors]
             middle = middle if low == high else [old.theta[-1]]
-        starts.append(torch.tensor([[*scale, nugget] for scale in scales for nugget in middle], dtype=data.U.dtype))
+        starts.append([[*scale, nugget] for scale in scales for nugget in middle])
     counts = [len(each) for each in starts]
-    theta = torch.cat(starts).to(data.U.device)
-    index = torch.arange(len(specs), device=theta.device).repeat_interleave(torch.tensor(counts, device=theta.device))
+    theta = np.array([start for each in starts for start in each])
+    index = np.repeat(np.arange(len(specs)), counts)
     fit = likelihood.evaluate(tasks.at(index), theta, with_slope=False)
     chosen, position = [], 0
     for count in counts:
-        chosen.append(position + int(torch.argmin(fit.loss[position : position + count])))
+        chosen.append(position + int(np.argmin(fit.loss[position : position + count])))
         position += count
     return theta[chosen], fit.density[chosen]
 
@@ -225,7 +225,7 @@ def _refit(data: Observations, groups: list[tuple[int, ...]], choices: list[Choi
     lost = []
     current = [_made(choices[group[0]]) for group in groups]
     specs = [old.spec(group) for group, old in zip(groups, current, strict=True)]
-    specs, theta, fit = _fitted(data, specs, thetas(current).to(data.U), REFIT_STEPS)
+    specs, theta, fit = _fitted(data, specs, thetas(current), REFIT_STEPS)
     for row, (group, old) in enumerate(zip(groups, current, strict=True)):
         fresh = None
         if float(fit.loss[row]) < 0.5 * likelihood.UNMET * len(group):

@@ -1,0 +1,28 @@
+"""Inverse Cholesky factors of many small matrices at once; NumPy has no batched triangular solve."""
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from numpy import ndarray
+from scipy.linalg import lapack
+
+
+def roots(K: Float64[ndarray, "B n n"]) -> tuple[Float64[ndarray, "B n n"], Bool[ndarray, "B"]]:
+    """Return R = L^-1 with K = L L', so that K^-1 = R'R, and which matrices are not positive definite.
+
+    R is the identity for those. LAPACK works in place on the transposes of C-ordered matrices: no copies are made.
+    """
+    R = np.array(K, order="C")
+    failed = np.array([lapack.dpotrf(each.T, 0, 1, 1)[1] != 0 for each in R], dtype=bool)
+    if failed.any():
+        R[failed] = np.eye(K.shape[1])
+    for each in R:
+        lapack.dtrtri(each.T, 0, 0, 1)
+    unusable = ~np.isfinite(R.sum((1, 2)))
+    if unusable.any():
+        R[unusable] = np.eye(K.shape[1])
+    return R, failed | unusable
+
+
+def log_determinants(R: Float64[ndarray, "B n n"]) -> Float64[ndarray, "B"]:
+    """Return log|K| from its inverse Cholesky factor."""
+    return -2.0 * np.log(np.diagonal(R, axis1=1, axis2=2)).sum(1)

@@ -16,6 +16,7 @@ Letters: B tasks, N points, d inputs, p trend columns; R correlations, K = R + n
 
 import math
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
@@ -176,27 +177,82 @@ def evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool = Tr
     with np.errstate(all="ignore"):
         if size >= B:
             return _evaluate(tasks, theta, with_slope)
-        pieces = [slice(start, start + size) for start in range(0, B, size)]
+        order = np.lexsort((*theta.T, tasks.columns.sum(1), *tasks.kernel.T[:2]))  # equal tasks in the same piece
+        pieces = [order[start : start + size] for start in range(0, B, size)]
         parts = [_evaluate(tasks.at(piece), theta[piece], with_slope) for piece in pieces]
+    back = np.argsort(order)
     names = ("loss", "slope", "variance", "density")
-    return Fit(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Fit(*(np.concatenate([getattr(part, name) for part in parts])[back] for name in names))
 
 
 def _evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool) -> Fit:
     """One batch of `evaluate`."""
-    d = tasks.U.shape[-1]
+    trend = tasks.columns.any(0)
+    used = len(trend) - int(trend[::-1].argmax()) if trend.any() else 1
+    if used < len(trend):
+        tasks = replace(tasks, basis=tasks.basis[..., :used], columns=tasks.columns[:, :used])
+    if with_slope:
+        return _score(tasks, theta, _whitened(tasks, theta, with_slope=True))
+    first, which = _distinct(tasks, theta)
+    if len(first) == len(theta):
+        return _score(tasks, theta, _whitened(tasks, theta, with_slope=False))
+    return _score(tasks, theta, _whitened(tasks.at(first), theta[first], with_slope=False).at(which))
+
+
+def _distinct(tasks: Tasks, theta: Float64[ndarray, "B q"]) -> tuple[Int[ndarray, "C"], Int[ndarray, "B"]]:
+    """Return one task of each kind that shares covariance and trend, and the kind of every task.
+
+    A selection tries each output under several warps at the same length scales.
+    """
+    parts = [theta, tasks.kernel, tasks.rows, tasks.active, tasks.columns]
+    shared = [each.reshape(len(theta), -1) for each in (tasks.U, tasks.basis) if each.ndim == 3]
+    keys = np.concatenate([*parts, *shared], 1)
+    kinds: dict[bytes, int] = {}
+    which = np.array([kinds.setdefault(key.tobytes(), len(kinds)) for key in keys])
+    return np.unique(which, return_index=True)[1], which
+
+
+class _Whitened(NamedTuple):
+    """Covariances and trends of a batch, factorized: P = R'R - pull pull' with orthonormal trend columns."""
+
+    R: Float64[ndarray, "B N N"]
+    trend: Float64[ndarray, "B N p"]
+    """R F, orthonormalized."""
+    pull: Float64[ndarray, "B N p"]
+    """R' trend."""
+    precision: Float64[ndarray, "B N"]
+    """The diagonal of P."""
+    logdet: Float64[ndarray, "B"]
+    """log|K| + log|A|."""
+    failed: Bool[ndarray, "B"]
+    """Whether K or A is not positive definite."""
+    w: Float64[ndarray, "B N N"] | None
+    """Radial slopes of the kernel; None where no gradient is wanted."""
+
+    def at(self, index: Int[ndarray, "C"]) -> "_Whitened":
+        """Return the batch with these indices, for which no gradient is wanted."""
+        return _Whitened(*(each[index] for each in self[:-1]), None)  # type: ignore[misc]
+
+
+def _whitened(tasks: Tasks, theta: Float64[ndarray, "B q"], *, with_slope: bool) -> _Whitened:
+    """Factorize the covariances and trends of a batch."""
     K, w = covariance(tasks, theta, slopes=with_slope)
     R, failed = roots(K)
-    F = tasks.basis * tasks.rows[:, :, None] * tasks.columns[:, None, :]
-    half = R @ F
+    half = R @ (tasks.basis * tasks.rows[:, :, None] * tasks.columns[:, None, :])
     A = half.swapaxes(1, 2) @ half
     p = A.shape[1]
     A.reshape(len(A), p * p)[:, :: p + 1] += 1.0 - tasks.columns
     RA, failed_trend = roots(A)
-    failed = failed | failed_trend
-    trend = half @ RA.swapaxes(1, 2)  # orthonormal columns
-    pull = R.swapaxes(1, 2) @ trend  # P = R'R - pull pull'
+    trend = half @ RA.swapaxes(1, 2)
+    pull = R.swapaxes(1, 2) @ trend
+    precision = np.einsum("bij,bij->bj", R, R) - (pull * pull).sum(2)
+    logdet = log_determinants(R) + log_determinants(RA)
+    return _Whitened(R, trend, pull, precision, logdet, failed | failed_trend, w if with_slope else None)
 
+
+def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], whitened: _Whitened) -> Fit:
+    """Return what the observations say; with a gradient where the radial slopes are known."""
+    R, trend, pull, precision, logdet, failed, w = whitened
     rest = R @ tasks.y
     rest -= trend @ (trend.swapaxes(1, 2) @ rest)
     residual = (R.swapaxes(1, 2) @ rest) * tasks.rows[:, :, None]
@@ -205,21 +261,19 @@ def _evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool) ->
     known = tasks.noise > 0
     nugget = np.exp(theta[:, -1])
     s2 = np.maximum(np.where(known, tasks.noise / nugget[:, None], Q / freedom), SMALLEST_VARIANCE)
-    logdet = log_determinants(R) + log_determinants(RA)
     count = tasks.y.shape[2]
     loss = 0.5 * (count * logdet + (freedom * np.log(s2) + np.where(known, Q / s2, freedom)).sum(1))
 
-    spread = np.maximum((R * R).sum(1) - (pull * pull).sum(2), 1e-300)[:, :, None]
+    spread = np.maximum(precision, 1e-300)[:, :, None]
     var = s2[:, None, :] / spread
-    error2 = (residual / spread) ** 2
-    each = math.log(2 * math.pi) + np.log(var) + error2 / var
+    each = math.log(2 * math.pi) + np.log(var) + (residual / spread) ** 2 / var
     density = -0.5 * (tasks.rows[:, :, None] * each).sum((1, 2))
 
-    penalty, penalty_slope = _prior(tasks, theta, s2)
+    penalty, slope = _prior(tasks, theta, s2)
     unmet = UNMET * count * _misses(tasks, residual, nugget)
     loss = np.where(failed | ~np.isfinite(loss), np.inf, loss + penalty + unmet)
     density = np.where(failed | ~np.isfinite(density), -np.inf, density - unmet)
-    if not with_slope:
+    if w is None:
         return Fit(loss, np.zeros_like(theta), s2, density)
 
     M = R.swapaxes(1, 2) @ R
@@ -231,10 +285,8 @@ def _evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool) ->
     M *= w
     centred = tasks.U - 0.5
     by_scale = (M.sum(2)[:, None, :] @ centred**2)[:, 0] - ((M @ centred) * centred).sum(1)
-    slope = np.empty_like(theta)
-    slope[:, :d] = by_scale * inverse_scales(theta, tasks.active) ** 2
-    slope[:, -1] = by_nugget + np.where(known, 0.5 * (Q / s2 - freedom), 0.0).sum(1)
-    slope += penalty_slope
+    slope[:, :-1] += by_scale * inverse_scales(theta, tasks.active) ** 2
+    slope[:, -1] += by_nugget + np.where(known, 0.5 * (Q / s2 - freedom), 0.0).sum(1)
     slope[:, -1] *= tasks.learns_nugget
     return Fit(loss, np.where(failed[:, None], 0.0, slope), s2, density)
 

@@ -78,7 +78,12 @@ class Posterior:
         Float64[ndarray, "B b c"], Float64[ndarray, "B b c"], Float64[ndarray, "B b c d"], Float64[ndarray, "B b c d"]
     ]:
         """Return mean and standard deviation of every output, and their derivatives with respect to the point."""
-        return self._moments(U, slopes=True)
+        step = max(1, AT_ONCE // max(1, len(self._root) * self._root.shape[1] * self._inverse.shape[2]))
+        if len(U) <= step:
+            return self._moments(U, slopes=True)
+        parts = [self._moments(U[begin : begin + step], slopes=True) for begin in range(0, len(U), step)]
+        mean, deviation, by_mean, by_deviation = (np.concatenate(each, 1) for each in zip(*parts, strict=True))
+        return mean, deviation, by_mean, by_deviation
 
     def _moments(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any]:
         """Universal kriging: mean = f'beta + k'P y, var = s2 [1 - k'K^-1 k + r'A^-1 r] with r = f - F'K^-1 k."""

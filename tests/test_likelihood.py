@@ -247,7 +247,7 @@ def test_a_batch_equals_its_members_and_its_pieces(monkeypatch):
     ]
     theta = np.concatenate([at(1e-4), at(1e-3), at(1e-2)])
     together = likelihood.evaluate(batch(*members), theta)
-    monkeypatch.setattr(likelihood, "CHUNK", 20 * 20 * 2)
+    monkeypatch.setattr(likelihood, "ENTRIES_AT_ONCE", 20 * 20 * 2)
     pieces = likelihood.evaluate(batch(*members), theta)
     for i, member in enumerate(members):
         alone = likelihood.evaluate(member, theta[i : i + 1])
@@ -310,9 +310,9 @@ def test_a_task_is_optimized_alike_in_any_company():
     mine = task(U, y, prior=1.0)
     alone, _ = descent.optimize(mine, at(1e-8), 40)
     together, _ = descent.optimize(batch(mine, *others), np.tile(at(1e-8), (4, 1)), 40)
-    # the company may only keep it going after its own gain fell below ENOUGH
+    # the company may only keep it going after its own gain fell below STOP_BELOW_GAIN
     gain = likelihood.evaluate(mine, alone).loss - likelihood.evaluate(mine, together[:1]).loss
-    assert -1e-9 <= float(gain[0]) < 10 * descent.ENOUGH
+    assert -1e-9 <= float(gain[0]) < 10 * descent.STOP_BELOW_GAIN
 
 
 def test_a_covariance_that_cannot_be_factorized_gives_an_infinite_loss():
@@ -334,12 +334,12 @@ def test_a_fit_that_passes_by_what_was_told_is_worse_than_any_that_does_not():
     y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0])
     tasks = task(U, y, "squared exponential", nugget=(1e-12, 1e-12))
     long, short = (likelihood.evaluate(tasks, at(1e-12, [scale])) for scale in (3.0, 0.001))
-    assert float(long.loss[0]) > 0.9 * likelihood.UNMET
-    assert float(long.density[0]) < -0.9 * likelihood.UNMET
+    assert float(long.loss[0]) > 0.9 * likelihood.MISS_PENALTY
+    assert float(long.density[0]) < -0.9 * likelihood.MISS_PENALTY
     assert abs(float(short.loss[0])) < 100
     assert abs(float(short.density[0])) < 100
     noisy = task(U, y, "squared exponential", nugget=(1e-8, 1e-8))
-    assert float(likelihood.evaluate(noisy, at(1e-8, [3.0])).loss[0]) < 0.1 * likelihood.UNMET
+    assert float(likelihood.evaluate(noisy, at(1e-8, [3.0])).loss[0]) < 0.1 * likelihood.MISS_PENALTY
 
 
 def test_values_that_contradict_each_other_are_fitted_as_well_as_they_can_be():
@@ -347,5 +347,5 @@ def test_values_that_contradict_each_other_are_fitted_as_well_as_they_can_be():
     doubled, contrary = np.concatenate([U, U]), np.concatenate([y, y + 0.5])
     tasks = task(doubled, contrary, nugget=(1e-12, 1e-12))
     theta, fit = descent.optimize(tasks, at(1e-12), 20)
-    assert likelihood.UNMET < float(fit.loss[0]) < likelihood.evaluate(tasks, at(1e-12)).loss[0]
+    assert likelihood.MISS_PENALTY < float(fit.loss[0]) < likelihood.evaluate(tasks, at(1e-12)).loss[0]
     assert np.isfinite(theta).all()

@@ -8,7 +8,9 @@ import pytest
 from beliefs import V, numeric_slope, wavy
 from pied.bounds.believer import from_memory, to_memory
 from pied.gp import GP, kernels, periodic
-from pied.gp.choices import Choice, Model, Observations, Spec
+from pied.gp.candidates import regressions
+from pied.gp.choices import Candidate, Choice, Model
+from pied.gp.observations import Observations
 from pied.rng import Stream
 from pied.solvers.cuqb import CUQB
 
@@ -121,7 +123,7 @@ def test_frequencies_are_tuned_to_the_likeliest_nearby():
     U = told(30)
     data = Observations.of(U, rough(U)[:, None], np.ones((1, 2), dtype=bool), np.ones(2), [0.0], PLAIN)
     near = (2 * math.pi * 23.2, 0.0)
-    tasks, _ = data.tasks([Spec((0,), "squared exponential", "constant", "none", "plain", near)])
+    tasks, _ = regressions(data, [Candidate((0,), "squared exponential", "constant", "none", "plain", near)])
     theta = np.array([[0.5, 0.5, 0.5, 0.5, math.log(1e-8)]])
     tuned = periodic.tuned(tasks, U, theta, np.array([near]))
     assert float(tuned[0, 0]) / (2 * math.pi) == pytest.approx(23.3, abs=0.01)

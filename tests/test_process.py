@@ -17,12 +17,12 @@ from pied.rng import Stream
 
 
 def standardized(gp: GP, y, j=0):
-    return (gp.warps[j].forward(y) - gp.location[j]) / gp.spread[j]
+    return (gp.warps[j].forward(y) - gp.location[j]) / gp.deviation[j]
 
 
 def natural(gp: GP, mean, variance, j=0):
     """Moments of a standardized oracle on the scale of the belief."""
-    return gp.location[j] + gp.spread[j] * mean, gp.spread[j] * np.sqrt(variance)
+    return gp.location[j] + gp.deviation[j] * mean, gp.deviation[j] * np.sqrt(variance)
 
 
 # --------------------------------------------------------------------------------------------------- moments, oracles
@@ -92,7 +92,7 @@ def test_exact_outputs_are_reproduced_where_they_were_told():
     gp = GP.fit(U, y)
     mean, deviation = gp.moments(U)
     np.testing.assert_allclose(gp.unwarp(mean), y, rtol=1e-4, atol=1e-3)
-    assert (deviation / gp.spread < 1e-2).all()
+    assert (deviation / gp.deviation < 1e-2).all()
 
 
 @pytest.mark.slow
@@ -362,7 +362,7 @@ def test_many_near_duplicates_do_not_shrink_the_variance():
     process = []
     for told, declustering in ((U, 0.03), (crowd, 0.03), (crowd, None)):
         gp = fixed(told, wavy(told), "squared exponential", scales=(0.4, 0.4), declustering=declustering)
-        process.append(float((gp.variance * gp.spread**2)[0]))
+        process.append(float((gp.variance * gp.deviation**2)[0]))
     assert process[2] < 0.5 * process[0]
     assert process[1] == pytest.approx(process[0], rel=1e-4)
 
@@ -372,7 +372,7 @@ def test_learned_noise_recovers_its_level():
     noisy = wavy(U) + 0.1 * Stream(2).normal(300).numpy()
     model = Model(kernels=("squared exponential",), trends=("constant",), warps=("none",))
     gp = GP.fit(U, noisy[:, None], noise=[None], model=model)
-    level = math.sqrt(float(gp.variance[0]) * math.exp(gp.theta[0, -1])) * float(gp.spread[0])
+    level = math.sqrt(float(gp.variance[0]) * math.exp(gp.theta[0, -1])) * float(gp.deviation[0])
     assert level == pytest.approx(
         0.1, rel=4 / math.sqrt(2 * 270)
     )  # four standard errors, some 30 degrees of freedom used
@@ -384,7 +384,7 @@ def test_known_noise_is_kept():
     U = Stream(1).sobol(100, 2).numpy()
     noisy = wavy(U) + 0.1 * Stream(2).normal(100).numpy()
     gp = GP.fit(U, noisy[:, None], noise=[0.1])
-    level = math.sqrt(float(gp.variance[0]) * math.exp(gp.theta[0, -1])) * float(gp.spread[0])
+    level = math.sqrt(float(gp.variance[0]) * math.exp(gp.theta[0, -1])) * float(gp.deviation[0])
     assert level == pytest.approx(0.1, rel=1e-9)
     error = (gp.moments(V)[0] - wavy(V)[:, None]) / gp.moments(V)[1]
     assert np.abs(error).max() < 4
@@ -396,5 +396,5 @@ def test_repeated_measurements_tell_the_noise():
     noisy = wavy(U) + 0.05 * Stream(9).normal(60).numpy()
     model = Model(warps=("none",))
     gp = GP.fit(U, noisy[:, None], noise=[None], model=model)
-    level = math.sqrt(float(gp.variance[0]) * math.exp(gp.theta[0, -1])) * float(gp.spread[0])
+    level = math.sqrt(float(gp.variance[0]) * math.exp(gp.theta[0, -1])) * float(gp.deviation[0])
     assert level == pytest.approx(0.05, rel=0.4)  # 50 degrees of freedom: four standard errors

@@ -52,7 +52,7 @@ def test_errors_of_leaving_one_out_are_those_of_leaving_one_out() -> None:
     belief = GP.fit(U.numpy(), Y.numpy(), model=SIMPLE)
     (block,) = belief.blocks
     K = covariance(block.tasks, block.theta)[0][0]
-    y = (Y[:, 0].numpy() - belief.location) / belief.spread
+    y = (Y[:, 0].numpy() - belief.location) / belief.deviation
     z2 = []
     for i in range(len(U)):
         rest = np.arange(len(U)) != i

@@ -1,4 +1,4 @@
-"""Fits hyperparameters: projected BFGS on many losses at once."""
+"""The fit of hyperparameters: projected BFGS on many losses at once."""
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -7,7 +7,9 @@ from numpy import ndarray
 from pied.gp.likelihood import LONGEST, SHORTEST, Fit, Tasks, evaluate
 
 LONGEST_STEP = 2.0  # in log length scales: a factor of seven at once
-ENOUGH = 1e-3  # nats: a smaller predicted gain changes no decision
+STOP_BELOW_GAIN = 1e-3  # nats predicted for the next step: less changes no decision
+SUFFICIENT_DECREASE = 1e-4  # share of the predicted gain that a step must bring
+SHRINKING = 0.25  # of the step length, after a step that was not taken
 
 
 @np.errstate(all="ignore")
@@ -16,8 +18,8 @@ def optimize(tasks: Tasks, theta: Float64[ndarray, "B q"], iterations: int) -> t
 
     Each task keeps its own inverse Hessian and step length; one batched evaluation serves all of them.
     """
-    low, high = np.full_like(theta, SHORTEST), np.full_like(theta, LONGEST)
-    low[:, -1], high[:, -1] = tasks.nugget[:, 0], tasks.nugget[:, 1]
+    low, high = (np.full_like(theta, each) for each in (SHORTEST, LONGEST))
+    low[:, -1], high[:, -1] = tasks.nugget.T
     free = np.concatenate([tasks.active > 0, tasks.learns_nugget[:, None]], 1)
     theta = np.where(free, np.clip(theta, low, high), theta)
     theta[:, -1] = np.clip(theta[:, -1], low[:, -1], high[:, -1])
@@ -35,7 +37,7 @@ def optimize(tasks: Tasks, theta: Float64[ndarray, "B q"], iterations: int) -> t
         uphill = gain <= 0
         step = np.where(uphill[:, None], -slope, step)
         gain = np.where(uphill, (slope**2).sum(1), gain)
-        going = (gain * length[live] > ENOUGH) & np.isfinite(fit.loss[live])
+        going = (gain * length[live] > STOP_BELOW_GAIN) & np.isfinite(fit.loss[live])
         if not going.any():
             break
         if not going.all():
@@ -47,13 +49,15 @@ def optimize(tasks: Tasks, theta: Float64[ndarray, "B q"], iterations: int) -> t
         new = evaluate(own, trial)
         moved = trial - at
         predicted = -(moved * slope).sum(1)
-        accepted = (new.loss <= fit.loss[live] - 1e-4 * np.maximum(predicted, 0.0)) & np.isfinite(new.loss)
+        accepted = (new.loss <= fit.loss[live] - SUFFICIENT_DECREASE * np.maximum(predicted, 0.0)) & np.isfinite(
+            new.loss
+        )
         inverse_hessian[live] = _bfgs(inverse_hessian[live], moved, new.slope - fit.slope[live], accepted)
         kept = live[accepted]
         theta[kept] = trial[accepted]
         for name in ("loss", "slope", "variance", "density"):
             getattr(fit, name)[kept] = getattr(new, name)[accepted]
-        length[live] = np.where(accepted, 1.0, length[live] * 0.25)
+        length[live] = np.where(accepted, 1.0, length[live] * SHRINKING)
     return theta, fit
 
 

@@ -24,7 +24,7 @@ def radial(
 ) -> tuple[Float64[ndarray, "B b N"], Float64[ndarray, "B b N"]]:
     """Return k(r) and w(r) = -dk/d(r^2/2) for squared scaled distances; without slopes k twice."""
     if (kernel == kernel[0]).all():
-        return _radial_of_one_kernel(squares, *kernel[0].tolist(), slopes)
+        return _radial_of_one_kernel(squares, tuple(kernel[0].tolist()), slopes)
     s, q, c1, c2, w0, w1 = (kernel[:, i, None, None] for i in range(6))
     a = np.sqrt(squares)
     a *= s
@@ -43,9 +43,10 @@ def radial(
 
 
 def _radial_of_one_kernel(
-    squares: Float64[ndarray, "B b N"], s: float, q: float, c1: float, c2: float, w0: float, w1: float, slopes: bool
+    squares: Float64[ndarray, "B b N"], coefficients: tuple[float, ...], slopes: bool
 ) -> tuple[Float64[ndarray, "B b N"], Float64[ndarray, "B b N"]]:
     """`radial` where all tasks have the same kernel: terms that are zero are left out, which halves its time."""
+    s, q, c1, c2, w0, w1 = coefficients
     if s == 0.0:
         E = np.exp(-q * squares)
         return E, E
@@ -125,7 +126,7 @@ def stretched_slopes(U: Float64[ndarray, "b d"], ratios: Float64[ndarray, "B d"]
 def waved(U: Float64[ndarray, "b d"], waves: Float64[ndarray, "B d"]) -> Float64[ndarray, "B b 2"]:
     """Return where each point lies on the wave of each task, (1 + cos, 1 + sin) / 2 of its phase waves'u.
 
-    Seen beside the inputs, they make a radial kernel locally periodic: points whole periods apart are alike.
+    With these as further inputs a radial kernel is locally periodic: points whole periods apart are alike.
     """
     phase = waves @ U.T
     return 0.5 + 0.5 * np.stack([np.cos(phase), np.sin(phase)], -1)
@@ -141,9 +142,9 @@ class View(NamedTuple):
     """How B tasks see the points of the unit cube."""
 
     ratios: Float64[ndarray, "B d"]
-    """By which an input is seen on a logarithmic scale; 1: as it is."""
+    """Upper over lower bound of inputs that are seen on a logarithmic scale; 1: as they are."""
     waves: Float64[ndarray, "B d"] | None
-    """Angular frequencies of the wave that is seen beside the inputs, zeros for a task without; None: no task has."""
+    """Angular frequencies of the wave that is a further input, zeros for a task without; None: no task has one."""
 
     def scaled(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "*B b d"]:
         """Return the inputs on the scales of the tasks, as trends see them; one copy when all are plain."""

@@ -1,11 +1,11 @@
-"""Universal kriging of many outputs at once: restricted likelihood, leave-one-out, factors.
+"""Universal kriging of many outputs at once: restricted likelihood and leave-one-out density.
 
-A *task* is one regression: one output under one kernel, one trend, one warp. All tasks live on the same N points of the
-unit cube and are solved together, as one batch. What differs between them is expressed by numbers, never by branches:
+A *task* is one regression: one output under one kernel, one trend, one warp. All tasks have the same N points of the
+unit cube and are solved together, as one batch. Numbers, not branches, express how they differ:
 
-- the kernel by six coefficients of one radial formula (`shapes.KERNELS`),
-- the inputs an output sees by zeros among its inverse length scales,
-- the rows an output has by a mask: an absent row becomes a unit row of the covariance matrix and a zero of the data,
+- the kernel by six coefficients of one radial formula (`kernels.KERNELS`),
+- the inputs an output depends on by zeros among its inverse length scales,
+- the rows an output was told at by a mask: another row is a unit row of the covariance matrix and a zero of the data,
 - the trend by a mask on the columns of one polynomial basis.
 
 Letters: B tasks, N points, d inputs, p trend columns; R correlations, K = R + nugget I, F the trend columns:
@@ -22,15 +22,20 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 
-from pied.gp.factors import log_determinants, roots
+from pied.gp.factors import add_to_diagonal, log_determinants, roots
 from pied.gp.kernels import pairs, radial
 
-EXACT_NUGGET = 1e-12  # of the process variance: larger ones are a noise that bounds how precisely an optimum is found
-SMALLEST_VARIANCE = 1e-24  # of the standardized variance: an output that its trend explains to the last digit
-SHORTEST, LONGEST = math.log(5e-3), math.log(1e2)  # length scales in the unit cube, in logarithms
-QUIETEST, NOISIEST = 1e-10, 1e3  # ratio of noise variance to process variance when it is learned
-SPARE_ROWS = 3  # a trend needs this many rows more than it has columns
-CHUNK = 200_000  # covariance entries worked on at once: what a processor's cache holds
+EXACT_NUGGET = 1e-12  # of the process variance: a larger one is a noise that limits how precisely an optimum is found
+SMALLEST_VARIANCE = 1e-24  # process variance, standardized: that of an output that its trend explains to the last digit
+SHORTEST, LONGEST = math.log(5e-3), math.log(1e2)  # logarithms of length scales in the unit cube
+QUIETEST, NOISIEST = 1e-10, 1e3  # nugget (noise variance over process variance) when it is learned
+SPARE_ROWS = 3  # rows that a trend needs beyond the number of its columns
+ENTRIES_AT_ONCE = 200_000  # of covariance matrices worked on together: what a processor's cache holds
+PRIOR_VARIANCE = 3.0  # of the log length scales
+NUGGET_PRIOR = (-6.0, 3.0)  # mean and deviation of the log nugget when the noise is learned: open from 1e-8 to 10
+VARIANCE_PRIOR = (0.0, 2.0)  # mean and deviation of the log process variance when the noise is known
+LARGEST_MISS = 1e-3  # standardized: a fit of an exact output that is off by more at a told point has missed it
+MISS_PENALTY = 1e6  # nats for each output of such a fit, so that it is chosen only where there is no other
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,19 +43,19 @@ class Tasks:
     """A batch of regressions on the same points."""
 
     U: Float64[ndarray, "*B N d"]
-    """What tasks see of the points (`shapes.View`): shared, or per task where they see different things."""
+    """What kernels see of the points (`kernels.View`): shared, or per task where it differs."""
     basis: Float64[ndarray, "*F N p"]
-    """Trend columns at the points (`shapes.polynomial`)."""
+    """Trend columns at the points (`kernels.polynomial`)."""
     y: Float64[ndarray, "B N c"]
-    """Standardized observations, zero where absent: c outputs that share their hyperparameters, usually one."""
+    """Standardized told values, zero where not told: c outputs that share their hyperparameters, usually one."""
     rows: Float64[ndarray, "B N"]
-    """1 where the output was observed, 0 where not."""
+    """1 where the output was told, 0 where not."""
     active: Float64[ndarray, "B d"]
-    """1 for the inputs the output sees."""
+    """1 for the inputs that the output depends on."""
     columns: Float64[ndarray, "B p"]
     """1 for the trend columns in use."""
     kernel: Float64[ndarray, "B 6"]
-    """Coefficients of the kernel (`shapes.KERNELS`)."""
+    """Coefficients of the kernel (`kernels.KERNELS`)."""
     noise: Float64[ndarray, "B c"]
     """Standardized noise variance when known, which ties the process variance to the nugget; else 0."""
     nugget: Float64[ndarray, "B 2"]
@@ -81,7 +86,7 @@ class Tasks:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Everything the formulas of this file need at given hyperparameters."""
+    """How well tasks explain the told values at given hyperparameters."""
 
     loss: Float64[ndarray, "B"]
     """Minus the restricted log likelihood minus the log prior; infinite where the factorization failed."""
@@ -90,7 +95,7 @@ class Fit:
     variance: Float64[ndarray, "B c"]
     """Process variance s2, standardized."""
     density: Float64[ndarray, "B"]
-    """Sum of leave-one-out log densities of the standardized observations, over all outputs of the task."""
+    """Sum of leave-one-out log densities of the standardized told values, over all outputs of the task."""
 
 
 def columns_of(trend: str, active: Bool[ndarray, "d"], degree: int) -> Bool[ndarray, "p"]:
@@ -107,7 +112,7 @@ def columns_of(trend: str, active: Bool[ndarray, "d"], degree: int) -> Bool[ndar
 def apart(tasks: Tasks, distance: float) -> Float64[ndarray, "B N"]:
     """Return the rows of each task that lie apart from each other, kept in the order in which they were told.
 
-    Distances are measured in what the output sees. Where too few are left, or noise makes each row count, all are kept.
+    Distances are those of what the kernels see. Where too few would be left, or the noise is known, all are kept.
     """
     rows = tasks.rows.copy()
     kept_for: dict[tuple[bytes, bytes, int], Bool[ndarray, "N"]] = {}
@@ -147,17 +152,10 @@ def prior_mean(active: Float64[ndarray, "B d"]) -> Float64[ndarray, "B 1"]:
     return math.sqrt(2.0) + 0.5 * np.log(np.maximum(active.sum(1, keepdims=True), 1.0))
 
 
-PRIOR_VARIANCE = 3.0  # of the log length scales
-MISSED = 1e-3  # of the spread: an exact output is not explained by a fit that misses what was told by more
-UNMET = 1e6  # nats an output that such a fit is worse, so that it is chosen only where there is no other
-NUGGET_PRIOR = (-6.0, 3.0)  # mean and std of the log nugget when the noise is learned: open from 1e-8 to 10
-VARIANCE_PRIOR = (0.0, 2.0)  # mean and std of the log process variance when the noise is known
-
-
 def covariance(
     tasks: Tasks, theta: Float64[ndarray, "B q"], *, slopes: bool = True
 ) -> tuple[Float64[ndarray, "B N N"], Float64[ndarray, "B N N"]]:
-    """Return K = R + nugget I (unit rows where nothing was observed) and the radial slopes w, if asked for."""
+    """Return K = R + nugget I (unit rows where nothing was told) and the radial slopes w, if asked for."""
     squares = squared_distances(tasks.U, tasks.U, inverse_scales(theta, tasks.active))
     K, w = radial(squares, tasks.kernel, slopes=slopes)
     if not (tasks.rows == 1.0).all():
@@ -173,7 +171,7 @@ def covariance(
 def evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool = True) -> Fit:
     """Return loss, gradient, variance and leave-one-out density of every task at its hyperparameters."""
     B, N, _ = tasks.y.shape
-    size = max(1, CHUNK // max(1, N * N))
+    size = max(1, ENTRIES_AT_ONCE // max(1, N * N))
     with np.errstate(all="ignore"):
         if size >= B:
             return _evaluate(tasks, theta, with_slope)
@@ -240,8 +238,7 @@ def _whitened(tasks: Tasks, theta: Float64[ndarray, "B q"], *, with_slope: bool)
     R, failed = roots(K)
     half = R @ (tasks.basis * tasks.rows[:, :, None] * tasks.columns[:, None, :])
     A = half.swapaxes(1, 2) @ half
-    p = A.shape[1]
-    A.reshape(len(A), p * p)[:, :: p + 1] += 1.0 - tasks.columns
+    add_to_diagonal(A, 1.0 - tasks.columns)
     RA, failed_trend = roots(A)
     trend = half @ RA.swapaxes(1, 2)
     pull = R.swapaxes(1, 2) @ trend
@@ -251,7 +248,7 @@ def _whitened(tasks: Tasks, theta: Float64[ndarray, "B q"], *, with_slope: bool)
 
 
 def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], whitened: _Whitened) -> Fit:
-    """Return what the observations say; with a gradient where the radial slopes are known."""
+    """Return how well tasks explain the told values, with the gradient where the radial slopes are given."""
     R, trend, pull, precision, logdet, failed, w = whitened
     rest = R @ tasks.y
     rest -= trend @ (trend.swapaxes(1, 2) @ rest)
@@ -264,15 +261,15 @@ def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], whitened: _Whitened) ->
     count = tasks.y.shape[2]
     loss = 0.5 * (count * logdet + (freedom * np.log(s2) + np.where(known, Q / s2, freedom)).sum(1))
 
-    spread = np.maximum(precision, 1e-300)[:, :, None]
-    var = s2[:, None, :] / spread
-    each = math.log(2 * math.pi) + np.log(var) + (residual / spread) ** 2 / var
+    precision = np.maximum(precision, 1e-300)[:, :, None]
+    variance = s2[:, None, :] / precision
+    each = math.log(2 * math.pi) + np.log(variance) + (residual / precision) ** 2 / variance
     density = -0.5 * (tasks.rows[:, :, None] * each).sum((1, 2))
 
     penalty, slope = _prior(tasks, theta, s2)
-    unmet = UNMET * count * _misses(tasks, residual, nugget)
-    loss = np.where(failed | ~np.isfinite(loss), np.inf, loss + penalty + unmet)
-    density = np.where(failed | ~np.isfinite(density), -np.inf, density - unmet)
+    miss = MISS_PENALTY * count * _misses(tasks, residual, nugget)
+    loss = np.where(failed | ~np.isfinite(loss), np.inf, loss + penalty + miss)
+    density = np.where(failed | ~np.isfinite(density), -np.inf, density - miss)
     if w is None:
         return Fit(loss, np.zeros_like(theta), s2, density)
 
@@ -292,13 +289,13 @@ def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], whitened: _Whitened) ->
 
 
 def _misses(tasks: Tasks, residual: Float64[ndarray, "B N c"], nugget: Float64[ndarray, "B"]) -> Bool[ndarray, "B"]:
-    """Tell which tasks of an exact output would not give back what was told: y - mean = nugget K^-1 (y - F beta).
+    """Tell which tasks of an exact output would miss what was told: y - mean = nugget K^-1 (y - F beta).
 
     With long length scales the process variance of an output that jumps or bends sharply is so large that even the
-    smallest share of it is a noise, and the belief passes by what was measured.
+    smallest nugget is a noise, and the belief would not pass through the told values.
     """
     is_exact = ~tasks.learns_nugget & (tasks.noise == 0).all(1) & (nugget < 10.0 * EXACT_NUGGET)
-    return is_exact & (np.abs(nugget[:, None, None] * residual) > MISSED).any((1, 2))
+    return is_exact & (np.abs(nugget[:, None, None] * residual) > LARGEST_MISS).any((1, 2))
 
 
 def _prior(

@@ -1,9 +1,9 @@
 """Waves: outputs that rise and fall regularly along an input, with more basins than a smooth belief can tell apart.
 
-A Gaussian process learns a wave only where there are several points to each of its periods. Its frequency is learned
-from far fewer: seen beside the inputs, the place on the wave (`shapes.waved`) makes points whole periods apart alike,
-and the rest is smooth. The likelihood has a narrow peak at the right frequency and is flat elsewhere, so frequencies
-are tried one by one, then tuned.
+A Gaussian process needs several points to each period to learn a wave. Its frequency can be learned from far fewer:
+with the place on the wave (`kernels.waved`) as further inputs, points whole periods apart are alike, and the rest is
+smooth. The likelihood has a narrow peak at the right frequency and is flat elsewhere, so frequencies are tried one by
+one, then tuned.
 """
 
 import math
@@ -20,14 +20,14 @@ from pied.gp.kernels import waved
 from pied.gp.likelihood import Tasks
 
 PERIODS = (0.5, 40.0, 0.25)  # across the box: the fewest, the most, and the step; a peak is about one wide
-SCALES = (1.0, 3.0)  # length scales of the inputs at which frequencies are tried; on the wave they are one
-KEPT = 4  # peaks that are optimized
-APART = 1.0  # periods between two peaks of an input
+TRIED_LENGTHS = (1.0, 3.0)  # length scales of the inputs at which frequencies are tried; on the wave they are one
+PEAKS_KEPT = 4  # peaks that are optimized
+PEAK_DISTANCE = 1.0  # periods between two peaks of an input
 TUNING = (0.06, 0.015, 0.004, 0.001)  # periods: steps by which a frequency is tuned, four to either side
 
 
 class Wave(NamedTuple):
-    """A wave that may be there, and where to start fitting."""
+    """A possible wave, and the hyperparameters from which to fit it."""
 
     frequencies: tuple[float, ...]
     """Angular, along each input of the unit cube."""
@@ -35,7 +35,7 @@ class Wave(NamedTuple):
     """Logarithms of length scales: of the inputs, of the two columns of the wave; then of the nugget."""
 
 
-def riding(tasks: Tasks, U: Float64[ndarray, "N d"], waves: Float64[ndarray, "B d"]) -> Tasks:
+def with_waves(tasks: Tasks, U: Float64[ndarray, "N d"], waves: Float64[ndarray, "B d"]) -> Tasks:
     """Let every task see a wave beside its inputs."""
     d = U.shape[1]
     inputs = np.broadcast_to(tasks.U[..., :d], (len(waves), *U.shape))
@@ -43,8 +43,8 @@ def riding(tasks: Tasks, U: Float64[ndarray, "N d"], waves: Float64[ndarray, "B 
     return replace(tasks, U=np.concatenate([inputs, waved(U, waves)], -1), active=active)
 
 
-def loudest(task: Tasks, U: Float64[ndarray, "N d"], nugget: float) -> list[Wave]:
-    """Return the likeliest waves of one output, at most `KEPT`.
+def likeliest(task: Tasks, U: Float64[ndarray, "N d"], nugget: float) -> list[Wave]:
+    """Return the likeliest waves of one output, at most `PEAKS_KEPT`.
 
     Args:
         task: Its regression without a wave.
@@ -57,14 +57,14 @@ def loudest(task: Tasks, U: Float64[ndarray, "N d"], nugget: float) -> list[Wave
     for i in np.flatnonzero(task.active[0, : U.shape[1]]):
         waves = np.zeros((len(periods), U.shape[1]))
         waves[:, i] = 2.0 * math.pi * periods
-        tasks = riding(task.at(np.zeros(len(waves), dtype=int)), U, waves)
-        theta = np.stack([np.tile(_start(scale, U, nugget), (len(waves), 1)) for scale in SCALES])
+        tasks = with_waves(task.at(np.zeros(len(waves), dtype=int)), U, waves)
+        theta = np.stack([np.tile(_start(scale, U, nugget), (len(waves), 1)) for scale in TRIED_LENGTHS])
         loss = np.stack([likelihood.evaluate(tasks, each, with_slope=False).loss for each in theta])
         best, which = loss.min(0), loss.argmin(0)
-        for place in _peaks(best.tolist(), max(1, round(APART / step))):
+        for place in _peaks(best.tolist(), max(1, round(PEAK_DISTANCE / step))):
             own = Wave(tuple(waves[place].tolist()), tuple(theta[which[place], place].tolist()))
             found.append((float(best[place]), own))
-    return [wave for _, wave in sorted(found)[:KEPT]]
+    return [wave for _, wave in sorted(found)[:PEAKS_KEPT]]
 
 
 def _start(scale: float, U: Float64[ndarray, "N d"], nugget: float) -> Float64[ndarray, "q"]:
@@ -78,7 +78,7 @@ def _peaks(loss: Sequence[float], apart: int) -> list[int]:
     for place in sorted(range(len(loss)), key=loss.__getitem__):
         if math.isfinite(loss[place]) and all(abs(place - other) > apart for other in places):
             places.append(place)
-        if len(places) == KEPT:
+        if len(places) == PEAKS_KEPT:
             break
     return places
 
@@ -93,7 +93,7 @@ def tuned(
     along = waves / np.maximum(np.linalg.norm(waves, axis=1, keepdims=True), 1e-12)
     for step in TUNING:
         tried = waves[:, None, :] + 2.0 * math.pi * step * offsets[:, None] * along[:, None, :]
-        loss = likelihood.evaluate(riding(tasks, U, tried.reshape(len(index), -1)), theta, with_slope=False).loss
+        loss = likelihood.evaluate(with_waves(tasks, U, tried.reshape(len(index), -1)), theta, with_slope=False).loss
         best = loss.reshape(len(waves), -1).argmin(1)
         waves = tried[np.arange(len(waves)), best]
     return waves

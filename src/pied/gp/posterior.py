@@ -12,8 +12,8 @@ from numpy import ndarray
 
 from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretched_slopes, waved_slopes
 
-SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: below, it is rounding
-AT_ONCE = 100_000  # entries of kernel matrices worked on at once: what a processor's cache holds
+SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: less is rounding error
+ENTRIES_AT_ONCE = 100_000  # of kernel matrices worked on together: what a processor's cache holds
 
 
 class Posterior:
@@ -38,10 +38,10 @@ class Posterior:
         """Prepare.
 
         Args:
-            points: Where something was observed, as the kernels see it.
-            rows: 1 where it was, 0 where not.
-            kernel: Coefficients of the kernels (`shapes.KERNELS`).
-            inverse: 1 / length scale, 0 for inputs that are not seen.
+            points: The told points, as the kernels see them.
+            rows: 1 where the output was told, 0 where not.
+            kernel: Coefficients of the kernels (`kernels.KERNELS`).
+            inverse: 1 / length scale, 0 for inputs that the output does not depend on.
             view: How the tasks see points.
             degree: Of the trend basis.
             root: With K^-1 = root' root.
@@ -65,7 +65,7 @@ class Posterior:
 
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "B b c"], Float64[ndarray, "B b c"]]:
         """Return mean and standard deviation of every output of every task."""
-        step = max(1, AT_ONCE // max(1, len(self._root) * self._root.shape[1]))
+        step = max(1, ENTRIES_AT_ONCE // max(1, len(self._root) * self._root.shape[1]))
         if len(U) <= step:
             return self._moments(U, slopes=False)[:2]
         parts = [self._moments(U[begin : begin + step], slopes=False)[:2] for begin in range(0, len(U), step)]
@@ -78,7 +78,7 @@ class Posterior:
         Float64[ndarray, "B b c"], Float64[ndarray, "B b c"], Float64[ndarray, "B b c d"], Float64[ndarray, "B b c d"]
     ]:
         """Return mean and standard deviation of every output, and their derivatives with respect to the point."""
-        step = max(1, AT_ONCE // max(1, len(self._root) * self._root.shape[1] * self._inverse.shape[2]))
+        step = max(1, ENTRIES_AT_ONCE // max(1, len(self._root) * self._root.shape[1] * self._inverse.shape[2]))
         if len(U) <= step:
             return self._moments(U, slopes=True)
         parts = [self._moments(U[begin : begin + step], slopes=True) for begin in range(0, len(U), step)]

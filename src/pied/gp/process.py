@@ -1,7 +1,7 @@
 """Belief about the black box: one Gaussian process per output, each with its own inputs, rows, kernel, trend and warp.
 
-Everything here is in the unit cube. What each output is modelled with is chosen in `selection`; the linear algebra of
-many regressions at once is in `kriging`.
+Points are in the unit cube. `selection` chooses what each output is modelled with; `likelihood` has the linear algebra
+of many regressions at once.
 """
 
 import logging
@@ -15,16 +15,20 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 from pied.gp import likelihood
-from pied.gp.choices import Choice, Model, Observations, Warp, thetas
-from pied.gp.factors import roots
+from pied.gp.candidates import regressions, view
+from pied.gp.choices import Choice, Model, thetas
+from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.kernels import TRENDS, View, polynomial
 from pied.gp.likelihood import Tasks
+from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
 from pied.gp.selection import choose
+from pied.gp.warps import Warp
 
 logger = logging.getLogger(__name__)
 
-LADDER = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # jitter added to K until it factorizes
+JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # of the mean diagonal, added to a matrix until it factorizes
+LARGEST_EXPONENT = 700.0  # of what a logarithmic warp is undone with: exp(709) is the largest double
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +38,9 @@ class GP:
     blocks: tuple["Block", ...]
     """The outputs, in batches; usually all of them in one."""
     location: Float64[ndarray, "m"]
-    spread: Float64[ndarray, "m"]
-    """Standardization on the warped scale."""
+    """Mean of the told values of each output on its warped scale."""
+    deviation: Float64[ndarray, "m"]
+    """Their standard deviation."""
     warps: tuple[Warp, ...]
     choices: tuple[Choice, ...]
     """What was chosen; pass it to the next fit."""
@@ -52,7 +57,7 @@ class GP:
 
     @property
     def rung(self) -> str:
-        """Rung of the ladder that was needed: "plain", "jitter 1e-08", ..."""
+        """The jitter that was needed: "plain", "jitter 1e-08", ..."""
         worst = max(block.jitter for block in self.blocks)
         return "plain" if worst == 0 else f"jitter {worst:g}"
 
@@ -74,6 +79,7 @@ class GP:
         return len(self.warps)
 
     @classmethod
+    @np.errstate(all="ignore")
     def fit(
         cls,
         U: Float64[ndarray, "N d"],
@@ -93,7 +99,7 @@ class GP:
             active: Which inputs each output sees; all by default.
             ratios: Upper over lower bound of each input that is positive and not on a logarithmic scale already, else
                 1; where it is large, an output may see the input on a logarithmic scale.
-            noise: Per output the std of its noise in natural units, 0 for exact, None for learned; exact by default.
+            noise: Per output the standard deviation of its noise, natural units; 0: exact (default), None: learned.
             model: What may be chosen.
             previous: The choices of the last fit; length scales start there and hysteresis favours them.
         """
@@ -106,11 +112,12 @@ class GP:
         data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model)
         return _assemble(data, choose(data, list(previous) if previous is not None else [None] * m))
 
+    @np.errstate(all="ignore")
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""
         parts = [block.posterior.moments(U) for block in self.blocks]
         mean, deviation = (self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
-        return self.location + self.spread * mean, self.spread * deviation
+        return self.location + self.deviation * mean, self.deviation * deviation
 
     @np.errstate(all="ignore")
     def moments_and_slopes(
@@ -121,19 +128,20 @@ class GP:
         mean, deviation, by_mean, by_deviation = (
             self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True)
         )
-        scale = self.spread[:, None]
-        return self.location + self.spread * mean, self.spread * deviation, scale * by_mean, scale * by_deviation
+        unit = self.deviation[:, None]
+        return self.location + self.deviation * mean, self.deviation * deviation, unit * by_mean, unit * by_deviation
 
+    @np.errstate(all="ignore")
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units from values on the warped scale."""
         if not self.is_warped:
             return W
         is_log, signs, offsets, units = self.logs
-        inner = units * np.exp(np.minimum(signs * W, 700.0 - np.maximum(np.log(units), 0.0)))
+        inner = units * np.exp(np.minimum(signs * W, LARGEST_EXPONENT - np.maximum(np.log(units), 0.0)))
         return np.where(is_log, signs * (inner - offsets), W)
 
     def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
-        """Return the derivatives of `unwarp` where it gives these outputs: of a logarithm, its argument."""
+        """Return the derivatives of `unwarp` where it gives these outputs; for a logarithm this is its argument."""
         is_log, signs, offsets, _ = self.logs
         return np.where(is_log, signs * Y + offsets, 1.0)
 
@@ -152,8 +160,9 @@ class GP:
         """Whether any output is modelled on another scale."""
         return any(warp.name != "none" for warp in self.warps)
 
+    @np.errstate(all="ignore")
     def imagine(self, U: Float64[ndarray, "p d"], missing: Bool[ndarray, "p m"] | None = None) -> "GP":
-        """Add points as if measured at their mean: the variance shrinks, the mean stays.
+        """Add points as if their mean had been told: the variance shrinks, the mean stays.
 
         Args:
             U: Points that are pending or failed.
@@ -161,7 +170,7 @@ class GP:
         """
         if not len(U):
             return self
-        mean = ((self.moments(U)[0] - self.location) / self.spread).T
+        mean = ((self.moments(U)[0] - self.location) / self.deviation).T
         rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
         return replace(self, blocks=tuple(block.imagine(U, mean, rows) for block in self.blocks))
 
@@ -173,9 +182,9 @@ class Block:
     groups: tuple[tuple[int, ...], ...]
     """Outputs of every task."""
     tasks: Tasks
-    """At the chosen models, observations less the baseline."""
+    """At the chosen models, told values less the baseline."""
     baseline: Float64[ndarray, "B p c"]
-    """Coefficients of the ordinary least-squares trend, taken off before kriging (see `models`)."""
+    """Coefficients of the least-squares trend, taken off before kriging (see `candidates`)."""
     theta: Float64[ndarray, "B q"]
     """Hyperparameters, as in `Choice`."""
     variance: Float64[ndarray, "B c"]
@@ -197,7 +206,7 @@ class Block:
 
     @property
     def jitter(self) -> float:
-        """What had to be added to the covariance to factorize it."""
+        """What was added to the covariance so that it could be factorized."""
         return self._factorized[1]
 
     @cached_property
@@ -207,7 +216,7 @@ class Block:
     def imagine(
         self, U: Float64[ndarray, "p d"], mean: Float64[ndarray, "m p"], rows: Float64[ndarray, "m p"]
     ) -> "Block":
-        """Add points as if measured at their mean, where the rows say so."""
+        """Add points as if their mean had been told, where the rows say so."""
         T = self.tasks
         V = self.view.scaled(U)
         basis = polynomial(V, self.degree)
@@ -226,8 +235,8 @@ class Block:
 def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Sequence[Choice]) -> Block:
     """Build the regressions of some outputs at the chosen models."""
     chosen = [choices[group[0]] for group in groups]
-    specs = [choice.spec(group) for choice, group in zip(chosen, groups, strict=True)]
-    tasks, baseline = data.tasks(specs)
+    models = [choice.candidate(group) for choice, group in zip(chosen, groups, strict=True)]
+    tasks, baseline = regressions(data, models)
     theta = thetas(chosen)
     variance = likelihood.evaluate(tasks, theta, with_slope=False).variance
     is_short = tasks.rows.sum(1) <= tasks.columns.sum(1)  # no row left to estimate a variance from
@@ -235,17 +244,17 @@ def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Seque
     if data.model.declustering is not None:
         variance = np.maximum(variance, _declustered_variance(tasks, theta, data.model.declustering))
     degree = max(TRENDS[choice.trend] for choice in chosen)
-    return Block(tuple(groups), tasks, baseline, theta, variance, data.view(specs), degree)
+    return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree)
 
 
 def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
     """Build the posterior at the chosen models."""
-    warps = [data.warps[j][choice.warp] for j, choice in enumerate(choices)]
+    scales = [data.scales[j][choice.warp] for j, choice in enumerate(choices)]
     return GP(
         blocks=tuple(_block(data, groups, choices) for groups in data.blocks()),
-        location=np.array([location for _, location, _, _ in warps]),
-        spread=np.array([spread for _, _, spread, _ in warps]),
-        warps=tuple(warp for warp, *_ in warps),
+        location=np.array([each.location for each in scales]),
+        deviation=np.array([each.deviation for each in scales]),
+        warps=tuple(each.warp for each in scales),
         choices=tuple(choices),
     )
 
@@ -253,8 +262,8 @@ def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
 def _declustered_variance(tasks: Tasks, theta: Float64[ndarray, "B q"], distance: float) -> Float64[ndarray, "B c"]:
     """Estimate the process variance from points that lie apart.
 
-    Dozens of near-duplicates enter the profiled variance with almost no innovation, so that it shrinks with their
-    number and the rest of the box looks certain.
+    Dozens of near-duplicates add almost nothing new to the profiled variance, so it shrinks with their number, and the
+    belief looks certain in the rest of the box.
     """
     rows = likelihood.apart(tasks, distance)
     changed = (rows != tasks.rows).any(1)
@@ -269,7 +278,7 @@ def _declustered_variance(tasks: Tasks, theta: Float64[ndarray, "B q"], distance
 
 
 def _by_point(parts: Sequence[ndarray]) -> list[ndarray]:
-    """What posteriors gave per task, point and output, per point and output."""
+    """Reshape arrays by task, point and output to arrays by point and output."""
     shapes = [(each.shape[1], each.shape[0] * each.shape[2], *each.shape[3:]) for each in parts]
     return [each.swapaxes(0, 1).reshape(shape) for each, shape in zip(parts, shapes, strict=True)]
 
@@ -282,18 +291,17 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
     F = tasks.basis * tasks.rows[:, :, None] * tasks.columns[:, None, :]
     half = root @ F
     A = half.swapaxes(1, 2) @ half
-    p = A.shape[1]
-    A.reshape(len(A), p * p)[:, :: p + 1] += 1.0 - tasks.columns
+    add_to_diagonal(A, 1.0 - tasks.columns)
     trend_root, trend_jitter = _roots(A)
     y = root @ tasks.y
     beta = trend_root.swapaxes(1, 2) @ (trend_root @ (half.swapaxes(1, 2) @ y))
     weights = root.swapaxes(1, 2) @ (y - half @ beta)
     worst = max(jitter, trend_jitter)
-    if worst > LADDER[0]:
+    if worst > JITTERS[0]:
         logger.warning(
-            "the covariance matrix needed a jitter of %g: are points duplicates, or outputs inconsistent?", worst
+            "the covariance matrix needed a jitter of %g: check for duplicate points with different values", worst
         )
-    elif worst > 0:  # what rounding leaves of points that lie close together, as they do towards the end of a run
+    elif worst > 0:  # rounding errors of points that lie close together, as they do towards the end of a run
         logger.info("the covariance matrix needed a jitter of %g: points lie close together", worst)
     posterior = Posterior(
         points=tasks.U,
@@ -314,13 +322,13 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
 
 
 def _roots(K: Float64[ndarray, "B n n"]) -> tuple[Float64[ndarray, "B n n"], float]:
-    """Return inverse Cholesky factors; matrices that fail climb the ladder of jitters, the others stay as they are."""
+    """Return inverse Cholesky factors; matrices that fail get more and more jitter, the others none."""
     R, failed = roots(K)
     if not failed.any():
         return R, 0.0
     diagonal = np.diagonal(K, axis1=1, axis2=2)
     jitters = diagonal.mean(1)[:, None, None] * np.eye(K.shape[1])
-    for jitter in LADDER:
+    for jitter in JITTERS:
         more, still = roots(K[failed] + jitter * jitters[failed])
         R[failed] = more
         failed[failed] = still

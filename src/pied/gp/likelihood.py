@@ -120,7 +120,7 @@ def apart(tasks: Tasks, distance: float) -> Float64[ndarray, "B N"]:
         key = (tasks.active[j].tobytes(), tasks.rows[j].tobytes(), j if tasks.U.ndim == 3 else -1)
         if key not in kept_for:
             V = (tasks.U[j] if tasks.U.ndim == 3 else tasks.U) * tasks.active[j]
-            close = np.sqrt(((V[:, None, :] - V) ** 2).sum(2)) < distance
+            close = sum((each[:, None] - each) ** 2 for each in V.T) < distance**2
             keep = np.zeros(len(V), dtype=bool)
             for i in np.flatnonzero(tasks.rows[j] > 0):
                 keep[i] = not (close[i] & keep).any()
@@ -185,9 +185,8 @@ def evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool = Tr
 
 def _evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool) -> Fit:
     """One batch of `evaluate`."""
-    trend = tasks.columns.any(0)
-    used = len(trend) - int(trend[::-1].argmax()) if trend.any() else 1
-    if used < len(trend):
+    used = 1 + int(np.flatnonzero(tasks.columns.any(0)).max(initial=0))
+    if used < tasks.columns.shape[1]:
         tasks = replace(tasks, basis=tasks.basis[..., :used], columns=tasks.columns[:, :used])
     if with_slope:
         return _score(tasks, theta, _whitened(tasks, theta, with_slope=True))
@@ -229,7 +228,8 @@ class _Whitened(NamedTuple):
 
     def at(self, index: Int[ndarray, "C"]) -> "_Whitened":
         """Return the batch with these indices, for which no gradient is wanted."""
-        return _Whitened(*(each[index] for each in self[:-1]), None)  # type: ignore[misc]
+        R, trend, pull, precision, logdet, failed = (each[index] for each in self[:-1])
+        return _Whitened(R, trend, pull, precision, logdet, failed, None)
 
 
 def _whitened(tasks: Tasks, theta: Float64[ndarray, "B q"], *, with_slope: bool) -> _Whitened:

@@ -18,6 +18,7 @@ from pied import solvers
 from pied.bounds.believer import Believer, Bounds, Doubtful, optimistic
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.quantile import normal
+from pied.bounds.tensors import TensorGP
 from pied.gp import GP, selection
 from pied.problem import Problem
 from pied.records.trial import Dataset, Why, feasible
@@ -122,8 +123,8 @@ class Widening(Believer):
 
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
         """Compose the changed belief."""
-        if isinstance(belief, GP):
-            belief = Widened(belief, 1.0, self.factors(belief, len(data.U)))
+        if isinstance(belief, TensorGP):
+            belief = Widened(belief, 1.0, self.factors(belief.gp, len(data.U)))
         return super().bound(problem, data, belief, stream)
 
 
@@ -140,7 +141,7 @@ class Floored(Widening):
 
     def factors(self, belief: GP, count: int) -> Tensor:
         """Return by how much deviations grow."""
-        return (1.0 / belief.variance).clamp_min(1.0).sqrt()
+        return torch.from_numpy(1.0 / belief.variance).clamp_min(1.0).sqrt()
 
 
 class Shrunk(Widening):
@@ -148,8 +149,8 @@ class Shrunk(Widening):
 
     def factors(self, belief: GP, count: int) -> Tensor:
         """Return by how much deviations change."""
-        variance = (count * belief.variance + PRIOR_WEIGHT) / (count + PRIOR_WEIGHT)
-        return (variance / belief.variance).sqrt()
+        variance = torch.from_numpy(belief.variance)
+        return ((count * variance + PRIOR_WEIGHT) / (count + PRIOR_WEIGHT) / variance).sqrt()
 
 
 def standardized_errors(belief: GP) -> list[float]:

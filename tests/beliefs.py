@@ -1,25 +1,31 @@
-"""Data and beliefs that the tests of `gp` and `models` share."""
+"""Data and beliefs that the tests of `pied.gp` share."""
 
 import math
 
-import torch
+import numpy as np
 
 from pied.gp import GP
 from pied.gp.choices import Choice, Model
 from pied.rng import Stream
 
 SCALES = (0.4, 0.9)
-V = Stream(0).at("elsewhere").sobol(7, 2)
+V = Stream(0).at("elsewhere").sobol(7, 2).numpy()
 PLAIN = Model(warps=("none",), declustering=None)
 
 
 def wavy(U):
     """A function that no trend explains, positive."""
-    return 2 + torch.sin(5 * U[:, 0]) + U[:, 1] ** 2 + 0.2 * torch.cos(9 * U[:, 0] * U[:, 1])
+    return 2 + np.sin(5 * U[:, 0]) + U[:, 1] ** 2 + 0.2 * np.cos(9 * U[:, 0] * U[:, 1])
+
+
+def numeric_slope(function, point, step=1e-5):
+    """Central differences of a function of one vector; the last axis of the result is the vector's."""
+    moves = step * np.eye(len(point))
+    return np.stack([(function(point + move) - function(point - move)) / (2 * step) for move in moves], -1)
 
 
 def points(n=12, d=2):
-    return Stream(3).at("told").sobol(n, d)
+    return Stream(3).at("told").sobol(n, d).numpy()
 
 
 def fixed(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import gpytorch
 import torch
+from numpy import ndarray
 from torch import Tensor
 
 
@@ -13,8 +14,8 @@ class Exact(gpytorch.models.ExactGP):
 
     def __init__(
         self,
-        U: Tensor,
-        y: Tensor,
+        U: ndarray,
+        y: ndarray,
         kernel: str,
         variance: float,
         scales: Sequence[float],
@@ -22,7 +23,11 @@ class Exact(gpytorch.models.ExactGP):
         mean: float = 0.0,
     ) -> None:
         floor = gpytorch.constraints.GreaterThan(1e-12)
-        super().__init__(U, y, gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor).double())
+        super().__init__(
+            torch.from_numpy(U),
+            torch.from_numpy(y),
+            gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor).double(),
+        )
         inner = {
             "squared exponential": gpytorch.kernels.RBFKernel(ard_num_dims=U.shape[1]),
             "matern 5/2": gpytorch.kernels.MaternKernel(2.5, ard_num_dims=U.shape[1]),
@@ -39,17 +44,18 @@ class Exact(gpytorch.models.ExactGP):
     def forward(self, X: Tensor) -> gpytorch.distributions.MultivariateNormal:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
 
-    def minus_log_likelihood(self, y: Tensor) -> Tensor:
+    def minus_log_likelihood(self) -> Tensor:
         """Without the 2 pi term, not divided by the number of points."""
         self.train()
         self.likelihood.train()
+        y = self.train_targets
         value = gpytorch.mlls.ExactMarginalLogLikelihood(self.likelihood, self)(self(self.train_inputs[0]), y)
         return -len(y) * value - 0.5 * len(y) * math.log(2 * math.pi)
 
-    def moments(self, U: Tensor) -> tuple[Tensor, Tensor]:
+    def moments(self, U: ndarray) -> tuple[ndarray, ndarray]:
         """Mean and variance of the latent process."""
         self.eval()
         self.likelihood.eval()
         with torch.no_grad(), gpytorch.settings.fast_pred_var(False):
-            law = self(U)
-            return law.mean, law.variance
+            law = self(torch.from_numpy(U))
+            return law.mean.numpy(), law.variance.numpy()

@@ -8,7 +8,7 @@ from pied import Problem
 from pied.bounds.believer import Believer
 from pied.bounds.composite import Composite
 from pied.bounds.estimator import Estimator
-from pied.gp import GP
+from pied.bounds.tensors import TensorGP
 from pied.gp.choices import Model
 from pied.records.trial import Dataset
 from pied.rng import Stream
@@ -62,7 +62,7 @@ def told(problem: Problem, points: int = 7, seed: int = 0) -> Dataset:
     return Dataset(tuple(range(1, points + 1)), U, Y, U[:0])
 
 
-def believed(problem: Problem, points: int = 7, seed: int = 0) -> tuple[Dataset, GP, Composite]:
+def believed(problem: Problem, points: int = 7, seed: int = 0) -> tuple[Dataset, TensorGP, Composite]:
     """A record, the belief about it, and the belief composed with g."""
     data = told(problem, points, seed)
     belief = BELIEVER.fit(problem, data)

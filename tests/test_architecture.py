@@ -22,7 +22,7 @@ LAYERS: dict[str, str] = {
     "arrays": "",
     "problem": "errors rng",
     "evaluation": "errors",
-    "gp": "arrays errors",
+    "gp": "errors",
     "search": "errors problem rng",
     "records": "errors evaluation problem",
     "suite": "errors problem rng",

@@ -19,9 +19,9 @@ from oracles import numeric_slope
 from pied import bridge
 from pied.bounds.composite import Composite
 from pied.bounds.estimator import Estimator
+from pied.bounds.tensors import TensorGP
 from pied.bridge import UpperQuantileBound
 from pied.errors import MissingExtra, SettingError
-from pied.gp import GP
 from pied.rng import Stream
 
 TRAIN = Stream(0).at("train").sobol(14, 2)
@@ -210,7 +210,7 @@ def test_correlation_changes_the_bound_of_a_difference_as_brute_force_says():
 
 def fitted(**words) -> Composite:
     P = problem(lambda x, y: y.a * y.b - 0.3 * x.p, **words)
-    return Composite(P, GP.fit(TRAIN, Y), Stream(1), estimator=Estimator(samples=256))
+    return Composite(P, TensorGP.fit(TRAIN, Y), Stream(1), estimator=Estimator(samples=256))
 
 
 def test_it_is_a_botorch_acquisition_with_the_values_of_the_composite():

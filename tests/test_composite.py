@@ -13,8 +13,8 @@ from oracles import Normals, numeric_slope
 from pied.bounds import quantile
 from pied.bounds.composite import NUMBERS_AT_ONCE, Composite
 from pied.bounds.estimator import Estimator
+from pied.bounds.tensors import TensorGP
 from pied.errors import SettingError
-from pied.gp import GP
 from pied.gp.choices import Model
 from pied.problem.structure import Structure
 from pied.rng import Stream
@@ -209,7 +209,7 @@ def test_slopes_of_correlated_beliefs_equal_finite_differences():
 def test_slopes_under_a_fitted_belief_equal_finite_differences():
     points = Stream(3).sobol(15, 2)
     smooth = Model(nugget=(1e-8, 1e-8))  # with a smaller one, rounding divided by the step is what differences show
-    gp = GP.fit(points, torch.stack([mean(u).exp() for u in points]), model=smooth)
+    gp = TensorGP.fit(points, torch.stack([mean(u).exp() for u in points]), model=smooth)
     C = composite(stated(*EVERY, inputs=["p", "q"]), gp)
     _, slopes = C.values_and_slopes(U, [0.95] * 6)
     for u, slope in zip(U, slopes, strict=True):

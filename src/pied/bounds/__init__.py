@@ -15,6 +15,7 @@ from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
 from pied.bounds.success import Fence, fenced
+from pied.bounds.tensors import TensorGP
 
 __all__ = [
     "NUMBERS_AT_ONCE",
@@ -26,6 +27,7 @@ __all__ = [
     "Estimator",
     "Fence",
     "Joint",
+    "TensorGP",
     "White",
     "fenced",
     "from_memory",

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from pied.bounds.composite import WORST_POINTS, Belief, Composite
 from pied.bounds.estimator import Estimator
-from pied.gp import GP, Choice, Model
+from pied.bounds.tensors import TensorGP
+from pied.gp import Choice, Model
 from pied.problem import Problem
 from pied.records import Dataset
 from pied.rng import Stream
@@ -24,9 +25,9 @@ class Believer:
     model: Model = field(default_factory=Model)
     estimator: Estimator = field(default_factory=Estimator)
 
-    def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> GP:
+    def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> TensorGP:
         """Fit the belief to what was told; pending and failed points are imagined at their mean."""
-        gp = GP.fit(
+        gp = TensorGP.fit(
             data.U,
             data.Y,
             active=problem.active,

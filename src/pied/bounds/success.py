@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied.gp import GP, Model
+from pied.bounds.tensors import TensorGP
+from pied.gp import Model
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.search import Enumeration, Functions, Optimum, Refined, Search
@@ -25,7 +26,7 @@ MODEL = Model(
 class Fence:
     """The upper bound of success at a point: below 0, failure is likely."""
 
-    belief: GP
+    belief: TensorGP
     d: int
     """Dimensions of the cube."""
     z: float = 1.0
@@ -39,7 +40,7 @@ class Fence:
         U = torch.cat([data.U, data.failed])
         success = torch.ones(len(U), 1, dtype=torch.float64)
         success[len(data.U) :] = -1.0
-        return cls(GP.fit(U, success, noise=(None,), model=MODEL), U.shape[1])
+        return cls(TensorGP.fit(U, success, noise=(None,), model=MODEL), U.shape[1])
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b 1"]:
         """Return the bound."""

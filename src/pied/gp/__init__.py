@@ -1,6 +1,7 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
-from pied.gp.choices import Choice, Model, Warp
+from pied.gp.choices import Choice, Model
 from pied.gp.process import GP
+from pied.gp.warps import Warp
 
 __all__ = ["GP", "Choice", "Model", "Warp"]

@@ -1,9 +1,9 @@
 """Waves: outputs that rise and fall regularly along an input, with more basins than a smooth belief can tell apart.
 
-A Gaussian process learns a wave only where there are several points to each of its periods. Its frequency is learned
-from far fewer: seen beside the inputs, the place on the wave (`shapes.waved`) makes points whole periods apart alike,
-and the rest is smooth. The likelihood has a narrow peak at the right frequency and is flat elsewhere, so frequencies
-are tried one by one, then tuned.
+A Gaussian process needs several points to each period to learn a wave. Its frequency can be learned from far fewer:
+with the place on the wave (`kernels.waved`) as further inputs, points whole periods apart are alike, and the rest is
+smooth. The likelihood has a narrow peak at the right frequency and is flat elsewhere, so frequencies are tried one by
+one, then tuned.
 """
 
 import math
@@ -11,23 +11,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import torch
+import numpy as np
 from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
 
 from pied.gp import likelihood
 from pied.gp.kernels import waved
 from pied.gp.likelihood import Tasks
 
 PERIODS = (0.5, 40.0, 0.25)  # across the box: the fewest, the most, and the step; a peak is about one wide
-SCALES = (1.0, 3.0)  # length scales of the inputs at which frequencies are tried; on the wave they are one
-KEPT = 4  # peaks that are optimized
-APART = 1.0  # periods between two peaks of an input
+TRIED_LENGTHS = (1.0, 3.0)  # length scales of the inputs at which frequencies are tried; on the wave they are one
+PEAKS_KEPT = 4  # peaks that are optimized
+PEAK_DISTANCE = 1.0  # periods between two peaks of an input
 TUNING = (0.06, 0.015, 0.004, 0.001)  # periods: steps by which a frequency is tuned, four to either side
 
 
 class Wave(NamedTuple):
-    """A wave that may be there, and where to start fitting."""
+    """A possible wave, and the hyperparameters from which to fit it."""
 
     frequencies: tuple[float, ...]
     """Angular, along each input of the unit cube."""
@@ -35,16 +35,16 @@ class Wave(NamedTuple):
     """Logarithms of length scales: of the inputs, of the two columns of the wave; then of the nugget."""
 
 
-def riding(tasks: Tasks, U: Float64[Tensor, "N d"], waves: Float64[Tensor, "B d"]) -> Tasks:
+def with_waves(tasks: Tasks, U: Float64[ndarray, "N d"], waves: Float64[ndarray, "B d"]) -> Tasks:
     """Let every task see a wave beside its inputs."""
     d = U.shape[1]
-    inputs = tasks.U[..., :d].expand(len(waves), -1, -1)
-    active = torch.cat([tasks.active[:, :d], tasks.active.new_ones(len(waves), 2)], 1)
-    return replace(tasks, U=torch.cat([inputs, waved(U, waves)], -1), active=active)
+    inputs = np.broadcast_to(tasks.U[..., :d], (len(waves), *U.shape))
+    active = np.concatenate([tasks.active[:, :d], np.ones((len(waves), 2))], 1)
+    return replace(tasks, U=np.concatenate([inputs, waved(U, waves)], -1), active=active)
 
 
-def loudest(task: Tasks, U: Float64[Tensor, "N d"], nugget: float) -> list[Wave]:
-    """Return the likeliest waves of one output, at most `KEPT`.
+def likeliest(task: Tasks, U: Float64[ndarray, "N d"], nugget: float) -> list[Wave]:
+    """Return the likeliest waves of one output, at most `PEAKS_KEPT`.
 
     Args:
         task: Its regression without a wave.
@@ -52,24 +52,24 @@ def loudest(task: Tasks, U: Float64[Tensor, "N d"], nugget: float) -> list[Wave]
         nugget: Logarithm of the nugget at which frequencies are tried.
     """
     first, last, step = PERIODS
-    periods = torch.arange(first, last + step / 2, step, dtype=U.dtype, device=U.device)
+    periods = np.arange(first, last + step / 2, step)
     found: list[tuple[float, Wave]] = []
-    for i in task.active[0, : U.shape[1]].nonzero()[:, 0].tolist():
-        waves = U.new_zeros(len(periods), U.shape[1])
+    for i in np.flatnonzero(task.active[0, : U.shape[1]]):
+        waves = np.zeros((len(periods), U.shape[1]))
         waves[:, i] = 2.0 * math.pi * periods
-        tasks = riding(task.at(torch.zeros(len(waves), dtype=torch.long, device=U.device)), U, waves)
-        theta = torch.stack([_start(scale, U, nugget).expand(len(waves), -1) for scale in SCALES])
-        loss = torch.stack([likelihood.evaluate(tasks, each, with_slope=False).loss for each in theta])
-        best, which = loss.min(0)
-        for place in _peaks(best.tolist(), max(1, round(APART / step))):
+        tasks = with_waves(task.at(np.zeros(len(waves), dtype=int)), U, waves)
+        theta = np.stack([np.tile(_start(scale, U, nugget), (len(waves), 1)) for scale in TRIED_LENGTHS])
+        loss = np.stack([likelihood.evaluate(tasks, each, with_slope=False).loss for each in theta])
+        best, which = loss.min(0), loss.argmin(0)
+        for place in _peaks(best.tolist(), max(1, round(PEAK_DISTANCE / step))):
             own = Wave(tuple(waves[place].tolist()), tuple(theta[which[place], place].tolist()))
             found.append((float(best[place]), own))
-    return [wave for _, wave in sorted(found)[:KEPT]]
+    return [wave for _, wave in sorted(found)[:PEAKS_KEPT]]
 
 
-def _start(scale: float, U: Float64[Tensor, "N d"], nugget: float) -> Float64[Tensor, "q"]:
+def _start(scale: float, U: Float64[ndarray, "N d"], nugget: float) -> Float64[ndarray, "q"]:
     """Return hyperparameters: equal length scales of the inputs, one on the wave."""
-    return U.new_tensor([math.log(scale)] * U.shape[1] + [0.0, 0.0, nugget])
+    return np.array([math.log(scale)] * U.shape[1] + [0.0, 0.0, nugget])
 
 
 def _peaks(loss: Sequence[float], apart: int) -> list[int]:
@@ -78,22 +78,22 @@ def _peaks(loss: Sequence[float], apart: int) -> list[int]:
     for place in sorted(range(len(loss)), key=loss.__getitem__):
         if math.isfinite(loss[place]) and all(abs(place - other) > apart for other in places):
             places.append(place)
-        if len(places) == KEPT:
+        if len(places) == PEAKS_KEPT:
             break
     return places
 
 
 def tuned(
-    tasks: Tasks, U: Float64[Tensor, "N d"], theta: Float64[Tensor, "B q"], waves: Float64[Tensor, "B d"]
-) -> Float64[Tensor, "B d"]:
+    tasks: Tasks, U: Float64[ndarray, "N d"], theta: Float64[ndarray, "B q"], waves: Float64[ndarray, "B d"]
+) -> Float64[ndarray, "B d"]:
     """Return the frequencies of smallest loss nearby, the other hyperparameters as they are."""
-    offsets = torch.arange(-4, 5, dtype=U.dtype, device=U.device)
-    index = torch.arange(len(waves), device=U.device).repeat_interleave(len(offsets))
+    offsets = np.arange(-4.0, 5.0)
+    index = np.repeat(np.arange(len(waves)), len(offsets))
     tasks, theta = tasks.at(index), theta[index]
-    along = waves / waves.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    along = waves / np.maximum(np.linalg.norm(waves, axis=1, keepdims=True), 1e-12)
     for step in TUNING:
         tried = waves[:, None, :] + 2.0 * math.pi * step * offsets[:, None] * along[:, None, :]
-        loss = likelihood.evaluate(riding(tasks, U, tried.flatten(0, 1)), theta, with_slope=False).loss
+        loss = likelihood.evaluate(with_waves(tasks, U, tried.reshape(len(index), -1)), theta, with_slope=False).loss
         best = loss.reshape(len(waves), -1).argmin(1)
-        waves = tried[torch.arange(len(waves), device=U.device), best]
+        waves = tried[np.arange(len(waves)), best]
     return waves

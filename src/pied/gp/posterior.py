@@ -1,20 +1,19 @@
 """Posteriors of many regressions at any points: mean, standard deviation and their slopes, in closed form.
 
-What `kriging` has learned is used here some hundred times per suggestion, at ten points or at a thousand. At ten points
-the time goes into calls, not arithmetic, and a call into NumPy costs a third of one into torch; on a GPU it has to be
-torch. So this file, like `shapes`, is written for both.
+What `likelihood` has learned is used here some hundred times per suggestion, at ten points or at a thousand. At ten
+points the time goes into calls, not arithmetic.
 """
 
 from typing import Any
 
+import numpy as np
 from jaxtyping import Float64
+from numpy import ndarray
 
-from pied.arrays import Array, library
 from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretched_slopes, waved_slopes
 
-SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: below, it is rounding
-AT_ONCE = {"numpy": 100_000, "torch": 50_000_000}
-"""Numbers of kernel matrices worked on at once: what a processor's cache holds, and a part of a GPU's memory."""
+SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: less is rounding error
+ENTRIES_AT_ONCE = 100_000  # of kernel matrices worked on together: what a processor's cache holds
 
 
 class Posterior:
@@ -22,27 +21,27 @@ class Posterior:
 
     def __init__(
         self,
-        points: Float64[Array, "*B N e"],
-        rows: Float64[Array, "B N"],
-        kernel: Float64[Array, "B 6"],
-        inverse: Float64[Array, "B e"],
+        points: Float64[ndarray, "*B N e"],
+        rows: Float64[ndarray, "B N"],
+        kernel: Float64[ndarray, "B 6"],
+        inverse: Float64[ndarray, "B e"],
         view: View,
         degree: int,
-        root: Float64[Array, "B N N"],
-        weights: Float64[Array, "B N c"],
-        beta: Float64[Array, "B p c"],
-        H: Float64[Array, "B N p"],
-        inverse_A: Float64[Array, "B p p"],
-        columns: Float64[Array, "B p"],
-        variance: Float64[Array, "B c"],
+        root: Float64[ndarray, "B N N"],
+        weights: Float64[ndarray, "B N c"],
+        beta: Float64[ndarray, "B p c"],
+        H: Float64[ndarray, "B N p"],
+        inverse_A: Float64[ndarray, "B p p"],
+        columns: Float64[ndarray, "B p"],
+        variance: Float64[ndarray, "B c"],
     ) -> None:
         """Prepare.
 
         Args:
-            points: Where something was observed, as the kernels see it.
-            rows: 1 where it was, 0 where not.
-            kernel: Coefficients of the kernels (`shapes.KERNELS`).
-            inverse: 1 / length scale, 0 for inputs that are not seen.
+            points: The told points, as the kernels see them.
+            rows: 1 where the output was told, 0 where not.
+            kernel: Coefficients of the kernels (`kernels.KERNELS`).
+            inverse: 1 / length scale, 0 for inputs that the output does not depend on.
             view: How the tasks see points.
             degree: Of the trend basis.
             root: With K^-1 = root' root.
@@ -53,7 +52,6 @@ class Posterior:
             columns: 1 for the trend columns in use.
             variance: Process variance.
         """
-        self._xp = xp = library(root)
         self._points, self._rows, self._columns = points, rows[:, None, :], columns[:, None, :]
         self._is_full, self._all_columns = bool((rows == 1.0).all()), bool((columns == 1.0).all())
         self._kernel, self._view = kernel, view
@@ -63,26 +61,32 @@ class Posterior:
         self._root, self._weights, self._beta = root, weights, beta
         self._H, self._inverse_A = H.swapaxes(1, 2), inverse_A
         # One product with the kernel gives everything that is linear in it.
-        self._linear = xp.concatenate([weights, H, root.swapaxes(1, 2)], -1)
+        self._linear = np.concatenate([weights, H, root.swapaxes(1, 2)], -1)
 
-    def moments(self, U: Float64[Array, "b d"]) -> tuple[Float64[Array, "B b c"], Float64[Array, "B b c"]]:
+    def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "B b c"], Float64[ndarray, "B b c"]]:
         """Return mean and standard deviation of every output of every task."""
-        step = max(1, AT_ONCE[self._xp.__name__] // max(1, len(self._root) * self._root.shape[1]))
+        step = max(1, ENTRIES_AT_ONCE // max(1, len(self._root) * self._root.shape[1]))
         if len(U) <= step:
             return self._moments(U, slopes=False)[:2]
         parts = [self._moments(U[begin : begin + step], slopes=False)[:2] for begin in range(0, len(U), step)]
-        mean, deviation = (self._xp.concatenate(each, 1) for each in zip(*parts, strict=True))
+        mean, deviation = (np.concatenate(each, 1) for each in zip(*parts, strict=True))
         return mean, deviation
 
     def moments_and_slopes(
-        self, U: Float64[Array, "b d"]
-    ) -> tuple[Float64[Array, "B b c"], Float64[Array, "B b c"], Float64[Array, "B b c d"], Float64[Array, "B b c d"]]:
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[
+        Float64[ndarray, "B b c"], Float64[ndarray, "B b c"], Float64[ndarray, "B b c d"], Float64[ndarray, "B b c d"]
+    ]:
         """Return mean and standard deviation of every output, and their derivatives with respect to the point."""
-        return self._moments(U, slopes=True)
+        step = max(1, ENTRIES_AT_ONCE // max(1, len(self._root) * self._root.shape[1] * self._inverse.shape[2]))
+        if len(U) <= step:
+            return self._moments(U, slopes=True)
+        parts = [self._moments(U[begin : begin + step], slopes=True) for begin in range(0, len(U), step)]
+        mean, deviation, by_mean, by_deviation = (np.concatenate(each, 1) for each in zip(*parts, strict=True))
+        return mean, deviation, by_mean, by_deviation
 
     def _moments(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any]:
         """Universal kriging: mean = f'beta + k'P y, var = s2 [1 - k'K^-1 k + r'A^-1 r] with r = f - F'K^-1 k."""
-        xp = self._xp
         V = self._view.scaled(U)
         seen = self._view.whole(U, V)
         scaled = (seen - 0.5) * self._inverse
@@ -97,7 +101,7 @@ class Posterior:
         rA = r @ self._inverse_A
         mean = linear[..., :c] + f @ self._beta
         ratio = 1.0 - (v * v).sum(-1) + (rA * r).sum(-1)
-        deviation = xp.sqrt(self._variance * ratio.clip(SMALLEST_RATIO, None)[..., None])
+        deviation = np.sqrt(self._variance * ratio.clip(SMALLEST_RATIO, None)[..., None])
         if not slopes:
             return mean, deviation, None, None
         square = (self._inverse * self._inverse)[..., None]

@@ -1,7 +1,7 @@
 """Belief about the black box: one Gaussian process per output, each with its own inputs, rows, kernel, trend and warp.
 
-Everything here is in the unit cube. What each output is modelled with is chosen in `selection`; the linear algebra of
-many regressions at once is in `kriging`.
+Points are in the unit cube. `selection` chooses what each output is modelled with; `likelihood` has the linear algebra
+of many regressions at once.
 """
 
 import logging
@@ -9,24 +9,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float64
-from torch import Tensor
+from numpy import ndarray
 
-from pied.arrays import library, quick, tensor
 from pied.gp import likelihood
-from pied.gp.choices import Choice, Model, Observations, Warp, thetas
+from pied.gp.candidates import regressions, view
+from pied.gp.choices import Choice, Model, thetas
+from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.kernels import TRENDS, View, polynomial
 from pied.gp.likelihood import Tasks
+from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
 from pied.gp.selection import choose
+from pied.gp.warps import Warp
 
 logger = logging.getLogger(__name__)
 
-LADDER = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # jitter added to K until it factorizes
+JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # of the mean diagonal, added to a matrix until it factorizes
+LARGEST_EXPONENT = 700.0  # of what a logarithmic warp is undone with: exp(709) is the largest double
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,33 +37,34 @@ class GP:
 
     blocks: tuple["Block", ...]
     """The outputs, in batches; usually all of them in one."""
-    location: Float64[Tensor, "m"]
-    spread: Float64[Tensor, "m"]
-    """Standardization on the warped scale."""
+    location: Float64[ndarray, "m"]
+    """Mean of the told values of each output on its warped scale."""
+    deviation: Float64[ndarray, "m"]
+    """Their standard deviation."""
     warps: tuple[Warp, ...]
     choices: tuple[Choice, ...]
     """What was chosen; pass it to the next fit."""
 
     @property
-    def theta(self) -> Float64[Tensor, "m q"]:
+    def theta(self) -> Float64[ndarray, "m q"]:
         """Hyperparameters of every output, as in `Choice`; of one without a wave, zeros for its length scales."""
-        return thetas(self.choices).to(self.spread)
+        return thetas(self.choices)
 
     @property
-    def variance(self) -> Float64[Tensor, "m"]:
+    def variance(self) -> Float64[ndarray, "m"]:
         """Process variance of every output, standardized."""
-        return self._ordered([block.variance.flatten() for block in self.blocks])
+        return self._ordered([block.variance.reshape(-1) for block in self.blocks])
 
     @property
     def rung(self) -> str:
-        """Rung of the ladder that was needed: "plain", "jitter 1e-08", ..."""
+        """The jitter that was needed: "plain", "jitter 1e-08", ..."""
         worst = max(block.jitter for block in self.blocks)
         return "plain" if worst == 0 else f"jitter {worst:g}"
 
-    def _ordered(self, parts: Sequence[Any], dim: int = 0) -> Any:
+    def _ordered(self, parts: Sequence[ndarray], axis: int = 0) -> ndarray:
         """Put what the blocks gave into the order of the outputs."""
-        whole = parts[0] if len(parts) == 1 else library(parts[0]).concatenate(parts, dim)
-        return whole if self._order is None else whole.swapaxes(0, dim)[self._order].swapaxes(0, dim)
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
+        return whole if self._order is None else whole.take(self._order, axis)
 
     @cached_property
     def _order(self) -> list[int] | None:
@@ -76,13 +79,14 @@ class GP:
         return len(self.warps)
 
     @classmethod
+    @np.errstate(all="ignore")
     def fit(
         cls,
-        U: Float64[Tensor, "N d"],
-        Y: Float64[Tensor, "N m"],
+        U: Float64[ndarray, "N d"],
+        Y: Float64[ndarray, "N m"],
         *,
-        active: Bool[Tensor, "m d"] | None = None,
-        ratios: Float64[Tensor, "d"] | None = None,
+        active: Bool[ndarray, "m d"] | None = None,
+        ratios: Float64[ndarray, "d"] | None = None,
         noise: Sequence[float | None] | None = None,
         model: Model | None = None,
         previous: Sequence[Choice] | None = None,
@@ -95,64 +99,60 @@ class GP:
             active: Which inputs each output sees; all by default.
             ratios: Upper over lower bound of each input that is positive and not on a logarithmic scale already, else
                 1; where it is large, an output may see the input on a logarithmic scale.
-            noise: Per output the std of its noise in natural units, 0 for exact, None for learned; exact by default.
+            noise: Per output the standard deviation of its noise, natural units; 0: exact (default), None: learned.
             model: What may be chosen.
             previous: The choices of the last fit; length scales start there and hysteresis favours them.
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
         if active is None:
-            active = torch.ones(m, d, dtype=torch.bool, device=U.device)
+            active = np.ones((m, d), dtype=bool)
         if ratios is None:
-            ratios = U.new_ones(d)
-        data = Observations.of(U, Y, active.to(U.device), ratios.to(U.device), noise or (0.0,) * m, model)
+            ratios = np.ones(d)
+        data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model)
         return _assemble(data, choose(data, list(previous) if previous is not None else [None] * m))
 
-    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"]]:
+    @np.errstate(all="ignore")
+    def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""
-        parts = [block.posterior.moments(quick(U.to(self.spread.device))) for block in self.blocks]
-        mean, deviation = (tensor(self._ordered(_by_point(word), 1)) for word in zip(*parts, strict=True))
-        return self.location + self.spread * mean, self.spread * deviation
+        parts = [block.posterior.moments(U) for block in self.blocks]
+        mean, deviation = (self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
+        return self.location + self.deviation * mean, self.deviation * deviation
 
     @np.errstate(all="ignore")
     def moments_and_slopes(
-        self, U: Float64[Tensor, "b d"]
-    ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"], Float64[Tensor, "b m d"], Float64[Tensor, "b m d"]]:
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m d"], Float64[ndarray, "b m d"]]:
         """Return mean, standard deviation and their derivatives with respect to the point."""
-        parts = [block.posterior.moments_and_slopes(quick(U.to(self.spread.device))) for block in self.blocks]
+        parts = [block.posterior.moments_and_slopes(U) for block in self.blocks]
         mean, deviation, by_mean, by_deviation = (
             self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True)
         )
-        location, spread = quick(self.location), quick(self.spread)
-        scale = spread[:, None]
-        return (
-            tensor(location + spread * mean),
-            tensor(spread * deviation),
-            tensor(scale * by_mean),
-            tensor(scale * by_deviation),
-        )
+        unit = self.deviation[:, None]
+        return self.location + self.deviation * mean, self.deviation * deviation, unit * by_mean, unit * by_deviation
 
-    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    @np.errstate(all="ignore")
+    def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units from values on the warped scale."""
         if not self.is_warped:
             return W
-        is_log, signs, offsets, units = self._logs
-        inner = units * torch.exp(torch.minimum(signs * W, 700.0 - units.log().clamp_min(0.0)))
-        return torch.where(is_log, signs * (inner - offsets), W)
+        is_log, signs, offsets, units = self.logs
+        inner = units * np.exp(np.minimum(signs * W, LARGEST_EXPONENT - np.maximum(np.log(units), 0.0)))
+        return np.where(is_log, signs * (inner - offsets), W)
 
-    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """Return the derivatives of `unwarp` where it gives these outputs: of a logarithm, its argument."""
-        is_log, signs, offsets, _ = self._logs
-        return torch.where(is_log, signs * Y + offsets, 1.0)
+    def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
+        """Return the derivatives of `unwarp` where it gives these outputs; for a logarithm this is its argument."""
+        is_log, signs, offsets, _ = self.logs
+        return np.where(is_log, signs * Y + offsets, 1.0)
 
     @cached_property
-    def _logs(self) -> tuple[Bool[Tensor, "m"], Float64[Tensor, "m"], Float64[Tensor, "m"], Float64[Tensor, "m"]]:
+    def logs(self) -> tuple[Bool[ndarray, "m"], Float64[ndarray, "m"], Float64[ndarray, "m"], Float64[ndarray, "m"]]:
         """Which outputs are modelled as logarithms, of which sign, offset and unit."""
         return (
-            torch.tensor([warp.name != "none" for warp in self.warps], device=self.spread.device),
-            self.spread.new_tensor([warp.sign for warp in self.warps]),
-            self.spread.new_tensor([warp.offset for warp in self.warps]),
-            self.spread.new_tensor([warp.unit for warp in self.warps]),
+            np.array([warp.name != "none" for warp in self.warps]),
+            np.array([warp.sign for warp in self.warps]),
+            np.array([warp.offset for warp in self.warps]),
+            np.array([warp.unit for warp in self.warps]),
         )
 
     @cached_property
@@ -160,8 +160,9 @@ class GP:
         """Whether any output is modelled on another scale."""
         return any(warp.name != "none" for warp in self.warps)
 
-    def imagine(self, U: Float64[Tensor, "p d"], missing: Bool[Tensor, "p m"] | None = None) -> "GP":
-        """Add points as if measured at their mean: the variance shrinks, the mean stays.
+    @np.errstate(all="ignore")
+    def imagine(self, U: Float64[ndarray, "p d"], missing: Bool[ndarray, "p m"] | None = None) -> "GP":
+        """Add points as if their mean had been told: the variance shrinks, the mean stays.
 
         Args:
             U: Points that are pending or failed.
@@ -169,8 +170,8 @@ class GP:
         """
         if not len(U):
             return self
-        mean = ((self.moments(U)[0] - self.location) / self.spread).T
-        rows = torch.ones_like(mean) if missing is None else missing.T.to(mean.dtype)
+        mean = ((self.moments(U)[0] - self.location) / self.deviation).T
+        rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
         return replace(self, blocks=tuple(block.imagine(U, mean, rows) for block in self.blocks))
 
 
@@ -181,12 +182,12 @@ class Block:
     groups: tuple[tuple[int, ...], ...]
     """Outputs of every task."""
     tasks: Tasks
-    """At the chosen models, observations less the baseline."""
-    baseline: Float64[Tensor, "B p c"]
-    """Coefficients of the ordinary least-squares trend, taken off before kriging (see `models`)."""
-    theta: Float64[Tensor, "B q"]
+    """At the chosen models, told values less the baseline."""
+    baseline: Float64[ndarray, "B p c"]
+    """Coefficients of the least-squares trend, taken off before kriging (see `candidates`)."""
+    theta: Float64[ndarray, "B q"]
     """Hyperparameters, as in `Choice`."""
-    variance: Float64[Tensor, "B c"]
+    variance: Float64[ndarray, "B c"]
     """Process variance, standardized."""
     view: View
     """How each task sees points."""
@@ -205,26 +206,28 @@ class Block:
 
     @property
     def jitter(self) -> float:
-        """What had to be added to the covariance to factorize it."""
+        """What was added to the covariance so that it could be factorized."""
         return self._factorized[1]
 
     @cached_property
     def _factorized(self) -> tuple[Posterior, float]:
         return _factorize(self)
 
-    def imagine(self, U: Float64[Tensor, "p d"], mean: Float64[Tensor, "m p"], rows: Float64[Tensor, "m p"]) -> "Block":
-        """Add points as if measured at their mean, where the rows say so."""
+    def imagine(
+        self, U: Float64[ndarray, "p d"], mean: Float64[ndarray, "m p"], rows: Float64[ndarray, "m p"]
+    ) -> "Block":
+        """Add points as if their mean had been told, where the rows say so."""
         T = self.tasks
         V = self.view.scaled(U)
         basis = polynomial(V, self.degree)
-        y = mean[list(self.outputs)].unflatten(0, (len(self.groups), -1)).mT - basis @ self.baseline
+        y = mean[list(self.outputs)].reshape(len(self.groups), -1, len(U)).swapaxes(1, 2) - basis @ self.baseline
         own = rows[[group[0] for group in self.groups]]
         tasks = replace(
             T,
-            U=torch.cat([T.U, self.view.whole(U, V)], -2),
-            basis=torch.cat([T.basis, basis], -2),
-            y=torch.cat([T.y, y * own[:, :, None]], 1),
-            rows=torch.cat([T.rows, own], 1),
+            U=np.concatenate([T.U, self.view.whole(U, V)], -2),
+            basis=np.concatenate([T.basis, basis], -2),
+            y=np.concatenate([T.y, y * own[:, :, None]], 1),
+            rows=np.concatenate([T.rows, own], 1),
         )
         return replace(self, tasks=tasks)
 
@@ -232,50 +235,50 @@ class Block:
 def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Sequence[Choice]) -> Block:
     """Build the regressions of some outputs at the chosen models."""
     chosen = [choices[group[0]] for group in groups]
-    specs = [choice.spec(group) for choice, group in zip(chosen, groups, strict=True)]
-    tasks, baseline = data.tasks(specs)
-    theta = thetas(chosen).to(data.U)
+    models = [choice.candidate(group) for choice, group in zip(chosen, groups, strict=True)]
+    tasks, baseline = regressions(data, models)
+    theta = thetas(chosen)
     variance = likelihood.evaluate(tasks, theta, with_slope=False).variance
     is_short = tasks.rows.sum(1) <= tasks.columns.sum(1)  # no row left to estimate a variance from
-    variance = torch.where(is_short[:, None], variance.clamp_min(1.0), variance)
+    variance = np.where(is_short[:, None], np.maximum(variance, 1.0), variance)
     if data.model.declustering is not None:
-        variance = torch.maximum(variance, _declustered_variance(tasks, theta, data.model.declustering))
+        variance = np.maximum(variance, _declustered_variance(tasks, theta, data.model.declustering))
     degree = max(TRENDS[choice.trend] for choice in chosen)
-    return Block(tuple(groups), tasks, baseline, theta, variance, data.view(specs), degree)
+    return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree)
 
 
 def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
     """Build the posterior at the chosen models."""
-    warps = [data.warps[j][choice.warp] for j, choice in enumerate(choices)]
+    scales = [data.scales[j][choice.warp] for j, choice in enumerate(choices)]
     return GP(
         blocks=tuple(_block(data, groups, choices) for groups in data.blocks()),
-        location=data.U.new_tensor([location for _, location, _, _ in warps]),
-        spread=data.U.new_tensor([spread for _, _, spread, _ in warps]),
-        warps=tuple(warp for warp, *_ in warps),
+        location=np.array([each.location for each in scales]),
+        deviation=np.array([each.deviation for each in scales]),
+        warps=tuple(each.warp for each in scales),
         choices=tuple(choices),
     )
 
 
-def _declustered_variance(tasks: Tasks, theta: Float64[Tensor, "B q"], distance: float) -> Float64[Tensor, "B c"]:
+def _declustered_variance(tasks: Tasks, theta: Float64[ndarray, "B q"], distance: float) -> Float64[ndarray, "B c"]:
     """Estimate the process variance from points that lie apart.
 
-    Dozens of near-duplicates enter the profiled variance with almost no innovation, so that it shrinks with their
-    number and the rest of the box looks certain.
+    Dozens of near-duplicates add almost nothing new to the profiled variance, so it shrinks with their number, and the
+    belief looks certain in the rest of the box.
     """
     rows = likelihood.apart(tasks, distance)
     changed = (rows != tasks.rows).any(1)
-    result = theta.new_zeros(len(theta), tasks.y.shape[2])
-    if bool(changed.any()):
-        index = changed.nonzero()[:, 0]
+    result = np.zeros((len(theta), tasks.y.shape[2]))
+    if changed.any():
+        index = np.flatnonzero(changed)
         some = tasks.at(index)
         fewer = replace(some, rows=rows[index], y=some.y * rows[index][:, :, None])
         fit = likelihood.evaluate(fewer, theta[index], with_slope=False)
-        result[index] = torch.where(torch.isfinite(fit.loss)[:, None], fit.variance, 0.0)
+        result[index] = np.where(np.isfinite(fit.loss)[:, None], fit.variance, 0.0)
     return result
 
 
-def _by_point(parts: Sequence[Any]) -> list[Any]:
-    """What posteriors gave per task, point and output, per point and output."""
+def _by_point(parts: Sequence[ndarray]) -> list[ndarray]:
+    """Reshape arrays by task, point and output to arrays by point and output."""
     shapes = [(each.shape[1], each.shape[0] * each.shape[2], *each.shape[3:]) for each in parts]
     return [each.swapaxes(0, 1).reshape(shape) for each, shape in zip(parts, shapes, strict=True)]
 
@@ -283,57 +286,54 @@ def _by_point(parts: Sequence[Any]) -> list[Any]:
 def _factorize(block: Block) -> tuple[Posterior, float]:
     """Factorize the covariance, adding jitter where it must; return the posterior and the jitter used."""
     tasks, theta = block.tasks, block.theta
-    K, _ = likelihood.covariance(tasks, theta)
-    L, jitter = _cholesky(K)
-    eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
-    root = torch.linalg.solve_triangular(L, eye.expand_as(K), upper=False)
+    K, _ = likelihood.covariance(tasks, theta, slopes=False)
+    root, jitter = _roots(K)
     F = tasks.basis * tasks.rows[:, :, None] * tasks.columns[:, None, :]
     half = root @ F
-    A = half.mT @ half
-    A.diagonal(dim1=1, dim2=2).add_(1.0 - tasks.columns)
-    LA, trend_jitter = _cholesky(A)
+    A = half.swapaxes(1, 2) @ half
+    add_to_diagonal(A, 1.0 - tasks.columns)
+    trend_root, trend_jitter = _roots(A)
     y = root @ tasks.y
-    beta = torch.cholesky_solve(half.mT @ y, LA)
-    weights = root.mT @ (y - half @ beta)
+    beta = trend_root.swapaxes(1, 2) @ (trend_root @ (half.swapaxes(1, 2) @ y))
+    weights = root.swapaxes(1, 2) @ (y - half @ beta)
     worst = max(jitter, trend_jitter)
-    if worst > LADDER[0]:
+    if worst > JITTERS[0]:
         logger.warning(
-            "the covariance matrix needed a jitter of %g: are points duplicates, or outputs inconsistent?", worst
+            "the covariance matrix needed a jitter of %g: check for duplicate points with different values", worst
         )
-    elif worst > 0:  # what rounding leaves of points that lie close together, as they do towards the end of a run
+    elif worst > 0:  # rounding errors of points that lie close together, as they do towards the end of a run
         logger.info("the covariance matrix needed a jitter of %g: points lie close together", worst)
     posterior = Posterior(
-        points=quick(tasks.U),
-        rows=quick(tasks.rows),
-        kernel=quick(tasks.kernel),
-        inverse=quick(likelihood.inverse_scales(theta, tasks.active)),
-        view=View(*(None if each is None else quick(each) for each in block.view)),
+        points=tasks.U,
+        rows=tasks.rows,
+        kernel=tasks.kernel,
+        inverse=likelihood.inverse_scales(theta, tasks.active),
+        view=block.view,
         degree=block.degree,
-        root=quick(root),
-        weights=quick(weights),
-        beta=quick(beta * tasks.columns[:, :, None] + block.baseline),
-        H=quick(root.mT @ half),
-        inverse_A=quick(torch.cholesky_inverse(LA)),
-        columns=quick(tasks.columns),
-        variance=quick(block.variance),
+        root=root,
+        weights=weights,
+        beta=beta * tasks.columns[:, :, None] + block.baseline,
+        H=root.swapaxes(1, 2) @ half,
+        inverse_A=trend_root.swapaxes(1, 2) @ trend_root,
+        columns=tasks.columns,
+        variance=block.variance,
     )
     return posterior, worst
 
 
-def _cholesky(K: Float64[Tensor, "m s s"]) -> tuple[Float64[Tensor, "m s s"], float]:
-    """Factorize a batch; members that fail climb the ladder of jitters, the others stay as they are."""
-    L, info = torch.linalg.cholesky_ex(K)
-    failed = (info > 0) | ~torch.isfinite(L).all(-1).all(-1)
-    if not bool(failed.any()):
-        return L, 0.0
-    eye = torch.eye(K.shape[-1], dtype=K.dtype, device=K.device)
-    size = K.diagonal(dim1=1, dim2=2).mean(1)[:, None, None]
-    for jitter in LADDER:
-        more, info = torch.linalg.cholesky_ex(K + jitter * size * eye)
-        solved = failed & (info == 0) & torch.isfinite(more).all(-1).all(-1)
-        L = torch.where(solved[:, None, None], more, L)
-        failed = failed & ~solved
-        if not bool(failed.any()):
-            return L, jitter
-    diagonal = torch.nan_to_num(K.diagonal(dim1=1, dim2=2), nan=1.0).clamp_min(1e-8)
-    return torch.where(failed[:, None, None], torch.diag_embed(diagonal.sqrt()), L), math.inf
+def _roots(K: Float64[ndarray, "B n n"]) -> tuple[Float64[ndarray, "B n n"], float]:
+    """Return inverse Cholesky factors; matrices that fail get more and more jitter, the others none."""
+    R, failed = roots(K)
+    if not failed.any():
+        return R, 0.0
+    diagonal = np.diagonal(K, axis1=1, axis2=2)
+    jitters = diagonal.mean(1)[:, None, None] * np.eye(K.shape[1])
+    for jitter in JITTERS:
+        more, still = roots(K[failed] + jitter * jitters[failed])
+        R[failed] = more
+        failed[failed] = still
+        if not failed.any():
+            return R, jitter
+    safe = np.maximum(np.nan_to_num(diagonal[failed], nan=1.0), 1e-8)
+    R[failed] = np.eye(K.shape[1]) / np.sqrt(safe)[:, :, None]
+    return R, math.inf

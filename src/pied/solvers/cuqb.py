@@ -24,6 +24,7 @@ from pied.bounds import (
     Estimator,
     Fence,
     Joint,
+    TensorGP,
     White,
     fenced,
     from_memory,
@@ -35,7 +36,7 @@ from pied.bounds import (
     to_memory,
 )
 from pied.errors import SettingError
-from pied.gp import GP, Choice, Model
+from pied.gp import Choice, Model
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
@@ -178,7 +179,7 @@ class Scene:
     number: int
     """Of the trial asked for."""
     data: Dataset
-    belief: GP
+    belief: TensorGP
     composite: Composite
     """The belief composed with g."""
     f: Float64[Tensor, "N k"]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from jaxtyping import Float64
 from torch import Tensor
@@ -141,7 +142,7 @@ class ClosedForm(Acquisition):
 
     def _warped(self, j: int, y: float) -> float:
         """Return a threshold in the model's units; one outside of the warp's domain is out of reach."""
-        w = float(self.warps[j].forward(torch.tensor([y], dtype=torch.float64))[0])
+        w = float(self.warps[j].forward(np.array([y]))[0])
         return w if math.isfinite(w) else -self.warps[j].sign * 1e300
 
     def search_scale(self, pool: Float64[Tensor, "b d"]) -> float:

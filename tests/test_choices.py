@@ -3,15 +3,15 @@
 import json
 import math
 
+import numpy as np
 import pytest
-import torch
 
-from beliefs import PLAIN, SCALES, V, chosen, fixed, points, scales_of, wavy
-from oracles import numeric_slope
+from beliefs import PLAIN, SCALES, V, chosen, fixed, numeric_slope, points, scales_of, wavy
 from pied.errors import SettingError
 from pied.gp import GP
-from pied.gp.choices import WARPS, Choice, Model, Warp, standardization
+from pied.gp.choices import Choice, Model
 from pied.gp.kernels import KERNELS, stretched
+from pied.gp.warps import WARPS, Warp, standardization
 from pied.rng import Stream
 
 # --------------------------------------------------------------------------------------------------------------- warps
@@ -23,36 +23,36 @@ from pied.rng import Stream
         ("none", [-1.0, 2.0, 5.0]),
         ("log", [0.1, 2.0, 50.0]),
         ("log", [-0.1, -2.0, -50.0]),
-        ("shifted log", [-3.0, 0.0, 9.0]),
+        ("shifted log", [-3.0, 0.5, 9.0]),
     ],
 )
 def test_warps_go_there_and_back_and_keep_the_order(name, y):
-    y = torch.tensor(y, dtype=torch.float64)
+    y = np.array(y)
     warp = Warp.of(name, y)
     gp = fixed(points(3), y, warp=name, nugget=1e-4)
-    torch.testing.assert_close(gp.unwarp(warp.forward(y)[:, None])[:, 0], y, rtol=1e-12, atol=1e-12)
-    line = torch.linspace(-4, 4, 50, dtype=torch.float64)[:, None]
-    assert (gp.unwarp(line).diff(dim=0) > 0).all()
-    jacobian = torch.func.vmap(torch.func.grad(lambda each: warp.forward(each[None])[0]))(y)
+    np.testing.assert_allclose(gp.unwarp(warp.forward(y)[:, None])[:, 0], y, rtol=1e-12, atol=1e-12)
+    line = np.linspace(-4, 4, 50)[:, None]
+    assert (np.diff(gp.unwarp(line), axis=0) > 0).all()
+    jacobian = (warp.forward(y * (1 + 1e-6)) - warp.forward(y * (1 - 1e-6))) / (2e-6 * y)
     slopes = jacobian * warp.unit / 3.0
-    assert warp.log_slopes(y, 3.0) == pytest.approx(float(slopes.log().sum()), abs=1e-12)
+    assert warp.log_slopes(y, 3.0) == pytest.approx(float(np.log(slopes).sum()), abs=1e-8)  # differences at 1e-6
 
 
 @pytest.mark.parametrize("name", ["log", "shifted log"])
 @pytest.mark.parametrize("size", [2.0**-1000, 2.0**-30, 2.0**60, 2.0**1020])
 def test_logarithms_do_not_see_units(name, size):
-    y = torch.tensor([0.1, 2.0, 7.0], dtype=torch.float64)
+    y = np.array([0.1, 2.0, 7.0])
     warp, other = Warp.of(name, y), Warp.of(name, size * y)
-    assert torch.equal(warp.forward(y), other.forward(size * y))
+    assert np.array_equal(warp.forward(y), other.forward(size * y))
     assert warp.log_slopes(y, 3.0) == other.log_slopes(size * y, 3.0)
     gp = fixed(points(3), size * y, warp=name, nugget=1e-4)
-    assert torch.isfinite(gp.unwarp(torch.full((1, 1), 1e6, dtype=torch.float64))).all()
+    assert np.isfinite(gp.unwarp(np.full((1, 1), 1e6))).all()
     if size < 2.0**1000:  # beyond, values end at what a double can be the exponential of
-        torch.testing.assert_close(gp.unwarp(other.forward(size * y)[:, None])[:, 0], size * y, rtol=1e-12, atol=0.0)
+        np.testing.assert_allclose(gp.unwarp(other.forward(size * y)[:, None])[:, 0], size * y, rtol=1e-12, atol=0.0)
 
 
 def test_warps_refuse_what_they_cannot_take():
-    mixed, constant = torch.tensor([-1.0, 1.0]).double(), torch.tensor([2.0, 2.0]).double()
+    mixed, constant = np.array([-1.0, 1.0]), np.array([2.0, 2.0])
     assert Warp.of("log", mixed) is None
     assert Warp.of("log", constant) is None
     assert Warp.of("shifted log", constant) is None
@@ -61,19 +61,19 @@ def test_warps_refuse_what_they_cannot_take():
 
 def test_quantiles_are_carried_through_the_warp():
     U = points(16)
-    y = torch.exp(6 * U[:, 0] + U[:, 1])
+    y = np.exp(6 * U[:, 0] + U[:, 1])
     gp = fixed(U, y, warp="log", nugget=1e-4)
     mean, deviation = gp.moments(V)
-    Z = Stream(6).normal(200_001, 1)
+    Z = Stream(6).normal(200_001, 1).numpy()
     samples = gp.unwarp(mean[:1] + deviation[:1] * Z)[:, 0]
     for level, z in ((0.05, -1.6449), (0.5, 0.0), (0.95, 1.6449)):
-        share = (samples < gp.unwarp(mean[:1] + z * deviation[:1])[0, 0]).double().mean()
+        share = (samples < gp.unwarp(mean[:1] + z * deviation[:1])[0, 0]).mean()
         assert float(share) == pytest.approx(level, abs=0.002)
 
 
 def test_unwarping_far_out_stays_finite():
-    gp = fixed(points(3), torch.tensor([0.1, 2.0, 50.0]).double(), warp="log")
-    assert gp.unwarp(torch.tensor([[1e6], [-1e6]]).double()).isfinite().all()
+    gp = fixed(points(3), np.array([0.1, 2.0, 50.0]), warp="log")
+    assert np.isfinite(gp.unwarp(np.array([[1e6], [-1e6]]))).all()
 
 
 # ----------------------------------------------------------------------------------------------------- standardization
@@ -81,28 +81,28 @@ def test_unwarping_far_out_stays_finite():
 
 @pytest.mark.parametrize("values", [[3.0], [0.0], [], [2.0, 2.0], [1.0, 5.0, 9.0], [1e308, -1e308], [1e-300, 3e-300]])
 def test_standardization_is_the_mean_and_deviation_of_any_size(values):
-    location, spread = standardization(torch.tensor(values, dtype=torch.float64))
+    location, spread = standardization(np.array(values))
     assert spread > 0
     assert math.isfinite(location)
     assert math.isfinite(spread)
     if len(set(values)) > 1:
         scale = max(map(abs, values))
-        small = torch.tensor(values, dtype=torch.float64) / scale
+        small = np.array(values) / scale
         assert location / scale == pytest.approx(float(small.mean()), abs=1e-12)
-        assert spread / scale == pytest.approx(float(small.std(correction=0)), rel=1e-12)
+        assert spread / scale == pytest.approx(float(small.std()), rel=1e-12)
 
 
 # ---------------------------------------------------------------------------------------- inputs on a logarithmic scale
 
-RATIOS = torch.tensor([1000.0, 1.0], dtype=torch.float64)
+RATIOS = np.array([1000.0, 1.0])
 
 
 def test_stretched_points_are_logarithms_of_natural_ones():
     lo, hi = 0.02, 20.0
     x = lo + (hi - lo) * V[:, 0]
     inner = stretched(V, RATIOS[None])[0]
-    torch.testing.assert_close(inner[:, 0], torch.log(x / lo) / math.log(hi / lo), rtol=1e-12, atol=1e-12)
-    assert torch.equal(inner[:, 1], V[:, 1])
+    np.testing.assert_allclose(inner[:, 0], np.log(x / lo) / math.log(hi / lo), rtol=1e-12, atol=1e-12)
+    assert np.array_equal(inner[:, 1], V[:, 1])
 
 
 @pytest.mark.parametrize(("kernel", "trend"), [("squared exponential", "quadratic"), ("matern 3/2", "linear")])
@@ -112,14 +112,14 @@ def test_moments_on_a_logarithmic_scale_equal_those_at_stretched_points(kernel, 
     gp = fixed(U, y, kernel, trend, nugget=1e-4, ratios=RATIOS)
     inner = fixed(stretched(U, RATIOS[None])[0], y, kernel, trend, nugget=1e-4)
     for ours, theirs in zip(gp.moments(V), inner.moments(stretched(V, RATIOS[None])[0]), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
     _, _, mean_slope, deviation_slope = gp.moments_and_slopes(V)
     for i, u in enumerate(V):
         for part, slope in enumerate((mean_slope, deviation_slope)):
             theirs = numeric_slope(lambda v, part=part: gp.moments(v[None])[part][0], u, 1e-6)
-            torch.testing.assert_close(slope[i], theirs, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(slope[i], theirs, rtol=1e-4, atol=1e-5)
     after = gp.imagine(V[:2])
-    torch.testing.assert_close(after.moments(V)[0], gp.moments(V)[0], rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(after.moments(V)[0], gp.moments(V)[0], rtol=1e-7, atol=1e-7)
     assert (after.moments(V)[1] <= gp.moments(V)[1] * (1 + 1e-9)).all()
 
 
@@ -131,7 +131,7 @@ def test_a_power_law_is_recognized_on_a_logarithmic_scale():
 
     gp = GP.fit(U, law(U)[:, None], ratios=RATIOS)
     assert gp.choices[0].scale == "log"
-    torch.testing.assert_close(gp.unwarp(gp.moments(V)[0])[:, 0], law(V), rtol=0.02, atol=0)
+    np.testing.assert_allclose(gp.unwarp(gp.moments(V)[0])[:, 0], law(V), rtol=0.02, atol=0)
     assert GP.fit(U, law(U)[:, None]).choices[0].scale == "plain"  # nothing known of the ratio of the bounds
 
 
@@ -142,9 +142,9 @@ def test_a_power_law_is_recognized_on_a_logarithmic_scale():
 def test_a_polynomial_is_recognized_as_one(trend):
     U = points(20)
     y = {
-        "constant": lambda: torch.sin(14 * U[:, 0]) * torch.cos(11 * U[:, 1]),
-        "linear": lambda: 3 * U[:, 0] - 2 * U[:, 1] + 1e-3 * torch.sin(20 * U[:, 0]),
-        "quadratic": lambda: (3 * U[:, 0] - 1) ** 2 + U[:, 0] * U[:, 1] + 1e-3 * torch.sin(20 * U[:, 0]),
+        "constant": lambda: np.sin(14 * U[:, 0]) * np.cos(11 * U[:, 1]),
+        "linear": lambda: 3 * U[:, 0] - 2 * U[:, 1] + 1e-3 * np.sin(20 * U[:, 0]),
+        "quadratic": lambda: (3 * U[:, 0] - 1) ** 2 + U[:, 0] * U[:, 1] + 1e-3 * np.sin(20 * U[:, 0]),
     }[trend]()
     gp = GP.fit(U, y[:, None], model=Model(warps=("none",), waves=False))
     assert gp.choices[0].trend == trend
@@ -155,22 +155,22 @@ def test_a_quadratic_is_learned_exactly():
     f = lambda X: (3 * X[:, 0] - 1) ** 2 + X[:, 0] * X[:, 1] - 1  # noqa: E731
     gp = GP.fit(U, f(U)[:, None])
     assert gp.choices[0].trend == "quadratic"
-    torch.testing.assert_close(gp.moments(V)[0][:, 0], f(V), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(gp.moments(V)[0][:, 0], f(V), rtol=0, atol=1e-6)
 
 
 def test_an_exponential_is_recognized_as_one():
     U = points(20)
-    f = lambda X: torch.exp(7 * X[:, 0] - 3 * X[:, 1] * X[:, 0])  # noqa: E731
+    f = lambda X: np.exp(7 * X[:, 0] - 3 * X[:, 1] * X[:, 0])  # noqa: E731
     gp = GP.fit(U, f(U)[:, None])
     assert gp.choices[0].warp == "log"
-    torch.testing.assert_close(gp.unwarp(gp.moments(V)[0])[:, 0], f(V), rtol=1e-3, atol=0)
+    np.testing.assert_allclose(gp.unwarp(gp.moments(V)[0])[:, 0], f(V), rtol=1e-3, atol=0)
     assert GP.fit(U, -f(U)[:, None]).choices[0].warp == "log"
 
 
 def test_roughness_is_recognized():
     U = points(50, 1)
-    rough = (U - Stream(4).uniform(1, 12)).abs() @ Stream(4).normal(12)  # a dozen kinks
-    gp = GP.fit(U, torch.stack([rough, torch.sin(6 * U[:, 0])], -1), model=Model(trends=("constant",), warps=("none",)))
+    rough = np.abs(U - Stream(4).uniform(1, 12).numpy()) @ Stream(4).normal(12).numpy()  # a dozen kinks
+    gp = GP.fit(U, np.stack([rough, np.sin(6 * U[:, 0])], -1), model=Model(trends=("constant",), warps=("none",)))
     assert gp.choices[0].kernel != "squared exponential"
     assert gp.choices[1].kernel == "squared exponential"
 
@@ -218,13 +218,13 @@ def test_a_choice_that_is_no_longer_possible_is_made_anew():
 @pytest.mark.parametrize("noise", [0.0, None, 0.05])
 def test_a_belief_is_rebuilt_from_its_stored_choices(noise):
     U = points(20)
-    Y = torch.stack([wavy(U), torch.exp(5 * U[:, 0])], -1)
+    Y = np.stack([wavy(U), np.exp(5 * U[:, 0])], -1)
     first = GP.fit(U, Y, noise=[noise, 0.0])
     stored = json.loads(json.dumps([choice.to_dict() for choice in first.choices]))
     again = GP.fit(U, Y, noise=[noise, 0.0], previous=[Choice.from_dict(each) for each in stored])
     assert again.choices == first.choices
     for ours, theirs in zip(again.moments_and_slopes(V), first.moments_and_slopes(V), strict=True):
-        assert torch.equal(ours, theirs)
+        assert np.array_equal(ours, theirs)
 
 
 def test_a_warm_start_is_as_good_as_a_cold_one():
@@ -233,17 +233,17 @@ def test_a_warm_start_is_as_good_as_a_cold_one():
     model = Model(kernels=("matern 5/2",), trends=("constant",), warps=("none",))
     warm = GP.fit(U, y, model=model, previous=GP.fit(U[:20], y[:20], model=model).choices)
     cold = GP.fit(U, y, model=model)
-    torch.testing.assert_close(warm.theta[:, :2], cold.theta[:, :2], rtol=0, atol=0.05)  # within ENOUGH of the optimum
-    torch.testing.assert_close(warm.moments(V)[0], cold.moments(V)[0], rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(warm.theta[:, :2], cold.theta[:, :2], rtol=0, atol=0.05)  # both near the optimum
+    np.testing.assert_allclose(warm.moments(V)[0], cold.moments(V)[0], rtol=1e-2, atol=1e-2)
 
 
 def test_fitting_does_not_depend_on_global_generators():
     U = points(15)
-    torch.manual_seed(0)
-    first, state = GP.fit(U, wavy(U)[:, None]), torch.get_rng_state()
-    torch.manual_seed(0)
-    assert torch.equal(torch.get_rng_state(), state)
-    torch.manual_seed(1)
+    np.random.seed(0)
+    before = np.random.get_state()[1].copy()
+    first = GP.fit(U, wavy(U)[:, None])
+    assert np.array_equal(np.random.get_state()[1], before)
+    np.random.seed(1)
     assert GP.fit(U, wavy(U)[:, None]).choices == first.choices
 
 
@@ -271,17 +271,17 @@ def test_the_names_of_warps_are_known():
 
 def jump(U):
     """A change of regime: two levels and nothing between them."""
-    return torch.sin(3 * U[:, 0]) + 2.0 * (U[:, 0] > 0.5)
+    return np.sin(3 * U[:, 0]) + 2.0 * (U[:, 0] > 0.5)
 
 
 def around_the_jump():
     """Points anywhere, and close to the jump on both sides, as a search for its edge asks for them."""
-    return torch.cat([points(12, 1), 0.5 + torch.linspace(-2e-3, 2e-3, 9, dtype=torch.float64)[:, None]])
+    return np.concatenate([points(12, 1), 0.5 + np.linspace(-2e-3, 2e-3, 9)[:, None]])
 
 
 def missed(gp, U, y):
     """By how much the last output is missed at told points, relative to its spread."""
-    return float((gp.unwarp(gp.moments(U)[0])[:, -1] - y).abs().max() / y.std())
+    return float(np.abs(gp.unwarp(gp.moments(U)[0])[:, -1] - y).max() / y.std())
 
 
 def test_an_output_that_jumps_is_believed_where_it_was_told():
@@ -293,13 +293,13 @@ def test_an_output_that_jumps_is_believed_where_it_was_told():
 def test_a_choice_that_cannot_give_back_what_was_told_is_made_again():
     U = around_the_jump()
     y = jump(U)
-    smooth = GP.fit(U[:-1], torch.sin(3 * U[:-1]), model=Model(reselect=10**6))
+    smooth = GP.fit(U[:-1], np.sin(3 * U[:-1]), model=Model(reselect=10**6))
     assert missed(GP.fit(U, y[:, None], model=Model(reselect=10**6), previous=smooth.choices), U, y) < 2e-3
 
 
 def test_an_output_that_jumps_is_believed_in_a_group_too():
     U = around_the_jump()
-    Y = torch.stack([torch.sin(3 * U[:, 0] + shift) for shift in torch.arange(40)] + [jump(U)], 1)
+    Y = np.stack([np.sin(3 * U[:, 0] + shift) for shift in np.arange(40)] + [jump(U)], 1)
     gp = GP.fit(U, Y)
     assert len(set(gp.choices)) == 1
     assert missed(gp, U, Y[:, -1]) < 2e-3

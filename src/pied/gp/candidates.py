@@ -1,0 +1,137 @@
+"""The candidates of a selection: which models the data allow, what each must gain, and their regressions."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from pied.gp.choices import Candidate
+from pied.gp.factors import add_to_diagonal, roots
+from pied.gp.kernels import KERNELS, TRENDS, View, polynomial
+from pied.gp.likelihood import SPARE_ROWS, Tasks, columns_of
+from pied.gp.observations import Observations
+
+LEAST_RATIO = 5.0  # of upper to lower bound, from which on an input may be seen on a logarithmic scale
+PART_PRICE = 4.0  # nats that each degree of the trend, a warp or a log scale must gain: the best of 54 looks too good
+WAVE_PRICE = 20.0  # nats that a wave must gain: the best of hundreds of frequencies fits a dozen points by chance
+MOST_COLUMNS = 100  # of a trend: a larger basis is a regression of its own
+LEAST_SQUARES_NUGGET = 1e-12  # added to F'F, so that a trend that points cannot tell apart is still solved for
+REFINEMENTS = 3  # of a least-squares trend, so that what it leaves is small to the last digit
+
+
+def trends(data: Observations, j: int, n: int) -> list[str]:
+    """Return the trends that output j can have with n rows."""
+    a = int(data.active[j].sum())
+    sizes = {"none": 0, "constant": 1, "linear": 1 + a, "quadratic": 1 + a + a * (a + 1) // 2}
+    smallest = min(sizes[trend] for trend in data.model.trends)
+    return [
+        trend
+        for trend in data.model.trends
+        if sizes[trend] == smallest or (sizes[trend] + SPARE_ROWS <= n and sizes[trend] <= MOST_COLUMNS)
+    ]
+
+
+def candidates(data: Observations, outputs: tuple[int, ...]) -> list[Candidate]:
+    """Return what these outputs could be modelled with, given their rows and inputs."""
+    first = outputs[0]
+    is_plain = "plain" in data.model.scales
+    can_log = "log" in data.model.scales and bool(((data.ratios >= LEAST_RATIO) & data.active[first]).any())
+    scales = ["plain"] * (is_plain or not can_log) + ["log"] * can_log
+    return [
+        Candidate(outputs, kernel, trend, warp, scale)
+        for kernel in data.model.kernels
+        for trend in trends(data, first, data.count(first))
+        for warp in data.scales[first]
+        if all(warp in data.scales[j] for j in outputs)
+        for scale in scales
+    ]
+
+
+def handicap(data: Observations, candidate: Candidate) -> float:
+    """Return what is added to a candidate's density: the log slopes of its warp, less the price of its parts."""
+    parts = TRENDS[candidate.trend] + (candidate.warp != "none") + (candidate.scale != "plain")
+    price = PART_PRICE * parts + WAVE_PRICE * bool(candidate.waves)
+    slopes = sum(data.scales[j][candidate.warp].log_slopes for j in candidate.outputs)
+    return slopes - price * len(candidate.outputs)
+
+
+def view(data: Observations, chosen: Sequence[Candidate]) -> View:
+    """Return how each candidate sees points."""
+    plain = np.ones_like(data.ratios)
+    large = np.where(data.ratios >= LEAST_RATIO, data.ratios, 1.0)
+    waves = None
+    if any(each.waves for each in chosen):
+        waves = np.array([each.waves or (0.0,) * data.U.shape[1] for each in chosen])
+    return View(np.stack([large if each.scale == "log" else plain for each in chosen]), waves)
+
+
+def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks, Float64[ndarray, "B p c"]]:
+    """Return one task per candidate, all with equally many outputs, and the least-squares trends taken off."""
+    degree = max(TRENDS[each.trend] for each in chosen)
+    first = [each.outputs[0] for each in chosen]
+    rows = data.rows[first]
+    columns = np.stack([columns_of(each.trend, data.active[each.outputs[0]], degree) for each in chosen])
+    columns &= rows.any(1, keepdims=True)  # without data there is no trend to estimate
+    seen = view(data, chosen)
+    V = seen.scaled(data.U)
+    basis = polynomial(V, degree)
+    active = data.active[first].astype(np.float64)
+    if seen.waves is not None:
+        active = np.concatenate([active, np.repeat((seen.waves != 0).any(1, keepdims=True), 2, 1)], 1)
+    y, noise, nugget = _standardized(data, chosen)
+    y, baseline = _detrended(y, basis, rows.astype(np.float64), columns.astype(np.float64))
+    return Tasks(
+        U=seen.whole(data.U, V),
+        basis=basis,
+        y=y,
+        rows=rows.astype(np.float64),
+        active=active,
+        columns=columns.astype(np.float64),
+        kernel=np.array([KERNELS[each.kernel] for each in chosen]),
+        noise=noise,
+        nugget=np.log(nugget),
+        prior=1.0 if data.model.prior else 0.0,
+    ), baseline
+
+
+def _standardized(
+    data: Observations, chosen: Sequence[Candidate]
+) -> tuple[Float64[ndarray, "B N c"], Float64[ndarray, "B c"], Float64[ndarray, "B 2"]]:
+    """Return the told values of candidates on their scales, the known noise variances, the ranges of the nuggets."""
+    pairs = {(j, each.warp) for each in chosen for j in each.outputs}
+    values = {(j, warp): data.scales[j][warp].forward(data.values(j)) for j, warp in pairs}
+    noises = {(j, warp): data.noise_variance(j, warp) for j, warp in pairs}
+    y = np.zeros((len(chosen), len(data.U), len(chosen[0].outputs)))
+    noise, nugget = [], []
+    for i, each in enumerate(chosen):
+        for place, j in enumerate(each.outputs):
+            y[i, data.rows[j], place] = values[j, each.warp]
+        own = [noises[j, each.warp] for j in each.outputs]
+        noise.append([variance for variance, _ in own])
+        nugget.append([max(low for _, (low, _) in own), max(high for _, (_, high) in own)])
+    return y, np.array(noise), np.array(nugget)
+
+
+def _detrended(
+    y: Float64[ndarray, "B N c"],
+    basis: Float64[ndarray, "*B N p"],
+    rows: Float64[ndarray, "B N"],
+    columns: Float64[ndarray, "B p"],
+) -> tuple[Float64[ndarray, "B N c"], Float64[ndarray, "B p c"]]:
+    """Take the ordinary least-squares trend off the told values.
+
+    P F = 0, so kriging with a trend does not change. Its arithmetic does: K^-1 has entries of 1e8, and without this
+    step an output that its trend explains exactly would be lost in rounding errors.
+    """
+    F = basis * rows[:, :, None] * columns[:, None, :]
+    A = F.swapaxes(1, 2) @ F
+    add_to_diagonal(A, 1.0 - columns + LEAST_SQUARES_NUGGET)
+    R, failed = roots(A)
+    use = columns[:, :, None] * ~failed[:, None, None]
+    baseline = np.zeros((*columns.shape, y.shape[2]))
+    rest = y
+    for _ in range(REFINEMENTS):
+        baseline = baseline + R.swapaxes(1, 2) @ (R @ (F.swapaxes(1, 2) @ rest)) * use
+        rest = y - F @ baseline
+    return rest, baseline

@@ -1,0 +1,118 @@
+"""What a fit works on: the told points and values, and each output on every scale it could be modelled on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+from numpy import ndarray
+
+from pied.gp.choices import Model
+from pied.gp.likelihood import NOISIEST, QUIETEST
+from pied.gp.warps import Standardized, Warp, grained
+
+EXACT_BELOW = 1e-10  # standardized variance of a known noise: below it, the nugget of an exact output covers the noise
+LARGEST_NOISE = 1e6  # of the deviation of the data: with more noise nothing is learned, and squares overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """The told points and values, and what is known about the outputs."""
+
+    U: Float64[ndarray, "N d"]
+    """Points of the unit cube."""
+    Y: Float64[ndarray, "N m"]
+    """Outputs there; not finite where an output was not told."""
+    rows: Bool[ndarray, "m N"]
+    """Which points each output was told at."""
+    active: Bool[ndarray, "m d"]
+    """Which inputs each output depends on."""
+    ratios: Float64[ndarray, "d"]
+    """Upper over lower bound of inputs that may be seen on a logarithmic scale; 1 for the others."""
+    noise: tuple[float | None, ...]
+    """Per output the standard deviation of its noise; 0: exact, None: learned."""
+    model: Model
+    """What may be chosen."""
+    scales: tuple[dict[str, Standardized], ...]
+    """Per output, by the name of the warp, the scales that it could be modelled on."""
+
+    @classmethod
+    def of(
+        cls,
+        U: Float64[ndarray, "N d"],
+        Y: Float64[ndarray, "N m"],
+        active: Bool[ndarray, "m d"],
+        ratios: Float64[ndarray, "d"],
+        noise: Sequence[float | None],
+        model: Model,
+    ) -> "Observations":
+        """Prepare what was told."""
+        rows = np.isfinite(Y).T
+        scales = []
+        for j in range(Y.shape[1]):
+            y = Y[rows[j], j]
+            warps = [Warp.of(name, y) for name in (("none",) if noise[j] else model.warps)]
+            own = {warp.name: Standardized.of(warp, y) for warp in warps if warp is not None}
+            scales.append(own or {"none": Standardized.of(Warp("none"), y)._replace(log_slopes=0.0)})
+        return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, tuple(scales))
+
+    def count(self, j: int) -> int:
+        """Return the number of points at which output j was told."""
+        return int(self.rows[j].sum())
+
+    def values(self, j: int) -> Float64[ndarray, "n"]:
+        """Return what was told of output j."""
+        return self.Y[self.rows[j], j]
+
+    def noise_kind(self, j: int) -> Literal["learned", "exact", "known"]:
+        """Tell what is known about the noise of output j."""
+        noise = self.noise[j]
+        return "learned" if noise is None else "exact" if noise == 0 else "known"
+
+    def blocks(self) -> list[list[tuple[int, ...]]]:
+        """Return the outputs in groups that share their hyperparameters, groups of equal size together."""
+        if self.model.shared is None or len(self.rows) < self.model.shared:
+            return [[(j,) for j in range(len(self.rows))]]
+        alike: dict[tuple[Any, ...], list[int]] = {}
+        for j in range(len(self.rows)):
+            key = (self.noise_kind(j), self.rows[j].tobytes(), self.active[j].tobytes())
+            alike.setdefault(key, []).append(j)
+        sized: dict[int, list[tuple[int, ...]]] = {}
+        for group in alike.values():
+            sized.setdefault(len(group), []).append(tuple(group))
+        return list(sized.values())
+
+    def thinned(self) -> "Observations":
+        """Return the part from which choices are learned: at most `most_rows` points, far from each other."""
+        if len(self.U) <= self.model.most_rows:
+            return self
+        kept = _far_apart(self.U, self.model.most_rows)
+        part = replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept])
+        scales = [{name: each.at(part.values(j)) for name, each in own.items()} for j, own in enumerate(self.scales)]
+        return replace(part, scales=tuple(scales))
+
+    def only(self, j: int) -> "Observations":
+        """Return the part with the points at which output j was told."""
+        told = self.rows[j]
+        return replace(self, U=self.U[told], Y=self.Y[told], rows=self.rows[:, told])
+
+    def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:
+        """Return the known noise variance of output j on the scale of a warp, else 0, and the range of its nugget."""
+        known = self.noise[j]
+        deviation = self.scales[j][warp].deviation
+        relative = float(f"{min(known / deviation, LARGEST_NOISE):.12g}") if known else 0.0  # the same in all units
+        low, high = self.model.nugget
+        if known is not None and relative**2 < EXACT_BELOW:
+            return 0.0, (low, high)
+        return relative**2, (max(low, QUIETEST), NOISIEST)
+
+
+def _far_apart(U: Float64[ndarray, "N d"], count: int) -> Int[ndarray, "c"]:
+    """Return the indices of so many points, each the farthest from those before it; the last told comes first."""
+    kept = [len(U) - 1]
+    distance = ((U - U[-1]) ** 2).sum(1)
+    for _ in range(count - 1):
+        kept.append(int(distance.argmax()))
+        distance = np.minimum(distance, ((U - U[kept[-1]]) ** 2).sum(1))
+    return np.array(sorted(set(kept)))

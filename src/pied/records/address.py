@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable
 
-HIDDEN = "***"
+MASK = "***"
 """What stands in place of a password."""
-SHORTEST = 3
+SHORTEST_SECRET = 3
 """Characters of a password that is looked for by itself: a shorter one would be found inside of other words."""
 
 _START = r"((?:\b[a-z][a-z0-9+.-]*)?://[^\s:/?#]*:)"
@@ -25,8 +25,8 @@ def masked(text: str, secrets: Iterable[str | None] = ()) -> str:
         secrets: Passwords that are known, hidden wherever they stand.
     """
     for secret in secrets:
-        if secret and len(secret) >= SHORTEST:
-            text = text.replace(secret, HIDDEN)
+        if secret and len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, MASK)
     is_address = _ALONE.match(text) is not None and "\n" not in text and not re.search(r"@.*\s", text)
-    text = _ALONE.sub(rf"\1{HIDDEN}@", text) if is_address else _QUOTED.sub(rf"\1{HIDDEN}@", text)
-    return _WORD.sub(rf"\1\2{HIDDEN}", text)
+    text = _ALONE.sub(rf"\1{MASK}@", text) if is_address else _QUOTED.sub(rf"\1{MASK}@", text)
+    return _WORD.sub(rf"\1\2{MASK}", text)

@@ -29,7 +29,7 @@ PATIENCE = 60.0
 """Seconds during which a run tries again when its store is away: a server restarts in less."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between attempts: the first one, doubled each time, and the longest."""
-LARGEST = 16_000_000
+LARGEST_FILE = 16_000_000
 """Bytes of a file of results at most; a larger one is not ours."""
 SUFFIX = ".unwritten.jsonl"
 
@@ -162,8 +162,8 @@ def _settle(record: Record, entry: Entry) -> None:
 def _read(file: Path, wanted: str) -> list[Entry] | None:
     """Read kept results; None when the file is not ours to use; a damaged last line is passed over."""
     try:
-        if file.stat().st_size > LARGEST:
-            raise ValueError(f"more than {LARGEST} bytes")
+        if file.stat().st_size > LARGEST_FILE:
+            raise ValueError(f"more than {LARGEST_FILE} bytes")
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         logger.warning("%s cannot be read and stays where it is: %s", file, error)

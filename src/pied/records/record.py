@@ -19,7 +19,7 @@ from pied.errors import TellError
 
 ASKED, PARTIAL, TOLD, FAILED = "asked", "partial", "told", "failed"
 """States of a trial, as they are written."""
-JUMPED = 2.0
+LONGEST_REMAINDER = 2.0
 """A lease with more than this many times its length to go was written by a clock that has been set back since."""
 LONGEST_REASON = 4000
 """Characters of a failure's text that are kept: its beginning and its end, where programs say what went wrong."""
@@ -61,7 +61,7 @@ class Row:
         """Whether its lease has run out, or was written by a clock that cannot be right."""
         if self.expires is None:
             return False
-        return now >= self.expires or self.expires - now > JUMPED * (self.expires - self.leased)
+        return now >= self.expires or self.expires - now > LONGEST_REMAINDER * (self.expires - self.leased)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from typing import Any
 from pied.errors import StoreError
 from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, About, Question, Row, Value, from_plain, to_plain
 
-DEEPEST = 64
+DEEPEST_NESTING = 64
 """How deeply data may be nested: ours are a dozen levels deep, and a thousand would exhaust the interpreter."""
-LARGEST = 2**53
+LARGEST_COUNT = 2**53
 """Largest whole number that is taken for one: trials, revisions and changes are counted from 1."""
-SHOWN = 10
+TRIALS_NAMED = 10
 """How many trials a sentence names."""
 
 
@@ -99,8 +99,8 @@ def data(cell: Any, label: str) -> dict[str, Any]:
     """Read plain data."""
     try:
         raw = json.loads(cell) if isinstance(cell, str) else None
-        if _depth(raw) > DEEPEST:
-            raise ValueError(f"nested more than {DEEPEST} deep")
+        if _depth(raw) > DEEPEST_NESTING:
+            raise ValueError(f"nested more than {DEEPEST_NESTING} deep")
         found = from_plain(raw)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"the store is damaged: {label} cannot be read ({_shown(cell)})") from error
@@ -111,7 +111,7 @@ def data(cell: Any, label: str) -> dict[str, Any]:
 
 def whole(cell: Any, label: str, name: str) -> int:
     """Read a whole number."""
-    if not isinstance(cell, int) or isinstance(cell, bool) or not 0 <= cell <= LARGEST:
+    if not isinstance(cell, int) or isinstance(cell, bool) or not 0 <= cell <= LARGEST_COUNT:
         raise StoreError(f"the store is damaged: '{name}' of {label} should be a whole number, got {_shown(cell)}")
     return cell
 
@@ -158,7 +158,9 @@ def version_of_pied() -> str:
 def damage(where: str, numbers: Iterable[int]) -> str:
     """Say that values of trials are gone."""
     listed = sorted(numbers)
-    named = ", ".join(map(str, listed[:SHOWN])) + (f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else "")
+    named = ", ".join(map(str, listed[:TRIALS_NAMED])) + (
+        f" and {len(listed) - TRIALS_NAMED} more" if len(listed) > TRIALS_NAMED else ""
+    )
     which = f"trial {named} was" if len(listed) == 1 else f"trials {named} were"
     return (
         f"{where} is damaged: {which} told, but the values are gone (a truncated or edited file). It can be read, and "
@@ -211,7 +213,7 @@ def _point(cell: Any, label: str) -> dict[str, float]:
 def _depth(raw: Any) -> int:
     """How deeply lists and objects are nested; not recursive, because that is what it guards against."""
     deepest, level = 0, [raw]
-    while level and deepest <= DEEPEST:
+    while level and deepest <= DEEPEST_NESTING:
         inner: list[Any] = []
         for each in level:
             if isinstance(each, dict):

@@ -15,13 +15,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pied.errors import StoreAway, StoreError
-from pied.records.complaints import BUSY
+from pied.records.complaints import LOCK_WAIT
 
-SIDES = ("-wal", "-journal")
+SIDE_FILES = ("-wal", "-journal")
 """Files beside a database that hold a part of its content; `-shm` holds none."""
-RACY = 2.0
+CLOCK_TICK = 2.0
 """Seconds: a file that changed so shortly before it was read may have changed again within one tick of its clock."""
-ATTEMPTS = 100
+IMAGE_ATTEMPTS = 100
 """How often an image is taken again because the file changed meanwhile."""
 
 
@@ -56,7 +56,7 @@ def connect(file: Path, *, read_only: bool) -> sqlite3.Connection:
     if read_only and is_guest(file):
         return image(file)
     place = f"{file.as_uri()}?mode={'rw' if read_only else 'rwc'}"
-    connection = sqlite3.connect(place, timeout=BUSY, isolation_level=None, check_same_thread=False, uri=True)
+    connection = sqlite3.connect(place, timeout=LOCK_WAIT, isolation_level=None, check_same_thread=False, uri=True)
     try:
         _settle(connection)
         if read_only:
@@ -79,7 +79,7 @@ def begin(connection: sqlite3.Connection, *, write: bool) -> None:
     try:
         queue(lambda: connection.execute("BEGIN IMMEDIATE"))
     finally:
-        connection.execute(f"PRAGMA busy_timeout={BUSY * 1000:.0f}")
+        connection.execute(f"PRAGMA busy_timeout={LOCK_WAIT * 1000:.0f}")
 
 
 def queue(attempt: Callable[[], object]) -> None:
@@ -90,7 +90,7 @@ def queue(attempt: Callable[[], object]) -> None:
             attempt()
             return
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() - began > BUSY:
+            if "locked" not in str(error) or time.monotonic() - began > LOCK_WAIT:
                 raise
         time.sleep(random.uniform(0.0005, 0.005))
 
@@ -107,16 +107,16 @@ def image(file: Path) -> Image:
         StoreAway: When it changes all the time.
     """
     try:
-        for attempt in range(ATTEMPTS):
+        for attempt in range(IMAGE_ATTEMPTS):
             signature, now = _signature(file), time.time()
-            heads = [_read(file, side, 32) for side in SIDES]
+            heads = [_read(file, side, 32) for side in SIDE_FILES]
             content = file.read_bytes()
-            sides = {side: _read(file, side) for side in SIDES}
-            same = [_read(file, side, 32) for side in SIDES] == heads == [each[:32] for each in sides.values()]
+            sides = {side: _read(file, side) for side in SIDE_FILES}
+            same = [_read(file, side, 32) for side in SIDE_FILES] == heads == [each[:32] for each in sides.values()]
             if same and file.read_bytes() == content:
                 found = _load(content, {side: text for side, text in sides.items() if text})
                 changed = max((each[0] for each in signature if each), default=0) / 1e9
-                found.file, found.signature, found.is_certain = file, signature, now - changed > RACY
+                found.file, found.signature, found.is_certain = file, signature, now - changed > CLOCK_TICK
                 return found
             time.sleep(random.uniform(0.0, 0.002) * (attempt + 1))
     except OSError as error:
@@ -160,7 +160,7 @@ def _settle(connection: sqlite3.Connection) -> None:
 def _signature(file: Path) -> tuple[Any, ...]:
     """Times, sizes and identities of a database's files; None where there is none."""
     found: list[tuple[int, int, int] | None] = []
-    for side in ("", *SIDES):
+    for side in ("", *SIDE_FILES):
         try:
             seen = file.with_name(file.name + side).stat()
             found.append((seen.st_mtime_ns, seen.st_size, seen.st_ino))

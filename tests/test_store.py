@@ -316,7 +316,7 @@ def test_what_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     assert sqlite3.connect(base).execute("SELECT name FROM sqlite_master").fetchall() == [("clients",)]
     with pytest.raises(StoreError, match="there is no folder"):
         Store.connect(tmp_path / "nowhere" / "a.db")
-    with pytest.raises(StoreError, match="'mysql' is no kind of store"):
+    with pytest.raises(StoreError, match="'mysql' is not a supported store"):
         Store.connect("mysql://host/base")
     with pytest.raises(StoreError, match="leave store= out to work in memory"):
         Store.connect("sqlite://")
@@ -348,7 +348,7 @@ def test_code_in_a_store_is_text_and_never_runs(url: str, tmp_path: Path) -> Non
         ("UPDATE trials SET x = '{'", "damaged"),
         ("UPDATE trials SET x = '{}'", "trial 1 of the store cannot be read"),
         ("UPDATE trials SET state = 'eaten'", "trial 1 of the store cannot be read"),
-        ("UPDATE \"values\" SET exact = 'one'", "'one' is no number"),
+        ("UPDATE \"values\" SET exact = 'one'", "'one' is not a number"),
     ],
 )
 def test_a_damaged_record_is_said_to_be_damaged(url: str, tmp_path: Path, change: str, says: str) -> None:

@@ -1,4 +1,4 @@
-"""What databases say when they refuse, in the user's words and with a remedy."""
+"""Translate errors of database drivers into messages for users, with a remedy."""
 
 from collections.abc import Iterable
 
@@ -6,19 +6,19 @@ from pied.errors import StoreAway, StoreError
 from pied.records.address import masked
 
 LOCK_WAIT = 60.0
-"""Seconds that a writer waits for the others before it gives up."""
+"""Seconds that a writer waits for other writers before it gives up."""
 IDLE_LIMIT = 60.0
-"""Seconds after which a PostgreSQL server ends a transaction of ours that stands still, so that it holds up nobody."""
+"""Seconds after which a PostgreSQL server ends our idle transaction, so that it does not block other programs."""
 
 
 def translated(url: str, error: BaseException, secrets: Iterable[str] = (), *, is_operational: bool) -> StoreError:
     """Return the error to raise; its class says whether trying again may help.
 
     Args:
-        url: Of the store, as it may be shown.
-        error: What the driver raised.
-        secrets: Passwords of the address, never shown.
-        is_operational: Whether the driver takes it for trouble of the server or the disk, not of the question.
+        url: Address of the store, without its password.
+        error: The exception of the driver.
+        secrets: Passwords in the address, which are never shown.
+        is_operational: Whether the driver reports a problem of the server or the disk, not of the statement.
     """
     said = masked(next(iter(str(error).strip().splitlines()), type(error).__name__), secrets)
     if "full" in said or "No space left" in said:
@@ -34,8 +34,8 @@ def translated(url: str, error: BaseException, secrets: Iterable[str] = (), *, i
         )
     if "idle-in-transaction" in said:
         return StoreAway(
-            f"{url}: this program stood still for {IDLE_LIMIT:.0f} s in the middle of a transaction, which the server has "
-            f"undone ({said}): try again"
+            f"{url}: this program was idle for {IDLE_LIMIT:.0f} s during a transaction, and the server has undone it "
+            f"({said}): try again"
         )
     if "locked" in said:
         return StoreAway(f"{url} was kept busy by others for {LOCK_WAIT:.0f} s ({said}): try again")

@@ -1,8 +1,8 @@
 """Studies in a database: SQLite files and PostgreSQL servers, through SQLAlchemy Core.
 
-Every write is one transaction that first raises the study's change number: it holds the study's row, so writers of one
-study come one after the other, and readers ask for what changed after the number they know. Values are kept as text of
-full precision beside the number, because a database may round or refuse what a double can be (NaN, -0.0).
+Every write is one transaction that first increases the study's change number. This locks the study's row, so writers of
+one study queue, and readers ask for the changes after the number they know. Values are also stored as text of full
+precision, because a database may round or refuse some doubles (NaN, -0.0).
 """
 
 import os
@@ -45,31 +45,31 @@ from pied.records.schema import (
 
 
 class Store:
-    """A place that holds studies, by name."""
+    """A database with studies, found by name."""
 
     def __init__(
         self, engine: sql.Engine, shown: str, *, read_only: bool, clock: Clock, file: Path | None = None
     ) -> None:
         self._engine = engine
         self.url = shown
-        """Where it is, without a password."""
+        """The address, without a password."""
         self._secrets: tuple[str, ...] = ()
         self.is_read_only = read_only
         self.clock = clock
         self.beside = journal.places(file)
-        """How files begin that keep results which could not be written (see `journal`)."""
+        """Path prefixes of the files for results that could not be written (see `journal`)."""
 
     @classmethod
     def connect(cls, url: str | Path, *, read_only: bool = False, clock: Clock = time.time) -> "Store":
-        """Open a store; make its tables, or bring them up to date, unless it is only read.
+        """Open a store; create or upgrade its tables, unless it is only read.
 
         Args:
             url: "sqlite:///file.db", "postgresql+psycopg://user@host/base", or a file's path; `?mode=ro` only reads.
-            read_only: Never write, not even tables; nothing is left beside a file, either.
+            read_only: Write nothing: no tables, and no files beside the database.
             clock: Seconds since 1970.
 
         Raises:
-            StoreError: When it cannot be opened, or is something else.
+            StoreError: When it cannot be opened, or is not a store.
         """
         place, is_for_reading = _url(url)
         read_only = read_only or is_for_reading
@@ -108,12 +108,12 @@ class Store:
     # ------------------------------------------------------------------------------------------------ studies
 
     def studies(self) -> list[About]:
-        """Return what studies there are, the oldest first."""
+        """Return the descriptions of all studies, the oldest first."""
         with self._begin(write=False) as tx:
             return [rows.about(row) for row in tx.execute(as_stored(studies).order_by(studies.c.id))]
 
     def find(self, name: str) -> "Record | None":
-        """Return the record of a study, or None."""
+        """Return the record of a study, or None when there is none of this name."""
         with self._begin(write=False) as tx:
             row = tx.execute(as_stored(studies).where(studies.c.name == name).limit(1)).one_or_none()
             if row is None:
@@ -123,7 +123,7 @@ class Store:
         return _Kept(self, study, about, rows.damage(f"study '{name}' of {self.url}", gone) if gone else "")
 
     def record(self, name: str) -> "Record":
-        """Return the record of a study that must be there."""
+        """Return the record of a study; raise `StoreError` when there is none of this name."""
         found = self.find(name)
         if found is None:
             known = [about.name for about in self.studies()]
@@ -131,7 +131,7 @@ class Store:
         return found
 
     def create(self, about: About) -> "Record":
-        """Write a new study, or return the one of this name that someone else has just written."""
+        """Write a new study, or return the one of this name that another process has just written."""
         now, statement = self.clock(), text(about.statement)
         made = {
             "name": about.name, "statement": statement, "seed": str(about.seed), "solver": text(about.solver),
@@ -150,7 +150,7 @@ class Store:
 
     @contextmanager
     def _begin(self, *, write: bool) -> Iterator[sql.Connection]:
-        """Begin a transaction; what the database says is turned into a sentence."""
+        """Begin a transaction; errors of the database become a `StoreError`."""
         if write and self.is_read_only:
             raise StoreError(f"{self.url} was opened to be read only: nothing can be asked, told or changed")
         level = {} if write or self._engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
@@ -164,7 +164,7 @@ class Store:
             is_operational = isinstance(error, OperationalError | sqlite3.OperationalError)
             said = getattr(error, "orig", None) or error
             raise translated(self.url, said, self._secrets, is_operational=is_operational) from error
-        except OverflowError as error:  # a number that was edited into the file is counted on
+        except OverflowError as error:  # from counting on with a number that was edited into the file
             raise StoreError(f"{self.url} is damaged: {error}") from error
 
 
@@ -187,14 +187,14 @@ class _Kept(Record):
             yield _Pen(tx, self._study, _count(tx, sql.select(studies.c.change).where(mine)))
 
     def changes(self, since: int) -> tuple[int, list[Row]]:
-        """Return the number of the last change, and what changed since."""
+        """Return the number of the last change, and the trials changed after `since`."""
         with self._store._begin(write=False) as tx:
             change = _count(tx, sql.select(studies.c.change).where(studies.c.id == self._study))
             found = [] if change == since else _rows(tx, self._study, trials.c.change > since)
         return change, found if not found else self._checked(found)
 
     def _checked(self, found: list[Row]) -> list[Row]:
-        """Return trials without those values that are gone, and remember that the record is damaged."""
+        """Correct the state of trials whose values are missing, and mark the record as damaged."""
         gone = rows.missing(self.about.statement.get("outputs") or (), found)
         if not gone:
             return found
@@ -202,19 +202,19 @@ class _Kept(Record):
         return [replace(row, state=PARTIAL if row.y else ASKED) if row.number in gone else row for row in found]
 
     def values(self) -> list[Value]:
-        """Return everything that was ever told."""
+        """Return all values ever told."""
         wanted = as_stored(told_values).where(told_values.c.study == self._study).order_by(told_values.c.id)
         with self._store._begin(write=False) as tx:
             return [rows.value(row) for row in tx.execute(wanted)]
 
     def questions(self) -> list[Question]:
-        """Return every question this study was asked."""
+        """Return all questions of this study."""
         wanted = as_stored(revisions).where(revisions.c.study == self._study).order_by(revisions.c.number)
         with self._store._begin(write=False) as tx:
             return [rows.question(row) for row in tx.execute(wanted)]
 
     def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
-        """Make this the question, and return its number."""
+        """Make this the current question and return its number."""
         mine = revisions.c.study == self._study
         same = sql.select(sql.func.max(revisions.c.number)).where(mine, revisions.c.key == key(statement))
         with self._writing() as pen:
@@ -236,7 +236,7 @@ class _Kept(Record):
 
 
 class _Pen(Pen):
-    """One transaction on one study."""
+    """One transaction for one study."""
 
     def __init__(self, tx: sql.Connection, study: int, change: int) -> None:
         self.tx, self._study, self._change = tx, study, change
@@ -282,7 +282,7 @@ class _Pen(Pen):
 
 
 def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool]) -> list[Row]:
-    """Read trials with the values that count."""
+    """Read trials with their values that count."""
     mine = (trials.c.study == study) & which
     numbers = sql.select(trials.c.number).where(mine)
     told: dict[int, dict[str, float]] = {}
@@ -295,7 +295,7 @@ def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool]) -> lis
 
 
 def _gone(tx: sql.Connection, study: int, about: About) -> list[int]:
-    """Numbers of trials that were told and whose values are gone, or that are gone themselves."""
+    """Return the numbers of told trials that are missing, or whose values are missing."""
     states = sql.select(trials.c.number, trials.c.state).where(trials.c.study == study)
     counting = (told_values.c.study == study) & told_values.c.counts
     told = sql.select(told_values.c.number, told_values.c.output).where(counting)
@@ -304,7 +304,7 @@ def _gone(tx: sql.Connection, study: int, about: About) -> list[int]:
 
 
 def _count(tx: sql.Connection, wanted: Any) -> int:
-    """Read one count; 0 when there is nothing to count."""
+    """Read one number; 0 for NULL."""
     return rows.whole(tx.scalar(wanted) or 0, "the study", "change or number")
 
 
@@ -312,26 +312,26 @@ def _count(tx: sql.Connection, wanted: Any) -> int:
 
 
 def _url(given: str | Path) -> tuple[sql.URL, bool]:
-    """Read where a store is, a URL or the path of a SQLite file, and whether the address asks for reading alone."""
+    """Parse the address of a store, a URL or the path of a SQLite file; also return whether it is read-only."""
     address = str(given)
     if "://" not in address and not os.path.exists(address):
         path, _, words = address.rpartition("?")
         address = f"sqlite:///{address}" if path and words.startswith("mode=") else address
     try:
         url = sql.make_url(address) if "://" in address else sql.URL.create("sqlite", database=address)
-    except (ArgumentError, ValueError):  # both may quote the address, so they are not chained
+    except (ArgumentError, ValueError):  # not chained, because both may quote the address with its password
         shown = address.partition("://")[0]
         raise StoreError(
-            f"'{shown}://...' names no store: write sqlite:///file.db, or postgresql+psycopg://user@host:5432/base"
+            f"'{shown}://...' is not the address of a store: write sqlite:///file.db, or postgresql+psycopg://user@host:5432/base"
         ) from None
     kind = url.get_backend_name()
     if kind == "postgres" or (kind == "postgresql" and url.drivername == "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
     elif kind not in ("sqlite", "postgresql"):
-        raise StoreError(f"'{kind}' is no kind of store: write sqlite:///file.db, or postgresql+psycopg://...")
+        raise StoreError(f"'{kind}' is not a supported store: write sqlite:///file.db, or postgresql+psycopg://...")
     mode = url.query.get("mode", "rwc")
     if mode not in ("ro", "rw", "rwc"):
-        raise StoreError(f"mode={mode} opens no store: write ?mode=ro to read one, or leave it out")
+        raise StoreError(f"mode={mode} is not supported: write ?mode=ro to read one, or leave it out")
     if kind == "sqlite":
         if url.query.get("uri") == "true" and url.database:
             url = url.set(database=url.database.removeprefix("file:"))
@@ -341,7 +341,7 @@ def _url(given: str | Path) -> tuple[sql.URL, bool]:
 
 
 def _secrets(url: sql.URL) -> tuple[str, ...]:
-    """Return the passwords of an address."""
+    """Return the passwords in an address."""
     words = [value for name, value in url.query.items() if name.lower() in ("password", "sslpassword")]
     values = [each for value in words for each in ([value] if isinstance(value, str) else value)]
     return (str(url.password or ""), *values)
@@ -365,7 +365,7 @@ def _engine(url: sql.URL, read_only: bool) -> sql.Engine:
 
 
 def _sqlite(file: Path, read_only: bool) -> sql.Engine:
-    """SQLite with a write-ahead log and full sync: a told value is on the disk when `tell` returns."""
+    """Open SQLite with a write-ahead log and full sync: a told value is on disk when `tell` returns."""
     if read_only and not file.is_file():
         raise StoreError(f"there is no store at {file}")
     if not file.parent.is_dir():
@@ -383,7 +383,7 @@ def _sqlite(file: Path, read_only: bool) -> sql.Engine:
     @sql.event.listens_for(engine, "checkout")
     def renew(connection: Any, kept: Any, _: Any) -> None:
         if isinstance(connection, sqlite.Image) and kept.info.get("was used") and connection.is_stale():
-            raise DisconnectionError  # the pool makes another one
+            raise DisconnectionError  # the pool opens another one
         kept.info["was used"] = True
 
     return engine

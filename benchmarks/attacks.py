@@ -12,7 +12,8 @@ from crash import NAME, WORKER, blackbox, problem
 
 from pied import PiedError, StoreAway, StoreError, Study, TellError, Unwritten
 from pied.records import journal, sqlite
-from pied.records.sql import Store, tables
+from pied.records.schema import tables
+from pied.records.sql import Store
 
 # ----------------------------------------------------------------------------------------- a store away during a run
 

@@ -26,7 +26,7 @@ from pied.bench.plan import RULES, solver_of
 from pied.records.trial import Trial, spread
 from pied.rng import Stream
 from pied.study import Study
-from pied.study.snapshot import Judge
+from pied.study.snapshot import Snapshot
 from pied.suite import Benchmark
 
 REACTOR = "williams-otto"
@@ -79,7 +79,7 @@ def run(item: slices.Item) -> dict[str, Any]:
         study.run(item["budget"])
         trials, initial = study.trials, study.initial
     snapshots = {
-        t: Judge(benchmark.problem, solver, item["seed"], None, initial, trials[:t])
+        t: Snapshot(benchmark.problem, solver, item["seed"], None, initial, trials[:t])
         for t in (*(t for t in HORIZONS if t < item["budget"]), item["budget"])
         if t <= len(trials)
     }
@@ -94,7 +94,7 @@ def run(item: slices.Item) -> dict[str, Any]:
     }
 
 
-def recommended(snapshot: Judge, rule: str) -> torch.Tensor:
+def recommended(snapshot: Snapshot, rule: str) -> torch.Tensor:
     """Return the point that a rule recommends, natural units."""
     if rule == "naive":
         scores = measures.penalized(observed(snapshot.problem, snapshot.trials).numpy())

@@ -43,7 +43,7 @@ ROOMS = {"bounds.quantile", "evaluation.executors", "records.sql", "shell.speech
 """What other packages may import past a package's face: modules used as a namespace, or loaded only when needed."""
 EVERYWHERE = {"numpy", "scipy", "jaxtyping", "torch"}
 HOMES = {
-    "sqlalchemy": "records/sql.py",
+    "sqlalchemy": "records/sql.py records/schema.py",
     "distributed": "evaluation/executors.py",
     "pandas": "study/result.py",
     "matplotlib": "plots/drawing.py",

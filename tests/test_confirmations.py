@@ -8,7 +8,7 @@ from pied import Problem, Status, Study
 from pied.problem.named import Named
 from pied.records.trial import State, Trial, Why
 from pied.solvers.cuqb import CUQB
-from pied.study.snapshot import Judge
+from pied.study.snapshot import Snapshot
 from tiny import fast, hill
 
 
@@ -24,9 +24,9 @@ def trial(number: int, margin: float | None, pending: tuple[int, ...] | None, st
     return Trial(number, Named(["a", "b"], (1.0, 0.1 * number)), state, y=y, why=why)
 
 
-def judged(*trials: Trial) -> Judge:
+def judged(*trials: Trial) -> Snapshot:
     """What a record says."""
-    return Judge(deep(), CUQB(), 0, 3, 5, trials)
+    return Snapshot(deep(), CUQB(), 0, 3, 5, trials)
 
 
 def test_tests_made_side_by_side_confirm_once() -> None:

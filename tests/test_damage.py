@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from pied import PiedError, State, StoreError, Study
-from pied.records.sql import Store, tables
+from pied.records.schema import tables
+from pied.records.sql import Store
 from tiny import parabola
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))

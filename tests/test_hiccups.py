@@ -372,7 +372,7 @@ def test_a_writer_that_gave_up_leaves_its_connection_as_it_was(tmp_path: Path, m
     sqlite.begin(one, write=True)
     with pytest.raises(sqlite3.OperationalError, match="locked"):
         sqlite.begin(two, write=True)
-    assert two.execute("PRAGMA busy_timeout").fetchone()[0] == sqlite.BUSY * 1000
+    assert two.execute("PRAGMA busy_timeout").fetchone()[0] == sqlite.LOCK_WAIT * 1000
     one.close()
     two.close()
 

@@ -152,7 +152,7 @@ def test_long_names_are_not_compared() -> None:
 
 
 def test_an_address_whose_port_is_no_number_is_a_store_error() -> None:
-    with pytest.raises(StoreError, match="names no store"):
+    with pytest.raises(StoreError, match="is not the address of a store"):
         Store.connect("postgresql+psycopg://me:secret@host:port/base")
 
 

@@ -21,7 +21,7 @@ from pied import Problem, State, Status, Study, Trial
 from pied.problem.named import Named
 from pied.problem.validation import described
 from pied.records.trial import Why
-from pied.study.snapshot import Judge
+from pied.study.snapshot import Snapshot
 from tiny import fast, parabola
 
 LIMIT, PRICES, NAMES, LOG = 0.5, np.array([1.0, 2.0]), {"kind": "steel"}, logging.getLogger("of a user")
@@ -279,7 +279,7 @@ def test_bounds_of_long_ago_do_not_make_a_broken_constraint_nearly_hold() -> Non
         Trial(number, Named(["x"], (x,)), State.TOLD, y=Named(["y"], (y,)), why=why)
         for number, (x, y, why) in enumerate(points, 1)
     )
-    result = Judge(problem, fast(), 0, 3, 3, trials).result("asked")
+    result = Snapshot(problem, fast(), 0, 3, 3, trials).result("asked")
     assert result.trial == 3
     assert not result.is_feasible
     assert "floor: slack -2.79 (VIOLATED" in str(result)

@@ -179,5 +179,5 @@ def test_a_study_on_an_address_for_reading_cannot_be_asked(tmp_path: Path) -> No
     Study(parabola(), name="a", store=url, seed=0, solver="random").close()
     with Study(parabola(), name="a", store=f"{url}?mode=ro") as study, pytest.raises(StoreError, match="read only"):
         study.ask()
-    with pytest.raises(StoreError, match="mode=memory opens no store"):
+    with pytest.raises(StoreError, match="mode=memory is not supported"):
         Store.connect(f"{url}?mode=memory")

@@ -221,7 +221,7 @@ def test_someone_elses_database_is_not_written_to(lab: Path) -> None:
     base.execute("CREATE TABLE precious (a)")
     base.commit()
     base.close()
-    assert "is a database, but no store of pied's" in pied_("ask", "lab.toml", code=2).stderr
+    assert "is a database, but not a store of pied" in pied_("ask", "lab.toml", code=2).stderr
 
 
 def test_a_view_in_place_of_a_table_calls_nothing(store: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from pied import CUQB, Problem, SettingError, Status, Study, TellError, solve
 from pied.errors import StoreError, StudyMismatch
-from pied.records.sql import VERSION, Store
+from pied.records.schema import VERSION
+from pied.records.sql import Store
 from pied.records.trial import State
 from pied.solvers import make, registry
 from pied.study.opening import solver_from_data, solver_to_data, stated
@@ -306,16 +307,16 @@ def test_what_is_no_store_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     other.commit()
     other.close()
     before = text.read_bytes(), base.read_bytes()
-    with pytest.raises(StoreError, match="is no store of pied's, or is damaged"):
+    with pytest.raises(StoreError, match="is not a store of pied, or is damaged"):
         Store.connect(text)
     for read_only in (True, False):
-        with pytest.raises(StoreError, match="is a database, but no store of pied's"):
+        with pytest.raises(StoreError, match="is a database, but not a store of pied"):
             Store.connect(base, read_only=read_only)
     assert text.read_bytes() == before[0]
     assert sqlite3.connect(base).execute("SELECT name FROM sqlite_master").fetchall() == [("clients",)]
     with pytest.raises(StoreError, match="there is no folder"):
         Store.connect(tmp_path / "nowhere" / "a.db")
-    with pytest.raises(StoreError, match="'mysql' is no kind of store"):
+    with pytest.raises(StoreError, match="'mysql' is not a supported store"):
         Store.connect("mysql://host/base")
     with pytest.raises(StoreError, match="leave store= out to work in memory"):
         Store.connect("sqlite://")
@@ -347,7 +348,7 @@ def test_code_in_a_store_is_text_and_never_runs(url: str, tmp_path: Path) -> Non
         ("UPDATE trials SET x = '{'", "damaged"),
         ("UPDATE trials SET x = '{}'", "trial 1 of the store cannot be read"),
         ("UPDATE trials SET state = 'eaten'", "trial 1 of the store cannot be read"),
-        ("UPDATE \"values\" SET exact = 'one'", "'one' is no number"),
+        ("UPDATE \"values\" SET exact = 'one'", "'one' is not a number"),
     ],
 )
 def test_a_damaged_record_is_said_to_be_damaged(url: str, tmp_path: Path, change: str, says: str) -> None:

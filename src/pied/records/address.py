@@ -1,15 +1,15 @@
-"""Addresses of stores as they may be shown: without their passwords."""
+"""Hide passwords in the addresses of stores."""
 
 import re
 from collections.abc import Iterable
 
-HIDDEN = "***"
-"""What stands in place of a password."""
-SHORTEST = 3
-"""Characters of a password that is looked for by itself: a shorter one would be found inside of other words."""
+MASK = "***"
+"""Shown in place of a password."""
+SHORTEST_SECRET = 3
+"""Fewest characters of a known password that is searched for: a shorter one would match parts of other words."""
 
 _START = r"((?:\b[a-z][a-z0-9+.-]*)?://[^\s:/?#]*:)"
-# A password ends at the last @ before the query. One with a plain question mark in it ends at the last @ of all.
+# A password ends at the last @ before the query. If it contains an unescaped question mark, it ends at the last @.
 _ALONE = re.compile(rf"\A\s*{_START}(?:[^?]*|.*)@", re.IGNORECASE | re.DOTALL)
 _QUOTED = re.compile(rf"{_START}(?:[^\s?]*|\S*)@", re.IGNORECASE)
 _WORD = re.compile(
@@ -18,15 +18,15 @@ _WORD = re.compile(
 
 
 def masked(text: str, secrets: Iterable[str | None] = ()) -> str:
-    """Return a text with the passwords of addresses in it hidden: user:PASSWORD@host, ?password=, ?sslpassword=.
+    """Return a text with all passwords in addresses hidden: user:PASSWORD@host, ?password=, ?sslpassword=.
 
     Args:
-        text: An address, or a sentence that may quote one.
-        secrets: Passwords that are known, hidden wherever they stand.
+        text: An address, or a message that may quote one.
+        secrets: Known passwords, hidden wherever they occur.
     """
     for secret in secrets:
-        if secret and len(secret) >= SHORTEST:
-            text = text.replace(secret, HIDDEN)
+        if secret and len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, MASK)
     is_address = _ALONE.match(text) is not None and "\n" not in text and not re.search(r"@.*\s", text)
-    text = _ALONE.sub(rf"\1{HIDDEN}@", text) if is_address else _QUOTED.sub(rf"\1{HIDDEN}@", text)
-    return _WORD.sub(rf"\1\2{HIDDEN}", text)
+    text = _ALONE.sub(rf"\1{MASK}@", text) if is_address else _QUOTED.sub(rf"\1{MASK}@", text)
+    return _WORD.sub(rf"\1\2{MASK}", text)

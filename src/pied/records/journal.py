@@ -1,9 +1,8 @@
-"""Results that cannot be written to a store: tried again for a while, then kept in files until it is back.
+"""Keep results that cannot be written to the store: retry for a while, then save them in files.
 
-An evaluation may have cost hours. A run that finds its store away (a server restarts, a disk is full) tries again for
-`PATIENCE` seconds. What still cannot be written goes to a file of its own, one line of JSON, beside the database's file
-or in the user's folder for states; the next opening of the same study takes it in, and removes it once the values are
-in the store.
+An evaluation may have cost hours. When the store is away (a server restarts, a disk is full), a run retries for
+`PATIENCE` seconds. Each result that still cannot be written goes to its own file, one line of JSON, beside the database
+file or in the user's state folder. The next opening of the study writes it to the store and removes the file.
 """
 
 import hashlib
@@ -26,11 +25,11 @@ from pied.records.record import ASKED, FAILED, Pen, Question, Record, Row, Value
 logger = logging.getLogger(__name__)
 
 PATIENCE = 60.0
-"""Seconds during which a run tries again when its store is away: a server restarts in less."""
+"""Seconds during which a run retries when its store is away: a server restarts in less."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-"""Seconds between attempts: the first one, doubled each time, and the longest."""
-LARGEST = 16_000_000
-"""Bytes of a file of results at most; a larger one is not ours."""
+"""Seconds between attempts: the first pause, doubled each time, and the longest."""
+LARGEST_FILE = 16_000_000
+"""Bytes of a file with results at most; a larger one is not ours."""
 SUFFIX = ".unwritten.jsonl"
 
 Answer = TypeVar("Answer")
@@ -38,7 +37,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Entry:
-    """What came of one evaluation."""
+    """The result of one evaluation: values, or a failure."""
 
     number: int
     values: Mapping[str, float] | None = None
@@ -56,10 +55,10 @@ class Entry:
 
 
 def places(file: Path | None) -> tuple[str, ...]:
-    """Return how the files begin that keep the results of a store, the first choice first.
+    """Return the path prefixes of the files for unwritten results of a store, in order of preference.
 
     Args:
-        file: Of the database; None for a server.
+        file: The database file; None for a server.
     """
     base = os.environ.get("XDG_STATE_HOME") or str(Path("~").expanduser() / ".local" / "state")
     state = str(Path(base) / "pied" / "store")
@@ -67,14 +66,14 @@ def places(file: Path | None) -> tuple[str, ...]:
 
 
 def identity(record: Record) -> str:
-    """Return a text that no other study has: a study of the same name made anew is another one."""
+    """Return a text that identifies the study; a new study of the same name has another one."""
     about = record.about
     told = json.dumps([about.name, str(about.seed), float(about.created).hex()])
     return hashlib.sha256(told.encode("utf-8", "backslashreplace")).hexdigest()[:24]
 
 
 def keep(record: Record, entry: Entry) -> str | None:
-    """Keep a result beside the store; return the file, or None when nothing can be written anywhere."""
+    """Save a result beside the store; return the file, or None when no place can be written."""
     line = json.dumps(
         {
             "study": identity(record), "name": record.about.name, "trial": entry.number, "values": entry.values,
@@ -96,7 +95,7 @@ def keep(record: Record, entry: Entry) -> str | None:
 
 
 def _write(file: Path, line: str) -> None:
-    """Write a file that is there with all its content, on the disk, or not at all."""
+    """Write a file to disk completely or not at all."""
     part = file.with_name(f"{file.name}.part")
     try:
         with part.open("x", encoding="utf-8") as target:
@@ -110,10 +109,10 @@ def _write(file: Path, line: str) -> None:
 
 
 def take_in(record: Record) -> int:
-    """Write what earlier runs had to keep beside the store, and remove what is in it; return how many results.
+    """Write the results saved beside the store into it and remove their files; return the number of results.
 
-    A value that stands in the record already is not told again; one that contradicts the record is kept there without
-    counting, like every late value.
+    A value that equals the recorded one is not told again. One that contradicts the record is stored without counting,
+    like every late value.
     """
     taken = 0
     for file in _kept(record):
@@ -133,7 +132,7 @@ def take_in(record: Record) -> int:
 
 
 def _kept(record: Record) -> list[Path]:
-    """Files that keep results of a study."""
+    """Return the files with unwritten results of a study."""
     found = []
     for place in record.beside:
         folder, start = Path(place).parent, f"{Path(place).name}.{identity(record)}-"
@@ -160,10 +159,10 @@ def _settle(record: Record, entry: Entry) -> None:
 
 
 def _read(file: Path, wanted: str) -> list[Entry] | None:
-    """Read kept results; None when the file is not ours to use; a damaged last line is passed over."""
+    """Read saved results, except a damaged last line; return None when the file cannot be used."""
     try:
-        if file.stat().st_size > LARGEST:
-            raise ValueError(f"more than {LARGEST} bytes")
+        if file.stat().st_size > LARGEST_FILE:
+            raise ValueError(f"more than {LARGEST_FILE} bytes")
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         logger.warning("%s cannot be read and stays where it is: %s", file, error)
@@ -180,17 +179,17 @@ def _read(file: Path, wanted: str) -> list[Entry] | None:
 
 
 def _entry(data: Any, wanted: str) -> Entry:
-    """Check one kept result."""
+    """Check one saved result."""
     number, values, failure = data["trial"], data["values"], data["failure"]
     if data["study"] != wanted:
         raise ValueError("it belongs to another study")
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
-        raise ValueError("the trial is no number")
+        raise ValueError("the trial is not a number")
     if values is None:
         return Entry(number, failure=str(failure))
     told = {str(name): float(value) for name, value in values.items()} if isinstance(values, dict) else {}
     if not told or not all(math.isfinite(value) for value in told.values()):
-        raise ValueError("the values are no numbers")
+        raise ValueError("the values are not numbers")
     return Entry(number, told)
 
 
@@ -198,10 +197,10 @@ def _entry(data: Any, wanted: str) -> Entry:
 
 
 def patiently(call: Callable[[bool], Answer]) -> Answer:
-    """Call until the store is there; `call` is told whether it is called again.
+    """Retry a call while the store is away; the argument of `call` says whether it is a repetition.
 
     Raises:
-        StoreAway: When it stayed away for `PATIENCE` seconds.
+        StoreAway: When the store stayed away for `PATIENCE` seconds.
     """
     pause, began = FIRST_PAUSE, None
     while True:
@@ -218,7 +217,7 @@ def patiently(call: Callable[[bool], Answer]) -> Answer:
 
 
 class Patient(Record):
-    """A record that waits for its store to come back; nothing is written twice when an answer got lost on the way."""
+    """A record that waits for its store to come back; nothing is written twice when a reply was lost."""
 
     def __init__(self, record: Record) -> None:
         self.inner = record
@@ -230,23 +229,23 @@ class Patient(Record):
         return self.inner._writing()
 
     def changes(self, since: int) -> tuple[int, list[Row]]:
-        """Return the number of the last change, and what changed since."""
+        """Return the number of the last change, and the trials changed after `since`."""
         return patiently(lambda _: self.inner.changes(since))
 
     def values(self) -> list[Value]:
-        """Return everything that was ever told."""
+        """Return all values ever told."""
         return patiently(lambda _: self.inner.values())
 
     def questions(self) -> list[Question]:
-        """Return every question this study was asked."""
+        """Return all questions of this study."""
         return patiently(lambda _: self.inner.questions())
 
     def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
-        """Make this the question, and return its number."""
+        """Make this the current question and return its number."""
         return self.inner.revise(statement, is_new=is_new)
 
     def take(self, number: int, x: Mapping[str, float], *, worker: str = "", **words: Any) -> Row | None:
-        """Write the asked trial; a repeated call finds what the first one may have written."""
+        """Write a proposed trial; a repeated call finds what the first one may have written."""
 
         def call(is_again: bool) -> Row | None:
             made = self._own(number, worker, x) if is_again else None
@@ -257,20 +256,20 @@ class Patient(Record):
     def claim(
         self, worker: str, lease: float = math.inf, *, resume: bool = True, but: Iterable[int] = ()
     ) -> Row | None:
-        """Hand out a pending trial; a repeated call may find the worker's own from the first one."""
+        """Hand out a pending trial; a repeated call may return the one claimed by the first call."""
         excluded = list(but)
         return patiently(lambda is_again: self.inner.claim(worker, lease, resume=resume or is_again, but=excluded))
 
     def renew(self, numbers: Iterable[int], worker: str, lease: float) -> list[int]:
-        """Extend leases; the next round tries again."""
+        """Extend leases; without retries, because leases are renewed periodically."""
         return self.inner.renew(numbers, worker, lease)
 
     def tell(self, number: int, values: Mapping[str, float], *, worker: str = "", again: bool = True) -> Row:
-        """Write observed values, once."""
+        """Write told values once."""
         return patiently(lambda is_again: self.inner.tell(number, values, worker=worker, again=again and not is_again))
 
     def fail(self, number: int, *words: Any, **named: Any) -> Row:
-        """Mark a trial as failed, once."""
+        """Mark a trial as failed once."""
 
         def call(is_again: bool) -> Row:
             row = self._row(number) if is_again else None
@@ -279,7 +278,7 @@ class Patient(Record):
         return patiently(call)
 
     def close(self) -> None:
-        """Release what the record holds."""
+        """Release the record's resources."""
         self.inner.close()
 
     def _row(self, number: int) -> Row | None:
@@ -291,11 +290,11 @@ class Patient(Record):
 
 
 class Keeper(Generic[Answer]):
-    """Writes what comes of the evaluations of a run, and keeps what cannot be written.
+    """Writes the results of a run's evaluations, and saves those that cannot be written.
 
     Args:
-        record: Of the study.
-        read: From what a black box returned to values by output; raises `EvaluationError`.
+        record: Record of the study.
+        read: Converts what the black box returned to values by output; raises `EvaluationError`.
         write: Writes an entry into the record.
     """
 
@@ -306,14 +305,14 @@ class Keeper(Generic[Answer]):
         self._kept: dict[int, tuple[Entry, str | None]] = {}
 
     def patient(self) -> Record:
-        """Return the record for the time of a run, with everything taken in that was kept before."""
+        """Return the record to use during a run, after taking in the results saved earlier."""
         if not self._record.is_shared or self._record.damage:
             return self._record
         patiently(lambda _: take_in(self._record))
         return Patient(self._record)
 
     def settle(self, outcome: Outcome) -> Answer:
-        """Write an outcome; what cannot be written is kept at once."""
+        """Write the result of a call; save it at once when it cannot be written."""
         if outcome.lost is not None:
             raise ExecutorLost(
                 f"the executor lost trial {outcome.key} and did not come back ({outcome.lost}): it stays pending, and "
@@ -337,7 +336,7 @@ class Keeper(Generic[Answer]):
 
     @contextmanager
     def rescuing(self, crew: Crew) -> Iterator[None]:
-        """Wait for what is under way when the store stays away or a part of the executor is lost, and keep the results.
+        """When the store stays away or the executor is lost, wait for the evaluations under way and save their results.
 
         Raises:
             Unwritten: When results could not be written.
@@ -356,14 +355,14 @@ class Keeper(Generic[Answer]):
             raise self._unwritten(cause) from cause
 
     def _attempt(self, entry: Entry) -> None:
-        """Write a result if the store is there, else keep it."""
+        """Write a result, or save it when the store is away."""
         try:
             _settle(self._record, entry)
         except StoreError:
             self._kept[entry.number] = entry, keep(self._record, entry)
 
     def _unwritten(self, cause: Exception) -> Unwritten:
-        """Say which results could not be written, and what happens to them."""
+        """Return the error that says which results could not be written, and where they are."""
         entries = [entry for entry, _ in self._kept.values()]
         files = [file for _, file in self._kept.values() if file is not None]
         lost = [str(number) for number, (_, file) in self._kept.items() if file is None]

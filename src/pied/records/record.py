@@ -1,7 +1,7 @@
-"""The record of a study as plain data: its rules, and the record that lives in memory.
+"""The record of a study as plain data: its rules, and a record in memory.
 
-Nothing here knows tensors or databases: a worker can take part in a study with this floor and a store alone. The rules
-stand once, in `Record`; where the rows are kept is decided by a `Pen` (here in memory, in `store` in a database).
+This module uses neither tensors nor databases, so a worker needs only it and a store. `Record` has the rules; a `Pen`
+stores the rows, in memory here and in a database in `sql`.
 """
 
 import hashlib
@@ -18,22 +18,22 @@ from typing import Any
 from pied.errors import TellError
 
 ASKED, PARTIAL, TOLD, FAILED = "asked", "partial", "told", "failed"
-"""States of a trial, as they are written."""
-JUMPED = 2.0
-"""A lease with more than this many times its length to go was written by a clock that has been set back since."""
+"""States of a trial, as they are stored."""
+LONGEST_REMAINDER = 2.0
+"""In lengths of the lease: if more time than this remains, the clock has been set back since the lease was written."""
 LONGEST_REASON = 4000
-"""Characters of a failure's text that are kept: its beginning and its end, where programs say what went wrong."""
+"""Characters of a failure's text that are kept: its beginning and end, where programs report the cause."""
 
 Clock = Callable[[], float]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One trial as it is written down."""
+    """One trial as it is stored."""
 
     number: int
     x: Mapping[str, float]
-    """Where, natural units."""
+    """The point, natural units."""
     state: str
     y: Mapping[str, float] = field(default_factory=dict)
     """The first told value of each output that has one."""
@@ -43,82 +43,82 @@ class Row:
     """Why the point was proposed, as plain data."""
     summary: str = ""
     revision: int = 1
-    """Number of the question under which it was asked."""
+    """Number of the question for which it was proposed."""
     worker: str = ""
-    """Who evaluates it, or did."""
+    """Who evaluates or evaluated it."""
     leased: float = 0.0
-    """When it was handed out last, seconds since 1970."""
+    """When it was last handed out, seconds since 1970."""
     expires: float | None = None
     """When it may be handed out again; None: never."""
     offers: int = 1
-    """How often it was handed out."""
+    """How many times it was handed out."""
     asked: float = 0.0
-    """When it was asked or added."""
+    """When it was proposed or added."""
     settled: float | None = None
     """When it was told completely, or failed."""
 
     def is_expired(self, now: float) -> bool:
-        """Whether its lease has run out, or was written by a clock that cannot be right."""
+        """Return whether its lease has expired, or was written by a wrong clock."""
         if self.expires is None:
             return False
-        return now >= self.expires or self.expires - now > JUMPED * (self.expires - self.leased)
+        return now >= self.expires or self.expires - now > LONGEST_REMAINDER * (self.expires - self.leased)
 
 
 @dataclass(frozen=True)
 class Value:
-    """One observed value, as someone told it; none is ever changed or deleted."""
+    """One value as it was told; values are never changed or deleted."""
 
     number: int
-    """Of the trial."""
+    """Number of the trial."""
     output: str
     value: float
     counts: bool
-    """Whether it is the value of the trial: the first one told is; repeated, contradicting and refused ones are not."""
+    """Whether it is the value of the trial: the first one is; repeated, contradicting and refused ones are not."""
     worker: str
     told: float
-    """When, seconds since 1970."""
+    """When it was told, seconds since 1970."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """One statement of a study's problem: the data stay, g and constants may change."""
+    """One statement of a study's problem: g and its constants may change, the data stay valid."""
 
     number: int
     """Counted from 1."""
     statement: Mapping[str, Any]
     asked: float
-    """When it was first put."""
+    """When it was first asked."""
 
 
 @dataclass(frozen=True)
 class About:
-    """What a study is, beside its trials."""
+    """The description of a study, without its trials."""
 
     name: str
     statement: Mapping[str, Any]
-    """The question as it stands."""
+    """The current question."""
     seed: int
     solver: Mapping[str, Any]
     """Name and settings."""
     initial: int
     """Size of the initial design."""
     revision: int = 1
-    """Number of the question as it stands."""
+    """Number of the current question."""
     created: float = 0.0
     version: str = ""
-    """Of the library that made it."""
+    """Version of the library that created it."""
 
 
 class Taken(Exception):
-    """Someone else has it: undo the transaction."""
+    """The trial belongs to another worker: undo the transaction."""
 
 
 class Pen(ABC):
-    """What the rules need to write: used inside of one transaction, which has the study for itself."""
+    """The write operations that the rules need, inside one transaction with exclusive access to the study."""
 
     @abstractmethod
     def last(self) -> int:
-        """Return the largest number, 0 in an empty record."""
+        """Return the largest number of a trial, 0 in an empty record."""
 
     @abstractmethod
     def row(self, number: int) -> Row | None:
@@ -126,36 +126,36 @@ class Pen(ABC):
 
     @abstractmethod
     def pending(self) -> list[Row]:
-        """Return the trials of which nothing was told yet, by number."""
+        """Return the trials without told values, by number."""
 
     @abstractmethod
     def insert(self, row: Row) -> None:
-        """Write a new trial under its number; raise `Taken` when someone else has it."""
+        """Write a new trial; raise `Taken` when its number is in use."""
 
     @abstractmethod
     def replace(self, row: Row) -> None:
-        """Write the changed state of a trial (not its values)."""
+        """Write the changed state of a trial, without its values."""
 
     @abstractmethod
     def note(self, values: Iterable[Value]) -> None:
-        """Append observed values."""
+        """Append told values."""
 
 
 class Record(ABC):
-    """A study's record: numbers are taken once, told values stay, leases run out."""
+    """Everything stored about a study: a number is taken once, told values stay, leases expire."""
 
     about: About
     clock: Clock
     is_shared: bool
-    """Whether other processes may see and change it."""
+    """Whether other processes can read and change it."""
     damage: str = ""
-    """What is wrong with the kept record, as a sentence; then it can be read, and nothing more is written."""
+    """What is damaged, as a sentence; a damaged record can be read but not written."""
     beside: tuple[str, ...] = ()
-    """How files begin that keep results which could not be written, the first choice first (see `journal`)."""
+    """Path prefixes of the files for results that could not be written, in order of preference (see `journal`)."""
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[Pen]:
-        """Begin a transaction that has the study for itself; it counts when it ends without an exception."""
+        """Begin a transaction with exclusive access to the study; commit it unless an exception is raised."""
 
     @abstractmethod
     def changes(self, since: int) -> tuple[int, list[Row]]:
@@ -163,15 +163,15 @@ class Record(ABC):
 
     @abstractmethod
     def values(self) -> list[Value]:
-        """Return everything that was ever told, in order, whether it counts or not."""
+        """Return all values ever told, in order, whether they count or not."""
 
     @abstractmethod
     def questions(self) -> list[Question]:
-        """Return every question this study was asked, in order."""
+        """Return all questions of this study, in order."""
 
     @abstractmethod
     def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
-        """Make this the question, and return its number; a question asked before keeps its number, unless it is new."""
+        """Make this the current question and return its number; a repeated one keeps its number unless `is_new`."""
 
     def take(
         self,
@@ -184,7 +184,7 @@ class Record(ABC):
         worker: str = "",
         lease: float = math.inf,
     ) -> Row | None:
-        """Write the asked trial `number` with a lease of so many seconds; None when the number is not the next one."""
+        """Write a proposed trial with a lease in seconds; return None when `number` is not the next one."""
         now = self.clock()
         row = Row(
             number, dict(x), ASKED, why=why or {}, summary=summary, revision=revision, worker=worker, leased=now,
@@ -202,13 +202,13 @@ class Record(ABC):
     def claim(
         self, worker: str, lease: float = math.inf, *, resume: bool = True, but: Iterable[int] = ()
     ) -> Row | None:
-        """Hand out a pending trial again: the worker's own when it resumes, else one whose lease has run out.
+        """Hand out a pending trial again: the worker's own when it resumes, else one with an expired lease.
 
         Args:
             worker: Who asks.
-            lease: Seconds.
-            resume: Whether the worker's own pending trial is handed out, expired or not.
-            but: Numbers that are not to be handed out.
+            lease: Length of the new lease in seconds.
+            resume: Whether to hand out the worker's own pending trial, expired or not.
+            but: Numbers that must not be handed out.
         """
         now, excluded = self.clock(), set(but)
         try:
@@ -226,9 +226,9 @@ class Record(ABC):
         return again
 
     def renew(self, numbers: Iterable[int], worker: str, lease: float) -> list[int]:
-        """Extend the leases of trials that this worker is still evaluating; return those it holds.
+        """Extend the leases of trials that this worker is evaluating; return those it still holds.
 
-        A lease that has run out is renewed too, unless someone else has taken the trial meanwhile.
+        An expired lease is renewed too, unless another worker has taken the trial.
         """
         held = []
         with self._writing() as pen:
@@ -242,18 +242,18 @@ class Record(ABC):
         return held
 
     def tell(self, number: int, values: Mapping[str, float], *, worker: str = "", again: bool = True) -> Row:
-        """Write observed values; the first one of each output counts, and whatever else is told is kept beside it.
+        """Write told values; the first one of each output counts, and later ones are stored without counting.
 
         Args:
-            number: Of the trial.
-            values: By output.
+            number: Number of the trial.
+            values: Values by output.
             worker: Who tells.
-            again: Whether values that stand there already are kept once more; False when a call is repeated because
-                nobody knows whether it got through.
+            again: Whether to store a value that equals the recorded one once more; False when a call is repeated
+                because its success is unknown.
 
         Raises:
-            TellError: When a value contradicts an earlier one (the other values of the call count all the same), the
-                trial has failed, or there is no such trial.
+            TellError: When a value contradicts an earlier one (the other values of the call are recorded), when the
+                trial has failed, or when it does not exist.
         """
         with self._writing() as pen:
             row, now = self._known(pen, number), self.clock()
@@ -270,7 +270,7 @@ class Record(ABC):
         return row
 
     def add(self, x: Mapping[str, float], values: Mapping[str, float], *, revision: int = 1, worker: str = "") -> Row:
-        """Write old data as a trial of its own."""
+        """Write old data as a new trial."""
         with self._writing() as pen:
             now = self.clock()
             row = Row(pen.last() + 1, dict(x), ASKED, is_added=True, revision=revision, worker=worker, asked=now)
@@ -280,10 +280,10 @@ class Record(ABC):
         return row
 
     def fail(self, number: int, reason: str, *, worker: str = "") -> Row:
-        """Mark a trial as failed; one that has failed already keeps its first reason.
+        """Mark a trial as failed; if it already is, its first reason stays.
 
         Raises:
-            TellError: When it was told already, was handed out again to someone else, or is not there.
+            TellError: When it has been told, was handed out again to another worker, or does not exist.
         """
         with self._writing() as pen:
             row = self._known(pen, number)
@@ -301,7 +301,7 @@ class Record(ABC):
         return row
 
     def close(self) -> None:  # noqa: B027  a record in memory has nothing to close
-        """Release what the record holds."""
+        """Release the record's resources."""
 
     def _known(self, pen: Pen, number: int) -> Row:
         row = pen.row(number)
@@ -310,14 +310,14 @@ class Record(ABC):
         return row
 
     def _settled(self, row: Row, now: float) -> Row:
-        """Give a trial the state that its values have."""
+        """Return a trial with the state that follows from its values."""
         if all(name in row.y for name in self.about.statement["outputs"]):
             return replace(row, state=TOLD, settled=now if row.settled is None else row.settled)
         return replace(row, state=PARTIAL if row.y else ASKED)
 
 
 def _refusal(row: Row, values: Mapping[str, float], fresh: Mapping[str, float]) -> str | None:
-    """Why values cannot be told of a trial, or not all of them; None when they can."""
+    """Return why some or all values cannot be told; None when all can."""
     if row.state == FAILED:
         return f"trial {row.number} was marked as failed ('{row.reason}'); add the result as old data instead"
     refused = [
@@ -332,7 +332,7 @@ def _refusal(row: Row, values: Mapping[str, float], fresh: Mapping[str, float]) 
 
 
 class Memory(Record, Pen):
-    """A record that lives as long as its process."""
+    """A record in memory, lost at the end of the process."""
 
     is_shared = False
 
@@ -358,7 +358,7 @@ class Memory(Record, Pen):
         return self._rows.get(number)
 
     def pending(self) -> list[Row]:
-        """Return the trials of which nothing was told yet."""
+        """Return the trials without told values."""
         return [row for row in self._rows.values() if row.state == ASKED]
 
     def insert(self, row: Row) -> None:
@@ -373,23 +373,23 @@ class Memory(Record, Pen):
         self._log.append(row.number)
 
     def note(self, values: Iterable[Value]) -> None:
-        """Append observed values."""
+        """Append told values."""
         self._told.extend(values)
 
     def changes(self, since: int) -> tuple[int, list[Row]]:
-        """Return the number of the last change, and what changed since."""
+        """Return the number of the last change, and the trials changed after `since`."""
         return len(self._log), [self._rows[number] for number in sorted(set(self._log[since:]))]
 
     def values(self) -> list[Value]:
-        """Return everything that was ever told."""
+        """Return all values ever told."""
         return list(self._told)
 
     def questions(self) -> list[Question]:
-        """Return every question this study was asked."""
+        """Return all questions of this study."""
         return list(self._questions)
 
     def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
-        """Make this the question, and return its number."""
+        """Make this the current question and return its number."""
         for question in reversed(self._questions):
             if not is_new and key(question.statement) == key(statement):
                 break
@@ -401,7 +401,7 @@ class Memory(Record, Pen):
 
 
 def cleaned(text: str) -> str:
-    """Return a text that every database can keep: no NUL, no lone surrogates, not longer than `LONGEST_REASON`."""
+    """Make a text storable in every database: no NUL, no lone surrogates, at most `LONGEST_REASON` characters."""
     if len(text) > LONGEST_REASON:
         half = LONGEST_REASON // 2 - 50
         left_out = len(text) - 2 * half
@@ -410,13 +410,13 @@ def cleaned(text: str) -> str:
 
 
 def key(statement: Mapping[str, Any]) -> str:
-    """Return a text that two statements share when they ask the same: who evaluates h is no part of the question."""
+    """Return a text that is equal for equal questions; the black box is not part of the question."""
     asked = {name: value for name, value in statement.items() if name != "blackbox"}
     return hashlib.sha256(json.dumps(to_plain(asked), sort_keys=True).encode()).hexdigest()[:32]
 
 
 def to_plain(data: Any) -> Any:
-    """Make data that JSON can hold, without loss: a number that is not finite becomes `{"float": "nan"}`, say."""
+    """Convert data for JSON without loss: NaN becomes `{"float": "nan"}`, and infinities likewise."""
     if isinstance(data, float) and not math.isfinite(data):
         return {"float": repr(data)}
     if isinstance(data, Mapping):

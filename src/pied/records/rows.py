@@ -1,6 +1,6 @@
-"""Read what a database holds as plain data of the record, or say what is damaged, naming the trial.
+"""Convert database rows to plain data of the record, or report which trial is damaged.
 
-A store may be truncated, edited by hand or made by a stranger: every cell is checked before anything is computed.
+A store may be truncated, edited by hand or made by a stranger, so every cell is checked before it is used.
 """
 
 import json
@@ -12,21 +12,21 @@ from typing import Any
 from pied.errors import StoreError
 from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, About, Question, Row, Value, from_plain, to_plain
 
-DEEPEST = 64
-"""How deeply data may be nested: ours are a dozen levels deep, and a thousand would exhaust the interpreter."""
-LARGEST = 2**53
-"""Largest whole number that is taken for one: trials, revisions and changes are counted from 1."""
-SHOWN = 10
-"""How many trials a sentence names."""
+DEEPEST_NESTING = 64
+"""Levels of nesting in stored data. Ours have about a dozen; a thousand would exhaust the interpreter's stack."""
+LARGEST_COUNT = 2**53
+"""Largest accepted number of a trial, question or change: all are counted from 1, and doubles are exact up to here."""
+TRIALS_NAMED = 10
+"""Trials that a message lists by number; the rest are counted."""
 
 
 def text(data: Any) -> str:
-    """Write plain data as text."""
+    """Convert plain data to text."""
     return json.dumps(to_plain(data), allow_nan=False, ensure_ascii=False)
 
 
 def about(row: Any) -> About:
-    """Read what a study is."""
+    """Read the description of a study."""
     label = f"study {_shown(row.name)}"
     return About(
         _text(row.name, label, "name"),
@@ -41,7 +41,7 @@ def about(row: Any) -> About:
 
 
 def trial(row: Any, y: Mapping[str, float]) -> Row:
-    """Read a trial, given the values that count."""
+    """Read a trial, given its values that count."""
     label = f"trial {_shown(row.number)}"
     state = _text(row.state, label, "state")
     if state not in (ASKED, PARTIAL, TOLD, FAILED):
@@ -66,7 +66,7 @@ def trial(row: Any, y: Mapping[str, float]) -> Row:
 
 
 def value(row: Any) -> Value:
-    """Read an observed value."""
+    """Read a told value."""
     label = f"trial {_shown(row.number)}"
     return Value(
         whole(row.number, label, "number"),
@@ -88,36 +88,36 @@ def question(row: Any) -> Question:
 
 
 def number(exact: Any, label: str) -> float:
-    """Read a number of full precision."""
+    """Read a number that was written in full precision."""
     try:
         return float.fromhex(exact)
     except (TypeError, ValueError, OverflowError) as error:
-        raise StoreError(f"the store is damaged: {label}: {_shown(exact)} is no number") from error
+        raise StoreError(f"the store is damaged: {label}: {_shown(exact)} is not a number") from error
 
 
 def data(cell: Any, label: str) -> dict[str, Any]:
-    """Read plain data."""
+    """Read an object of plain data."""
     try:
         raw = json.loads(cell) if isinstance(cell, str) else None
-        if _depth(raw) > DEEPEST:
-            raise ValueError(f"nested more than {DEEPEST} deep")
+        if _depth(raw) > DEEPEST_NESTING:
+            raise ValueError(f"nested more than {DEEPEST_NESTING} deep")
         found = from_plain(raw)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"the store is damaged: {label} cannot be read ({_shown(cell)})") from error
     if not isinstance(found, dict):
-        raise StoreError(f"the store is damaged: {label} is no object ({_shown(cell)})")
+        raise StoreError(f"the store is damaged: {label} is not an object ({_shown(cell)})")
     return found
 
 
 def whole(cell: Any, label: str, name: str) -> int:
     """Read a whole number."""
-    if not isinstance(cell, int) or isinstance(cell, bool) or not 0 <= cell <= LARGEST:
+    if not isinstance(cell, int) or isinstance(cell, bool) or not 0 <= cell <= LARGEST_COUNT:
         raise StoreError(f"the store is damaged: '{name}' of {label} should be a whole number, got {_shown(cell)}")
     return cell
 
 
 def missing(outputs: Iterable[str], rows: Iterable[Row]) -> dict[int, list[str]]:
-    """Return the outputs without a value of told trials, by number; a partial trial has one value at least."""
+    """Return the outputs whose values are missing, by number of the trial; a partial trial needs at least one value."""
     wanted, found = [each for each in outputs if isinstance(each, str)], {}
     for row in rows:
         absent = [name for name in wanted if name not in row.y]
@@ -127,10 +127,10 @@ def missing(outputs: Iterable[str], rows: Iterable[Row]) -> dict[int, list[str]]
 
 
 def gone(outputs: Any, states: Iterable[tuple[Any, Any]], told: Iterable[tuple[Any, Any]]) -> list[int]:
-    """Return the numbers of trials that were told and whose values are gone, or that are gone themselves.
+    """Return the numbers of told trials that are missing, or whose values are missing.
 
     Args:
-        outputs: What a told trial has values of.
+        outputs: Names of the outputs; a told trial has a value of each.
         states: Number and state of every trial.
         told: Number and output of every value that counts.
     """
@@ -148,7 +148,7 @@ def gone(outputs: Any, states: Iterable[tuple[Any, Any]], told: Iterable[tuple[A
 
 
 def version_of_pied() -> str:
-    """Return the version of the library that writes; empty where it is not installed."""
+    """Return the version of this library, or an empty text where it is not installed."""
     try:
         return metadata.version("pied")
     except metadata.PackageNotFoundError:
@@ -156,13 +156,14 @@ def version_of_pied() -> str:
 
 
 def damage(where: str, numbers: Iterable[int]) -> str:
-    """Say that values of trials are gone."""
+    """Say which trials have lost their values, and what to do."""
     listed = sorted(numbers)
-    named = ", ".join(map(str, listed[:SHOWN])) + (f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else "")
+    more = len(listed) - TRIALS_NAMED
+    named = ", ".join(map(str, listed[:TRIALS_NAMED])) + (f" and {more} more" if more > 0 else "")
     which = f"trial {named} was" if len(listed) == 1 else f"trials {named} were"
     return (
         f"{where} is damaged: {which} told, but the values are gone (a truncated or edited file). It can be read, and "
-        "results come from what is there; nothing more is written to it. Take a copy from before, or add what `export` "
+        "results use the data that are left; nothing more is written to it. Restore a backup, or add what `export` "
         "still shows to a new study"
     )
 
@@ -201,17 +202,17 @@ def _point(cell: Any, label: str) -> dict[str, float]:
     found = data(cell, f"the point of {label}")
     for each in found.values():
         if not isinstance(each, int | float) or isinstance(each, bool):
-            raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is no point")
+            raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is not a point")
     try:
         return {name: float(each) for name, each in found.items()}
     except OverflowError as error:
-        raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is no point") from error
+        raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is not a point") from error
 
 
 def _depth(raw: Any) -> int:
-    """How deeply lists and objects are nested; not recursive, because that is what it guards against."""
+    """Return the levels of nested lists and objects; a loop, because a recursion could exhaust the stack."""
     deepest, level = 0, [raw]
-    while level and deepest <= DEEPEST:
+    while level and deepest <= DEEPEST_NESTING:
         inner: list[Any] = []
         for each in level:
             if isinstance(each, dict):

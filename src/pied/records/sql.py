@@ -1,14 +1,14 @@
 """Studies in a database: SQLite files and PostgreSQL servers, through SQLAlchemy Core.
 
-Every write is one transaction that first raises the study's change number: it holds the study's row, so writers of one
-study come one after the other, and readers ask for what changed after the number they know. Values are kept as text of
-full precision beside the number, because a database may round or refuse what a double can be (NaN, -0.0).
+Every write is one transaction that first increases the study's change number. This locks the study's row, so writers of
+one study queue, and readers ask for the changes after the number they know. Values are also stored as text of full
+precision, because a database may round or refuse some doubles (NaN, -0.0).
 """
 
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,112 +27,49 @@ from sqlalchemy.exc import (
 from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.records import journal, rows, sqlite
 from pied.records.address import masked
-from pied.records.complaints import BUSY, IDLE, translated
+from pied.records.complaints import IDLE_LIMIT, LOCK_WAIT, translated
 from pied.records.record import ASKED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value, key
 from pied.records.rows import text
-
-LOCK = 0x70696564
-"""Number of the advisory lock under which a server's tables are made ("pied")."""
-
-tables = sql.MetaData()
-schema = sql.Table("schema", tables, sql.Column("version", sql.Integer, nullable=False))
-studies = sql.Table(
-    "studies",
-    tables,
-    sql.Column("id", sql.Integer, primary_key=True),
-    sql.Column("name", sql.Text, nullable=False, unique=True),
-    sql.Column("statement", sql.Text, nullable=False),
-    sql.Column("seed", sql.Text, nullable=False),
-    sql.Column("solver", sql.Text, nullable=False),
-    sql.Column("initial", sql.Integer, nullable=False),
-    sql.Column("revision", sql.Integer, nullable=False),
-    sql.Column("change", sql.Integer, nullable=False),
-    sql.Column("created", sql.Double, nullable=False),
-    sql.Column("version", sql.Text, nullable=False),
+from pied.records.schema import (
+    VERSION,
+    as_stored,
+    refuse_programs,
+    revisions,
+    studies,
+    told_values,
+    trials,
+    unusable,
+    upgrade,
+    version_of,
 )
-revisions = sql.Table(
-    "revisions",
-    tables,
-    sql.Column("study", sql.ForeignKey("studies.id"), primary_key=True),
-    sql.Column("number", sql.Integer, primary_key=True, autoincrement=False),
-    sql.Column("key", sql.Text, nullable=False),
-    sql.Column("statement", sql.Text, nullable=False),
-    sql.Column("asked", sql.Double, nullable=False),
-)
-trials = sql.Table(
-    "trials",
-    tables,
-    sql.Column("study", sql.ForeignKey("studies.id"), primary_key=True),
-    sql.Column("number", sql.Integer, primary_key=True, autoincrement=False),
-    sql.Column("change", sql.Integer, nullable=False),
-    sql.Column("state", sql.Text, nullable=False),
-    sql.Column("is_added", sql.Boolean, nullable=False),
-    sql.Column("x", sql.Text, nullable=False),
-    sql.Column("why", sql.Text, nullable=False),
-    sql.Column("summary", sql.Text, nullable=False),
-    sql.Column("reason", sql.Text, nullable=False),
-    sql.Column("revision", sql.Integer, nullable=False),
-    sql.Column("worker", sql.Text, nullable=False),
-    sql.Column("leased", sql.Double, nullable=False),
-    sql.Column("expires", sql.Double),
-    sql.Column("asked", sql.Double, nullable=False),
-    sql.Column("settled", sql.Double),
-    sql.Column("offers", sql.Integer, nullable=False, server_default="1"),
-    sql.Index("trials_by_change", "study", "change"),
-    sql.Index("trials_by_state", "study", "state"),
-)
-observed = sql.Table(
-    "values",
-    tables,
-    sql.Column("id", sql.Integer, primary_key=True),
-    sql.Column("study", sql.ForeignKey("studies.id"), nullable=False),
-    sql.Column("number", sql.Integer, nullable=False),
-    sql.Column("output", sql.Text, nullable=False),
-    sql.Column("value", sql.Double),
-    sql.Column("exact", sql.Text, nullable=False),
-    sql.Column("counts", sql.Boolean, nullable=False),
-    sql.Column("worker", sql.Text, nullable=False),
-    sql.Column("told", sql.Double, nullable=False),
-    sql.Index("values_by_trial", "study", "number"),
-)
-
-
-def _count_offers(tx: sql.Connection) -> None:
-    """1 to 2: how often a trial was handed out."""
-    tx.exec_driver_sql("ALTER TABLE trials ADD COLUMN offers INTEGER NOT NULL DEFAULT 1")
-
-
-STEPS: list[Callable[[sql.Connection], None]] = [_count_offers]
-"""How a store of version 1, 2, ... becomes one of the next version."""
-VERSION = len(STEPS) + 1
 
 
 class Store:
-    """A place that holds studies, by name."""
+    """A database with studies, found by name."""
 
     def __init__(
         self, engine: sql.Engine, shown: str, *, read_only: bool, clock: Clock, file: Path | None = None
     ) -> None:
         self._engine = engine
         self.url = shown
-        """Where it is, without a password."""
+        """The address, without a password."""
         self._secrets: tuple[str, ...] = ()
         self.is_read_only = read_only
         self.clock = clock
         self.beside = journal.places(file)
-        """How files begin that keep results which could not be written (see `journal`)."""
+        """Path prefixes of the files for results that could not be written (see `journal`)."""
 
     @classmethod
     def connect(cls, url: str | Path, *, read_only: bool = False, clock: Clock = time.time) -> "Store":
-        """Open a store; make its tables, or bring them up to date, unless it is only read.
+        """Open a store; create or upgrade its tables, unless it is only read.
 
         Args:
             url: "sqlite:///file.db", "postgresql+psycopg://user@host/base", or a file's path; `?mode=ro` only reads.
-            read_only: Never write, not even tables; nothing is left beside a file, either.
+            read_only: Write nothing: no tables, and no files beside the database.
             clock: Seconds since 1970.
 
         Raises:
-            StoreError: When it cannot be opened, or is something else.
+            StoreError: When it cannot be opened, or is not a store.
         """
         place, is_for_reading = _url(url)
         read_only = read_only or is_for_reading
@@ -143,13 +80,13 @@ class Store:
         store._secrets = _secrets(place)
         try:
             with store._begin(write=False) as tx:
-                _refuse_programs(tx, store.url)
-                version = store._version(tx)
+                refuse_programs(tx, store.url)
+                version = version_of(tx, store.url)
             if version < VERSION and not read_only:
                 with store._begin(write=True) as tx:
-                    store._upgrade(tx)
-            elif not 0 < version <= VERSION or (read_only and version < VERSION):
-                raise StoreError(store._wrong(version))
+                    upgrade(tx, store.url)
+            elif version != VERSION:
+                raise StoreError(unusable(version, store.url))
         except BaseException:
             store.close()
             raise
@@ -171,14 +108,14 @@ class Store:
     # ------------------------------------------------------------------------------------------------ studies
 
     def studies(self) -> list[About]:
-        """Return what studies there are, the oldest first."""
+        """Return the descriptions of all studies, the oldest first."""
         with self._begin(write=False) as tx:
-            return [rows.about(row) for row in tx.execute(_raw(studies).order_by(studies.c.id))]
+            return [rows.about(row) for row in tx.execute(as_stored(studies).order_by(studies.c.id))]
 
     def find(self, name: str) -> "Record | None":
-        """Return the record of a study, or None."""
+        """Return the record of a study, or None when there is none of this name."""
         with self._begin(write=False) as tx:
-            row = tx.execute(_raw(studies).where(studies.c.name == name).limit(1)).one_or_none()
+            row = tx.execute(as_stored(studies).where(studies.c.name == name).limit(1)).one_or_none()
             if row is None:
                 return None
             study, about = rows.whole(row.id, f"study '{name}'", "id"), rows.about(row)
@@ -186,7 +123,7 @@ class Store:
         return _Kept(self, study, about, rows.damage(f"study '{name}' of {self.url}", gone) if gone else "")
 
     def record(self, name: str) -> "Record":
-        """Return the record of a study that must be there."""
+        """Return the record of a study; raise `StoreError` when there is none of this name."""
         found = self.find(name)
         if found is None:
             known = [about.name for about in self.studies()]
@@ -194,7 +131,7 @@ class Store:
         return found
 
     def create(self, about: About) -> "Record":
-        """Write a new study, or return the one of this name that someone else has just written."""
+        """Write a new study, or return the one of this name that another process has just written."""
         now, statement = self.clock(), text(about.statement)
         made = {
             "name": about.name, "statement": statement, "seed": str(about.seed), "solver": text(about.solver),
@@ -213,7 +150,7 @@ class Store:
 
     @contextmanager
     def _begin(self, *, write: bool) -> Iterator[sql.Connection]:
-        """Begin a transaction; what the database says is turned into a sentence."""
+        """Begin a transaction; errors of the database become a `StoreError`."""
         if write and self.is_read_only:
             raise StoreError(f"{self.url} was opened to be read only: nothing can be asked, told or changed")
         level = {} if write or self._engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
@@ -227,42 +164,8 @@ class Store:
             is_operational = isinstance(error, OperationalError | sqlite3.OperationalError)
             said = getattr(error, "orig", None) or error
             raise translated(self.url, said, self._secrets, is_operational=is_operational) from error
-        except OverflowError as error:  # a number that was edited into the file is counted on
+        except OverflowError as error:  # from counting on with a number that was edited into the file
             raise StoreError(f"{self.url} is damaged: {error}") from error
-
-    # ------------------------------------------------------------------------------------------------ the schema
-
-    def _version(self, tx: sql.Connection) -> int:
-        """Return the version of the tables: 0 when there are none; refuse what is not ours."""
-        names = set(sql.inspect(tx).get_table_names())
-        if "schema" not in names:
-            foreign = names if self._engine.dialect.name == "sqlite" else names & set(tables.tables)
-            if foreign:
-                raise StoreError(f"{self.url} is a database, but no store of pied's: name another one")
-            return 0
-        if not {"studies", "trials", "values"} <= names:
-            raise StoreError(f"{self.url} is a database, but no store of pied's: name another one")
-        return rows.whole(tx.scalar(_raw(schema).limit(1)) or 0, self.url, "version of the schema")
-
-    def _upgrade(self, tx: sql.Connection) -> None:
-        """Make the tables, or take one step after the other, in one transaction."""
-        if self._engine.dialect.name == "postgresql":
-            tx.execute(sql.select(sql.func.pg_advisory_xact_lock(LOCK)))
-        version = self._version(tx)
-        if version == 0:
-            tables.create_all(tx)
-            tx.execute(sql.insert(schema).values(version=VERSION))
-            return
-        for step in STEPS[version - 1 :]:
-            step(tx)
-        tx.execute(sql.update(schema).values(version=VERSION))
-
-    def _wrong(self, version: int) -> str:
-        if version == 0:
-            return f"{self.url} is empty: nothing was stored there yet"
-        if version > VERSION:
-            return f"{self.url} was written by a newer pied (schema {version}, this one knows {VERSION}): upgrade pied"
-        return f"{self.url} has the old schema {version}: open it once for writing, which brings it to {VERSION}"
 
 
 class _Kept(Record):
@@ -284,14 +187,14 @@ class _Kept(Record):
             yield _Pen(tx, self._study, _count(tx, sql.select(studies.c.change).where(mine)))
 
     def changes(self, since: int) -> tuple[int, list[Row]]:
-        """Return the number of the last change, and what changed since."""
+        """Return the number of the last change, and the trials changed after `since`."""
         with self._store._begin(write=False) as tx:
             change = _count(tx, sql.select(studies.c.change).where(studies.c.id == self._study))
             found = [] if change == since else _rows(tx, self._study, trials.c.change > since)
         return change, found if not found else self._checked(found)
 
     def _checked(self, found: list[Row]) -> list[Row]:
-        """Return trials without those values that are gone, and remember that the record is damaged."""
+        """Correct the state of trials whose values are missing, and mark the record as damaged."""
         gone = rows.missing(self.about.statement.get("outputs") or (), found)
         if not gone:
             return found
@@ -299,19 +202,19 @@ class _Kept(Record):
         return [replace(row, state=PARTIAL if row.y else ASKED) if row.number in gone else row for row in found]
 
     def values(self) -> list[Value]:
-        """Return everything that was ever told."""
-        wanted = _raw(observed).where(observed.c.study == self._study).order_by(observed.c.id)
+        """Return all values ever told."""
+        wanted = as_stored(told_values).where(told_values.c.study == self._study).order_by(told_values.c.id)
         with self._store._begin(write=False) as tx:
             return [rows.value(row) for row in tx.execute(wanted)]
 
     def questions(self) -> list[Question]:
-        """Return every question this study was asked."""
-        wanted = _raw(revisions).where(revisions.c.study == self._study).order_by(revisions.c.number)
+        """Return all questions of this study."""
+        wanted = as_stored(revisions).where(revisions.c.study == self._study).order_by(revisions.c.number)
         with self._store._begin(write=False) as tx:
             return [rows.question(row) for row in tx.execute(wanted)]
 
     def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
-        """Make this the question, and return its number."""
+        """Make this the current question and return its number."""
         mine = revisions.c.study == self._study
         same = sql.select(sql.func.max(revisions.c.number)).where(mine, revisions.c.key == key(statement))
         with self._writing() as pen:
@@ -333,7 +236,7 @@ class _Kept(Record):
 
 
 class _Pen(Pen):
-    """One transaction on one study."""
+    """One transaction for one study."""
 
     def __init__(self, tx: sql.Connection, study: int, change: int) -> None:
         self.tx, self._study, self._change = tx, study, change
@@ -369,7 +272,7 @@ class _Pen(Pen):
             for each in values
         ]  # fmt: skip
         if rows:
-            self.tx.execute(sql.insert(observed), rows)
+            self.tx.execute(sql.insert(told_values), rows)
 
     def _changing(self, row: Row) -> dict[str, Any]:
         return {
@@ -379,83 +282,56 @@ class _Pen(Pen):
 
 
 def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool]) -> list[Row]:
-    """Read trials with the values that count."""
+    """Read trials with their values that count."""
     mine = (trials.c.study == study) & which
     numbers = sql.select(trials.c.number).where(mine)
     told: dict[int, dict[str, float]] = {}
-    counting = (observed.c.study == study) & observed.c.counts & observed.c.number.in_(numbers)
-    for row in tx.execute(_raw(observed).where(counting).order_by(observed.c.id)):
+    counting = (told_values.c.study == study) & told_values.c.counts & told_values.c.number.in_(numbers)
+    for row in tx.execute(as_stored(told_values).where(counting).order_by(told_values.c.id)):
         value = rows.value(row)
         told.setdefault(value.number, {}).setdefault(value.output, value.value)
-    found = tx.execute(_raw(trials).where(mine).order_by(trials.c.number))
+    found = tx.execute(as_stored(trials).where(mine).order_by(trials.c.number))
     return [rows.trial(row, told.get(row.number, {})) for row in found]
 
 
 def _gone(tx: sql.Connection, study: int, about: About) -> list[int]:
-    """Numbers of trials that were told and whose values are gone, or that are gone themselves."""
+    """Return the numbers of told trials that are missing, or whose values are missing."""
     states = sql.select(trials.c.number, trials.c.state).where(trials.c.study == study)
-    counting = (observed.c.study == study) & observed.c.counts
-    told = sql.select(observed.c.number, observed.c.output).where(counting)
+    counting = (told_values.c.study == study) & told_values.c.counts
+    told = sql.select(told_values.c.number, told_values.c.output).where(counting)
     outputs = about.statement.get("outputs") or ()
     return rows.gone(outputs, [tuple(each) for each in tx.execute(states)], [tuple(each) for each in tx.execute(told)])
 
 
-def _raw(table: sql.Table) -> Any:
-    """Select all columns as the database holds them: a conversion would stumble over what was edited into a file."""
-    return sql.select(*(sql.type_coerce(column, sql.types.NullType()).label(column.name) for column in table.c))
-
-
 def _count(tx: sql.Connection, wanted: Any) -> int:
-    """Read one count; 0 when there is nothing to count."""
+    """Read one number; 0 for NULL."""
     return rows.whole(tx.scalar(wanted) or 0, "the study", "change or number")
-
-
-def _refuse_programs(tx: sql.Connection, shown: str) -> None:
-    """Refuse a store that would act by itself: triggers and rules run with every write, a view is no table."""
-    if tx.dialect.name == "sqlite":
-        made = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view') OR sql LIKE 'CREATE VIRTUAL%'"
-    else:
-        ours = ", ".join(f"'{name}'" for name in tables.tables)
-        here = f"c.relname IN ({ours}) AND pg_table_is_visible(c.oid)"
-        made = (
-            f"SELECT 'trigger', t.tgname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
-            f"WHERE NOT t.tgisinternal AND {here} "
-            f"UNION ALL SELECT 'rule', r.rulename FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class "
-            f"WHERE c.relkind IN ('r', 'p') AND {here} "
-            f"UNION ALL SELECT 'view', c.relname FROM pg_class c WHERE c.relkind NOT IN ('r', 'p') AND {here}"
-        )
-    found = [f"the {kind if kind != 'table' else 'virtual table'} '{name}'" for kind, name in tx.exec_driver_sql(made)]
-    if found:
-        raise StoreError(
-            f"{shown} has {', '.join(found[:3])}{' and more' if len(found) > 3 else ''}, which pied did not make and "
-            "which would act on the data: drop it, if you know it, or name another store"
-        )
 
 
 # ------------------------------------------------------------------------------------------------------- connections
 
 
 def _url(given: str | Path) -> tuple[sql.URL, bool]:
-    """Read where a store is, a URL or the path of a SQLite file, and whether the address asks for reading alone."""
+    """Parse the address of a store, a URL or the path of a SQLite file; also return whether it is read-only."""
     address = str(given)
     if "://" not in address and not os.path.exists(address):
         path, _, words = address.rpartition("?")
         address = f"sqlite:///{address}" if path and words.startswith("mode=") else address
     try:
         url = sql.make_url(address) if "://" in address else sql.URL.create("sqlite", database=address)
-    except (ArgumentError, ValueError):  # both may quote the address, so they are not chained
+    except (ArgumentError, ValueError):  # not chained, because both may quote the address with its password
         shown = address.partition("://")[0]
         raise StoreError(
-            f"'{shown}://...' names no store: write sqlite:///file.db, or postgresql+psycopg://user@host:5432/base"
+            f"'{shown}://...' is not the address of a store: write sqlite:///file.db, or postgresql+psycopg://user@host:5432/base"
         ) from None
     kind = url.get_backend_name()
     if kind == "postgres" or (kind == "postgresql" and url.drivername == "postgresql"):
         url = url.set(drivername="postgresql+psycopg")
     elif kind not in ("sqlite", "postgresql"):
-        raise StoreError(f"'{kind}' is no kind of store: write sqlite:///file.db, or postgresql+psycopg://...")
+        raise StoreError(f"'{kind}' is not a supported store: write sqlite:///file.db, or postgresql+psycopg://...")
     mode = url.query.get("mode", "rwc")
     if mode not in ("ro", "rw", "rwc"):
-        raise StoreError(f"mode={mode} opens no store: write ?mode=ro to read one, or leave it out")
+        raise StoreError(f"mode={mode} is not supported: write ?mode=ro to read one, or leave it out")
     if kind == "sqlite":
         if url.query.get("uri") == "true" and url.database:
             url = url.set(database=url.database.removeprefix("file:"))
@@ -465,7 +341,7 @@ def _url(given: str | Path) -> tuple[sql.URL, bool]:
 
 
 def _secrets(url: sql.URL) -> tuple[str, ...]:
-    """Return the passwords of an address."""
+    """Return the passwords in an address."""
     words = [value for name, value in url.query.items() if name.lower() in ("password", "sslpassword")]
     values = [each for value in words for each in ([value] if isinstance(value, str) else value)]
     return (str(url.password or ""), *values)
@@ -481,15 +357,15 @@ def _engine(url: sql.URL, read_only: bool) -> sql.Engine:
     @sql.event.listens_for(engine, "connect")
     def limit(connection: Any, _: Any) -> None:
         with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = '{BUSY:.0f}s'")
-            cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE:.0f}s'")
+            cursor.execute(f"SET lock_timeout = '{LOCK_WAIT:.0f}s'")
+            cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_LIMIT:.0f}s'")
         connection.commit()
 
     return engine
 
 
 def _sqlite(file: Path, read_only: bool) -> sql.Engine:
-    """SQLite with a write-ahead log and full sync: a told value is on the disk when `tell` returns."""
+    """Open SQLite with a write-ahead log and full sync: a told value is on disk when `tell` returns."""
     if read_only and not file.is_file():
         raise StoreError(f"there is no store at {file}")
     if not file.parent.is_dir():
@@ -507,7 +383,7 @@ def _sqlite(file: Path, read_only: bool) -> sql.Engine:
     @sql.event.listens_for(engine, "checkout")
     def renew(connection: Any, kept: Any, _: Any) -> None:
         if isinstance(connection, sqlite.Image) and kept.info.get("was used") and connection.is_stale():
-            raise DisconnectionError  # the pool makes another one
+            raise DisconnectionError  # the pool opens another one
         kept.info["was used"] = True
 
     return engine

@@ -1,4 +1,4 @@
-"""One evaluation as a frozen record, and all of them as tensors."""
+"""One evaluation as a frozen `Trial`, and all of them as tensors."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,14 @@ from torch import Tensor
 from pied.problem import Named, Problem
 from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, Row
 
+DEFAULT_TOLERANCE = 1e-6
+"""In spreads of a constraint: how far below zero it still counts as met, unless the problem states a tolerance."""
+SPREAD_ROUNDING = 1e-13
+"""In largest absolute values of a column: a smaller interquartile range is rounding error."""
+
 
 class State(Enum):
-    """Where a trial stands."""
+    """State of a trial."""
 
     ASKED = ASKED
     PARTIAL = PARTIAL
@@ -26,40 +31,40 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Why:
-    """Why a point was proposed, as it stood when it was asked; plain data, stored with the trial."""
+    """Why a point was proposed, with the bounds at that time; plain data, stored with the trial."""
 
     aim: str
     """"initial", "explore", "verify", "probe" (off a bound that all points asked near the best lie on), "widen"
     (explore with wider bounds: the level promises nothing), "feasibility" (nothing satisfies the bounds), "spread"
     (anything else would repeat), "fill" (the search failed)."""
     lower: tuple[float, ...] = ()
-    """Lower bounds of objective and constraints at the point, paper's form."""
+    """Lower bounds of objective and constraints at the point, in the paper's form."""
     upper: tuple[float, ...] = ()
     """Upper bounds there."""
     optimistic: float | None = None
-    """Largest objective that can be hoped for under the constraints, when searched."""
+    """Largest upper bound of the objective under the optimistic constraints, when it was searched."""
     margin: float | None = None
-    """Joint test of feasibility: the largest smallest scaled constraint at z = 3, when it was needed."""
+    """Joint test of feasibility: max over points of the smallest scaled constraint at z = 3, when it was needed."""
     active: tuple[str, ...] = ()
-    """Constraints that held with equality in the search."""
+    """Constraints that were active at the optimum of the search."""
     multipliers: tuple[float, ...] = ()
-    """Per constraint, natural units: what one unit of relaxation would bring in the search."""
+    """Lagrange multipliers of the search, one per constraint, natural units."""
     rung: str = "plain"
     """Rung of the numerical ladder."""
     seconds: float = 0.0
-    """Time the suggestion took."""
+    """Time the proposal took."""
     memory: Mapping[str, Any] = field(default_factory=dict)
-    """What the solver wants to find again: for a belief, its choices."""
+    """What the solver wants to reuse: for a belief, the chosen models."""
     pending: tuple[int, ...] | None = None
-    """Numbers of the trials whose outcome was not known when this one was asked; None: not written down."""
+    """Numbers of the trials that were pending when this one was proposed; None in records that lack them."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the fields as plain data."""
         return dict(vars(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Why":
-        """Read it from plain data; words of another version are passed over."""
+        """Read the fields from plain data; ignore fields of other versions."""
         known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
         read: dict[str, Any] = {"aim": "added", **known}
         for name in ("lower", "upper", "multipliers"):
@@ -71,49 +76,49 @@ class Why:
             read[name] = None if read.get(name) is None else _number(read[name], name)
         for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):
             if name in read and not isinstance(read[name], kind):
-                raise TypeError(f"'{name}' of why it was asked is a {type(read[name]).__name__}")
+                raise TypeError(f"'{name}' of why it was proposed is a {type(read[name]).__name__}")
         read["seconds"] = _number(read.get("seconds", 0.0), "seconds")
         return cls(**read)
 
 
 def _number(value: Any, name: str) -> float:
-    """Read a number that was kept."""
+    """Read a stored number."""
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"'{name}' of why it was asked has a {type(value).__name__}")
+        raise TypeError(f"'{name}' of why it was proposed has a {type(value).__name__}")
     return float(value)
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One evaluation of the black box: asked for, or added from old data."""
+    """One evaluation of the black box: proposed, or added from old data."""
 
     number: int
-    """Counted from 1, in the order of asking and adding."""
+    """Counted from 1, in the order of proposing and adding."""
     x: Named
-    """Where, natural units."""
+    """The point, natural units."""
     state: State
     y: Named | None = None
-    """What was told; a value is NaN while it is missing. None before anything was told."""
+    """The told values; a missing one is NaN. None before anything was told."""
     is_added: bool = False
     """Whether it is old data that does not count against the budget."""
     reason: str = ""
     """Why it failed."""
     why: Why = field(default_factory=lambda: Why("added"))
     summary: str = ""
-    """One sentence on what was expected when it was asked."""
+    """What was expected when it was proposed, as a phrase."""
     revision: int = 1
-    """Number of the question under which it was asked: bounds and verdicts of another question say nothing now."""
+    """Number of the question for which it was proposed: bounds for another question are no longer valid."""
     worker: str = ""
-    """Who evaluates it, or did."""
+    """Who evaluates or evaluated it."""
     asked: float = 0.0
-    """When it was asked or added, seconds since 1970."""
+    """When it was proposed or added, seconds since 1970."""
     settled: float | None = None
     """When it was told completely, or failed."""
 
     def knew(self, other: "Trial") -> bool:
-        """Whether the outcome of another trial was known when this one was asked.
+        """Return whether another trial had been settled when this one was proposed.
 
-        What was pending is written down with a trial. In a record made before that, the times decide.
+        A trial stores which others were pending. In older records, without this list, the times decide.
         """
         if other.number >= self.number:
             return False
@@ -155,7 +160,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A record as tensors of the unit cube: what every solver and recommendation works on."""
+    """A record as tensors in the unit cube, the input of all solvers and recommendations."""
 
     numbers: tuple[int, ...]
     """Numbers of the trials with at least one told output."""
@@ -163,11 +168,11 @@ class Dataset:
     Y: Float64[Tensor, "N m"]
     """Outputs; NaN where not told."""
     imagined: Float64[Tensor, "p d"]
-    """Points that are pending or failed: nothing is known there, and nothing should be asked there again."""
+    """Points that are pending or failed: their values are unknown, and they should not be proposed again."""
     last: Why | None = None
-    """Why the last trial was asked."""
+    """Why the last trial was proposed."""
     whys: tuple[Why, ...] = ()
-    """Why the trials with a told output were asked; empty where nobody wants to know."""
+    """Why the trials with a told output were proposed; empty where it is not needed."""
     failures: tuple[int, ...] = ()
     """Rows of `imagined` whose evaluation failed; the others are pending."""
 
@@ -182,7 +187,7 @@ class Dataset:
         return torch.isfinite(self.Y).all(1)
 
     def first(self, count: int) -> "Dataset":
-        """Return the data of the first trials alone."""
+        """Return only the data of the first trials."""
         return Dataset(self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0])
 
     @classmethod
@@ -209,7 +214,7 @@ class Dataset:
         return cls(tuple(numbers), U, _rows(outputs, problem.m), away, last, tuple(whys), tuple(failures))
 
     def near(self, u: Float64[Tensor, "d"], most: int) -> "Dataset":
-        """Return the same with no more told, and no more imagined, points than this: the nearest ones."""
+        """Return at most `most` told and `most` imagined points, those nearest to `u`."""
         told, away = (_nearest(each, u, most) for each in (self.U, self.imagined))
         failed = set(self.failures)
         return replace(
@@ -223,7 +228,7 @@ class Dataset:
         )
 
     def functions(self, problem: Problem) -> Float64[Tensor, "N k"]:
-        """Return objective and constraints at what was told; NaN where an output they need is missing."""
+        """Return objective and constraints at the told points; NaN where a needed output is missing."""
         if not len(self.U):
             return torch.zeros(0, problem.k, dtype=torch.float64)
         G = problem.g(problem.from_unit(self.U), self.Y[None])
@@ -231,7 +236,7 @@ class Dataset:
 
 
 def _rows(values: Sequence[Sequence[float]], width: int) -> Float64[Tensor, "N w"]:
-    """Put rows of numbers on one another: one array for all, which takes a tenth of the time of one for each."""
+    """Stack rows of numbers in one array: ten times as fast as one tensor per row."""
     return torch.from_numpy(np.array(values, dtype=np.float64).reshape(len(values), width))
 
 
@@ -243,29 +248,29 @@ def _nearest(U: Float64[Tensor, "N d"], u: Float64[Tensor, "d"], most: int) -> l
 
 
 def tolerances(problem: Problem, f: Float64[Tensor, "N k"]) -> Float64[Tensor, "n"]:
-    """Return how far below zero an observed constraint still counts as met: as stated, else 1e-6 of its spread."""
+    """Return how far below zero a told constraint still counts as met: as stated, else 1e-6 of its spread."""
     result = torch.zeros(problem.n, dtype=torch.float64)
     for i, stated in enumerate(problem.tolerance):
         told = f[:, i + 1][torch.isfinite(f[:, i + 1])]
         if stated is not None:
             result[i] = stated
         elif len(told) > 1:
-            result[i] = 1e-6 * spread(told[:, None])[0]
+            result[i] = DEFAULT_TOLERANCE * spread(told[:, None])[0]
     return result
 
 
 def spread(values: Float64[Tensor, "b k"]) -> Float64[Tensor, "k"]:
-    """Return the interquartile range per column; where it is 0 the largest size, where that is 0 too 1."""
+    """Return the interquartile range per column; where it is 0, the largest absolute value, else 1."""
     if not len(values):
         return torch.ones(values.shape[1], dtype=values.dtype, device=values.device)
     fine = torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
     quartiles = torch.quantile(fine, torch.tensor([0.25, 0.75], dtype=fine.dtype, device=fine.device), dim=0)
     width = quartiles[1] - quartiles[0]
     largest = fine.abs().amax(0)
-    width = torch.where(width > 1e-13 * largest, width, largest)
+    width = torch.where(width > SPREAD_ROUNDING * largest, width, largest)
     return torch.where(width > 0, width, 1.0)
 
 
 def feasible(problem: Problem, f: Float64[Tensor, "N k"]) -> Bool[Tensor, "N"]:
-    """Tell which told points meet every constraint by what was observed."""
+    """Return which told points meet every constraint by their told values."""
     return (f[:, 1:] >= -tolerances(problem, f)).all(1) & torch.isfinite(f).all(1)

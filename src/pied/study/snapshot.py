@@ -22,7 +22,7 @@ SHOWN = 3  # reasons that are spelled out, the most frequent first
 
 
 @dataclass(frozen=True, eq=False)
-class Judge:
+class Snapshot:
     """A study at one moment, and all that follows from it."""
 
     problem: Problem

@@ -20,7 +20,7 @@ from pied.solvers.initial import initial_point
 from pied.study.opening import check_same, has_code, opened, stated
 from pied.study.recommendation import Recommendation, Relaxation, white_conflict
 from pied.study.result import Result
-from pied.study.snapshot import Judge, Revision
+from pied.study.snapshot import Revision, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -103,34 +103,34 @@ class Study:
         self._is_done = False
         self._ended: tuple[int, Status] | None = None  # trials used when the last `run` ended, and how
         self._white = white_conflict(problem)
-        self._judged: Judge | None = None
+        self._latest: Snapshot | None = None
 
     # ------------------------------------------------------------------------------------------------ the record
 
     @property
     def trials(self) -> tuple[Trial, ...]:
         """The record, by number."""
-        return self._judge().trials
+        return self._snapshot().trials
 
     @property
     def used(self) -> int:
         """Asked trials: told, partial, failed or pending."""
-        return self._judge().used
+        return self._snapshot().used
 
     @property
     def data(self) -> Dataset:
         """The record as tensors."""
-        return self._judge().data
+        return self._snapshot().data
 
     @property
-    def snapshot(self) -> Judge:
+    def snapshot(self) -> Snapshot:
         """The study at this moment: one view of the record, with the belief and the answers that follow from it."""
-        return self._judge()
+        return self._snapshot()
 
     @property
     def status(self) -> Status:
         """How the study stands; a property of the record."""
-        return self._judge().status
+        return self._snapshot().status
 
     @property
     def values(self) -> list[Value]:
@@ -153,7 +153,7 @@ class Study:
     def __exit__(self, *raised: object) -> None:
         self.close()
 
-    def _judge(self) -> Judge:
+    def _snapshot(self) -> Snapshot:
         """Read what is new in the record, and return the study as it stands."""
         change, rows = self._record.changes(self._change)
         for row in rows:
@@ -163,13 +163,13 @@ class Study:
                 raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
             self._rows[row.number] = row
         self._change = change
-        if rows or self._judged is None or self._judged.is_done != self._is_done:
+        if rows or self._latest is None or self._latest.is_done != self._is_done:
             trials = tuple(self._trials[number] for number in sorted(self._trials))
-            self._judged = Judge(
+            self._latest = Snapshot(
                 self.problem, self.solver, self.seed, self.patience, self.initial, trials, self._revision, self._white,
                 self._is_done,
             )  # fmt: skip
-        return self._judged
+        return self._latest
 
     # ------------------------------------------------------------------------------------------------ ask and tell
 
@@ -186,7 +186,7 @@ class Study:
 
     def _offered(self, *, resume: bool) -> Trial | None:
         """Take over a pending trial: one's own, or one whose lease has run out."""
-        self._judge()
+        self._snapshot()
         if not self._record.is_shared:
             return None
         now = self._record.clock()
@@ -196,24 +196,24 @@ class Study:
         if not any((resume and row.worker == self.worker) or row.is_expired(now) for row in is_open):
             return None
         row = self._record.claim(self.worker, self.lease, resume=resume, but=self._open)
-        self._judge()
+        self._snapshot()
         return None if row is None else self._trials[row.number]
 
     def _propose(self) -> Trial:
         """Ask the solver, and take the next number; when someone else has just taken it, ask again."""
         for _ in range(RETRIES):
-            judge = self._judge()
-            if judge.status is Status.INFEASIBLE:
-                raise Infeasible(judge.message(Status.INFEASIBLE, judge.relaxation()))
-            pending = [trial for trial in judge.trials if trial.state is State.ASKED]
+            snapshot = self._snapshot()
+            if snapshot.status is Status.INFEASIBLE:
+                raise Infeasible(snapshot.message(Status.INFEASIBLE, snapshot.relaxation()))
+            pending = [trial for trial in snapshot.trials if trial.state is State.ASKED]
             if pending and not self.solver.parallel:
                 raise TellError(
                     f"solver '{self.solver.name}' takes one trial at a time: tell trial {pending[0].number} first"
                 )
             number = max(self._trials, default=0) + 1
-            proposal = self._proposal(judge, number)
+            proposal = self._proposal(snapshot, number)
             x = self.problem.named_x(self.problem.natural(proposal.u))
-            why = replace(proposal.why, pending=judge.pending)
+            why = replace(proposal.why, pending=snapshot.pending)
             row = self._record.take(
                 number, dict(x), why=why.to_dict(), summary=self._expectation(why),
                 revision=self._revision, worker=self.worker, lease=self.lease,
@@ -222,16 +222,16 @@ class Study:
                 return self._logged(number)
         raise StoreError(f"others took the next number {RETRIES} times in a row: ask again")
 
-    def _proposal(self, judge: Judge, number: int) -> Proposal:
-        index = self._initial_index(judge)
+    def _proposal(self, snapshot: Snapshot, number: int) -> Proposal:
+        index = self._initial_index(snapshot)
         try:
-            return self._run.ask(number, judge.data) if index is None else self._initial_point(index, judge.data)
+            return self._run.ask(number, snapshot.data) if index is None else self._initial_point(index, snapshot.data)
         except SolverDone:
             self._is_done = True
             raise
 
     def _logged(self, number: int) -> Trial:
-        self._judge()
+        self._snapshot()
         logger.info("%s", self._trials[number])
         return self._trials[number]
 
@@ -264,12 +264,12 @@ class Study:
 
     def held(self) -> list[Trial]:
         """Renew the leases of the pending trials that this worker still holds, and return them."""
-        self._judge()
+        self._snapshot()
         own = [
             row.number for row in self._rows.values() if row.state == State.ASKED.value and row.worker == self.worker
         ]
         numbers = self._record.renew(own, self.worker, self.lease) if own else []
-        self._judge()
+        self._snapshot()
         return [self._trials[number] for number in sorted(numbers)]
 
     def _values(self, y: Any, label: str = "") -> dict[str, float]:
@@ -283,18 +283,18 @@ class Study:
 
     def _known(self, trial: Trial | int) -> Trial:
         number = trial.number if isinstance(trial, Trial) else trial
-        self._judge()
+        self._snapshot()
         if number not in self._trials:
             raise TellError(f"there is no trial {number}; the record has trials 1 to {len(self._trials)}")
         return self._trials[number]
 
     # ------------------------------------------------------------------------------------------------ the design
 
-    def _initial_index(self, judge: Judge) -> int | None:
+    def _initial_index(self, snapshot: Snapshot) -> int | None:
         """Which point of the initial design comes next; None when it is complete."""
-        asked = sum(not trial.is_added and trial.why.aim == "initial" for trial in judge.trials)
-        added = sum(trial.is_added and trial.state is State.TOLD for trial in judge.trials)
-        told = sum(trial.state in (State.TOLD, State.PARTIAL) for trial in judge.trials)
+        asked = sum(not trial.is_added and trial.why.aim == "initial" for trial in snapshot.trials)
+        added = sum(trial.is_added and trial.state is State.TOLD for trial in snapshot.trials)
+        told = sum(trial.state in (State.TOLD, State.PARTIAL) for trial in snapshot.trials)
         if asked < self.initial - added or told < 2:
             return asked
         return None
@@ -388,7 +388,7 @@ class Study:
 
     def _left_open(self) -> list[int]:
         """Trials that an interruption, or the end of an earlier process of this worker, left unevaluated."""
-        self._judge()
+        self._snapshot()
         own = [row.number for row in self._rows.values() if self._is_named and row.worker == self.worker]
         return [number for number in sorted({*self._open, *own}) if self._trials[number].state is State.ASKED]
 
@@ -431,11 +431,11 @@ class Study:
 
     def gap(self, recommendation: Recommendation | None = None) -> tuple[float | None, float | None]:
         """Return the gap and the relative gap: how much better any point could still be (see `recommend.gap`)."""
-        return self._judge().gap(recommendation)
+        return self._snapshot().gap(recommendation)
 
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None while it is not called infeasible."""
-        return self._judge().relaxation()
+        return self._snapshot().relaxation()
 
     def result(self, rule: str | None = None) -> Result:
         """Return the recommended point and all that is known about it.
@@ -444,9 +444,9 @@ class Study:
             rule: "observed", "lower", "asked" or "anywhere"; by default "observed" for exact black boxes, "anywhere"
                 for noisy ones.
         """
-        judge = self._judge()
-        ended = self._ended[1] if self._ended is not None and self._ended[0] == judge.used else None
-        return judge.result(rule, ended)
+        snapshot = self._snapshot()
+        ended = self._ended[1] if self._ended is not None and self._ended[0] == snapshot.used else None
+        return snapshot.result(rule, ended)
 
     # ------------------------------------------------------------------------------------------------ other questions
 
@@ -466,7 +466,7 @@ class Study:
         old, number = self.problem, self._revision
         new = old.revised(**words)
         check_same(self.name or "", old.statement(), new.statement())
-        self._judge()
+        self._snapshot()
         self._revision = self._record.revise(new.statement(), is_new=has_code(words))
         self._run.close()
         self._put(new)
@@ -482,15 +482,15 @@ class Study:
         return self._compare(old, earlier[-1].number if earlier else 0)
 
     def _compare(self, old: Problem | None, number: int) -> Revision:
-        judge = self._judge()
-        result = judge.result("anywhere")
+        snapshot = self._snapshot()
+        result = snapshot.result("anywhere")
         if old is None:
             return Revision(result, None, None)
-        past = replace(judge, problem=old, revision=number, white=white_conflict(old)).result()
+        past = replace(snapshot, problem=old, revision=number, white=white_conflict(old)).result()
         if past.x is None:
             return Revision(result, None, past)
-        found = judge.at(past.x, past.trial)
-        return Revision(result, judge.described(found, judge.status, "The old optimum, asked anew."), past)
+        found = snapshot.at(past.x, past.trial)
+        return Revision(result, snapshot.described(found, snapshot.status, "The old optimum, asked anew."), past)
 
 
 def solve(

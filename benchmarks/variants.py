@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pied import solvers
-from pied.bounds.believer import Believer, Bounds, Doubtful, optimistic
+from pied.bounds.believer import Believer, Bounds, Widened, optimistic
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.quantile import normal
 from pied.gp import GP, selection
@@ -97,7 +97,7 @@ class Scheduled(Varied):
 
 
 @dataclass(frozen=True, eq=False)
-class Widened(Doubtful):
+class Rescaled(Widened):
     """A belief whose deviations are multiplied by one factor per output."""
 
     factors: Tensor = field(default_factory=lambda: torch.ones(1))
@@ -123,7 +123,7 @@ class Widening(Believer):
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
         """Compose the changed belief."""
         if isinstance(belief, GP):
-            belief = Widened(belief, 1.0, self.factors(belief, len(data.U)))
+            belief = Rescaled(belief, 1.0, self.factors(belief, len(data.U)))
         return super().bound(problem, data, belief, stream)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pied import solvers
-from pied.bounds.believer import Believer, Bounds, Doubtful, optimistic
+from pied.bounds.believer import Believer, Bounds, Widened, optimistic
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.quantile import normal
 from pied.bounds.tensors import TensorGP
@@ -98,7 +98,7 @@ class Scheduled(Varied):
 
 
 @dataclass(frozen=True, eq=False)
-class Widened(Doubtful):
+class Rescaled(Widened):
     """A belief whose deviations are multiplied by one factor per output."""
 
     factors: Tensor = field(default_factory=lambda: torch.ones(1))
@@ -124,7 +124,7 @@ class Widening(Believer):
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
         """Compose the changed belief."""
         if isinstance(belief, TensorGP):
-            belief = Widened(belief, 1.0, self.factors(belief.gp, len(data.U)))
+            belief = Rescaled(belief, 1.0, self.factors(belief.gp, len(data.U)))
         return super().bound(problem, data, belief, stream)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from pied import Problem, Status, Study, Trial, solve
 from pied.bounds.believer import Believer
-from pied.bounds.success import Fence
+from pied.bounds.success import SuccessModel
 from pied.gp.choices import Model
 from pied.solvers.probes import NEAR_BEST, PROBE_STEP, off_bounds
 from tiny import fast, points
@@ -107,12 +107,12 @@ def test_a_probe_breaks_no_white_constraint():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_fenced", [False, True])
-def test_a_probe_stays_within_the_fence(monkeypatch, is_fenced):
+@pytest.mark.parametrize("fails_elsewhere", [False, True])
+def test_a_probe_stays_where_success_is_likely(monkeypatch, fails_elsewhere):
     """One evaluation failed; where the others may succeed is said here."""
-    if is_fenced:
-        monkeypatch.setattr(Fence, "holds", lambda self, U: U[:, 0] > 1.0 - PROBE_STEP / 2)
+    if fails_elsewhere:
+        monkeypatch.setattr(SuccessModel, "is_likely", lambda self, U: U[:, 0] > 1.0 - PROBE_STEP / 2)
     study = Study(_corner(), solver=fast(believer=STRAIGHT), seed=0)
     study.fail(study.ask(), "it did not converge")
     probes = [trial for trial in study.run(15).trials if trial.why.aim == "probe"]
-    assert set(_left(probes)) == ({"b"} if is_fenced else {"a", "b"})
+    assert set(_left(probes)) == ({"b"} if fails_elsewhere else {"a", "b"})

@@ -9,7 +9,7 @@ import torch
 from pied import Problem, Study, Variable
 from pied.bounds.believer import Believer, White
 from pied.bounds.composite import Composite
-from pied.bounds.success import Fence
+from pied.bounds.success import SuccessModel
 from pied.problem.formula import Formula, Scope
 from pied.problem.named import Named
 from pied.records.trial import Dataset
@@ -118,7 +118,7 @@ def test_the_first_of_equal_candidates_wins(count: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_fence_is_fitted_once_an_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_model_of_success_is_fitted_once_an_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the level promises nothing and the search goes on with wider bounds, twice."""
     problem = hill()
     study = Study(problem, seed=0, solver=fast(probe=False))
@@ -129,9 +129,9 @@ def test_the_fence_is_fitted_once_an_ask(monkeypatch: pytest.MonkeyPatch) -> Non
         else:
             study.tell(trial, problem.evaluate(trial.x).tolist())
     study.fail(study.ask(), "too hot")
-    fits, around = [], Fence.around
-    monkeypatch.setattr(Fence, "around", lambda data: fits.append(1) or around(data))
-    monkeypatch.setattr("pied.solvers.cuqb.WORTH", math.inf)  # nothing is worth it: every ask widens
+    fits, fit = [], SuccessModel.fit
+    monkeypatch.setattr(SuccessModel, "fit", lambda data: fits.append(1) or fit(data))
+    monkeypatch.setattr("pied.solvers.cuqb.WIDEN_BELOW_GAIN", math.inf)  # every ask widens
     monkeypatch.setattr("pied.solvers.cuqb.CUQBRun._verifies", lambda *_: False)
     assert study.ask().why.aim in ("widen", "spread")
     assert len(fits) == 1

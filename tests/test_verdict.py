@@ -10,7 +10,7 @@ from torch import Tensor
 from pied import CUQB, Infeasible, Problem, Result, Status, Study, solve, suite
 from pied.bounds import quantile
 from pied.records.trial import State, Why
-from pied.solvers.cuqb import surprise
+from pied.solvers.infeasibility import surprise
 from tiny import fast, hill, unchecked
 
 

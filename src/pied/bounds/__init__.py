@@ -3,8 +3,8 @@
 from pied.bounds.believer import (
     Believer,
     Bounds,
-    Doubtful,
     White,
+    Widened,
     from_memory,
     optimistic,
     pessimistic,
@@ -14,7 +14,7 @@ from pied.bounds.believer import (
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
-from pied.bounds.success import Fence, fenced
+from pied.bounds.success import SuccessModel, where_success_is_likely
 from pied.bounds.tensors import TensorGP
 
 __all__ = [
@@ -23,17 +23,17 @@ __all__ = [
     "Believer",
     "Bounds",
     "Composite",
-    "Doubtful",
     "Estimator",
-    "Fence",
     "Joint",
+    "SuccessModel",
     "TensorGP",
     "White",
-    "fenced",
+    "Widened",
     "from_memory",
     "is_shared",
     "optimistic",
     "pessimistic",
     "possible",
     "to_memory",
+    "where_success_is_likely",
 ]

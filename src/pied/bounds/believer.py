@@ -49,7 +49,7 @@ class Believer:
 
 
 @dataclass(frozen=True, eq=False)
-class Doubtful:
+class Widened:
     """A belief with wider deviations."""
 
     belief: Belief

@@ -1,7 +1,7 @@
-"""Where evaluations succeed, learned from those that failed: one more constraint on the search.
+"""Where evaluations are likely to succeed, learned from those that failed: one more constraint on the search.
 
-Whether an evaluation succeeds is treated as one more output, 1 or -1, with a belief and an upper bound of its own: what
-may succeed is looked at, what is known to fail is not. Nothing is fenced off while nothing has failed.
+Success is modelled as one more output, 1 or -1, with a belief and an upper bound of its own. The search may propose
+points whose upper bound is at least 0. While no evaluation has failed, there is no such constraint.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -19,12 +19,12 @@ from pied.search import Enumeration, Functions, Optimum, Refined, Search
 MODEL = Model(
     kernels=("matern 3/2",), trends=("constant",), warps=("none",), scales=("plain",), waves=False, declustering=None
 )
-"""A border is rough, and there is no reason for a slope."""
+"""A rough kernel, because success jumps at a border, and a constant trend, because no slope is to be expected."""
 
 
 @dataclass(frozen=True, eq=False)
-class Fence:
-    """The upper bound of success at a point: below 0, failure is likely."""
+class SuccessModel:
+    """The upper bound of success at a point: below 0, the evaluation is likely to fail."""
 
     belief: TensorGP
     d: int
@@ -33,7 +33,7 @@ class Fence:
     """How many standard deviations the bound lies above the mean; 1: a chance of one in six is worth a try."""
 
     @classmethod
-    def around(cls, data: Dataset) -> "Fence | None":
+    def fit(cls, data: Dataset) -> "SuccessModel | None":
         """Learn from a record; None while nothing has failed."""
         if not len(data.failed):
             return None
@@ -52,24 +52,24 @@ class Fence:
         mean, deviation, by_mean, by_deviation = self.belief.moments_and_slopes(U)
         return mean + self.z * deviation, by_mean + self.z * by_deviation
 
-    def holds(self, U: Float64[Tensor, "b d"]) -> Bool[Tensor, "b"]:
-        """Tell where an evaluation may succeed."""
+    def is_likely(self, U: Float64[Tensor, "b d"]) -> Bool[Tensor, "b"]:
+        """Tell at which points an evaluation may succeed."""
         return self.values(U)[:, 0] >= 0
 
 
 @dataclass(frozen=True, eq=False)
-class Within:
-    """Functions, and the fence as their last constraint.
+class WithSuccess:
+    """Functions, with success as their last constraint.
 
-    Points may have more coordinates than the fence knows (`joint`): the first are those of the cube.
+    Points may have more coordinates than the model of success (`joint`): the first ones are those of the cube.
     """
 
     functions: Functions
-    fence: Fence
+    success: SuccessModel
 
     @property
     def k(self) -> int:
-        """Number of functions, the fence among them."""
+        """Number of functions, success included."""
         return self.functions.k + 1
 
     @property
@@ -77,31 +77,31 @@ class Within:
         """Constraints that are known exactly."""
         return tuple(self.functions.white)
 
-    def coarse(self) -> "Within | None":
-        """Return the cheaper version of the functions, with the fence."""
+    def coarse(self) -> "WithSuccess | None":
+        """Return the cheaper version of the functions, with the same constraint."""
         cheaper = self.functions.coarse() if isinstance(self.functions, Refined) else None
         return None if cheaper is None else replace(self, functions=cheaper)
 
     def values(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b k"]:
         """Return all functions."""
-        return torch.cat([self.functions.values(W), self.fence.values(self._point(W))], 1)
+        return torch.cat([self.functions.values(W), self.success.values(self._point(W))], 1)
 
     def values_and_slopes(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k w"]]:
         """Return all functions and their slopes."""
         f, slopes = self.functions.values_and_slopes(W)
-        success, by_u = self.fence.values_and_slopes(self._point(W))
-        by_w = torch.cat([by_u, by_u.new_zeros(len(W), 1, W.shape[1] - self.fence.d)], 2)
+        success, by_u = self.success.values_and_slopes(self._point(W))
+        by_w = torch.cat([by_u, by_u.new_zeros(len(W), 1, W.shape[1] - self.success.d)], 2)
         return torch.cat([f, success], 1), torch.cat([slopes, by_w], 1)
 
     def _point(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b d"]:
-        return W[:, : self.fence.d].contiguous()
+        return W[:, : self.success.d].contiguous()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fenced(Search):
-    """A search that does not look beyond the fence."""
+class SuccessSearch(Search):
+    """A search that stays where success is likely."""
 
-    fence: Fence
+    success: SuccessModel
 
     def solve(
         self,
@@ -113,15 +113,15 @@ class Fenced(Search):
         *,
         rescue: bool = True,
     ) -> Optimum:
-        """Maximize the first function subject to the others and to the fence."""
-        whole, everything = Within(functions, self.fence), torch.cat([scales, scales.new_ones(1)])
-        best = super().solve(whole, everything, pool, known, stream, rescue=rescue)
+        """Maximize the first function subject to the others and to likely success."""
+        whole, all_scales = WithSuccess(functions, self.success), torch.cat([scales, scales.new_ones(1)])
+        best = super().solve(whole, all_scales, pool, known, stream, rescue=rescue)
         return best.of_first(functions.k)
 
 
-def fenced(search: Search | Enumeration, fence: Fence) -> Search | Enumeration:
-    """Keep a search in the unit cube, or among candidates, within a fence; where nothing is left it stays as it is."""
+def where_success_is_likely(search: Search | Enumeration, success: SuccessModel) -> Search | Enumeration:
+    """Restrict a search to points that are likely to succeed; a list with none of them is returned as it is."""
     if isinstance(search, Search):
-        return Fenced(**asdict(search), fence=fence)
-    left = search.without((~fence.holds(search.U)).nonzero()[:, 0])
+        return SuccessSearch(**asdict(search), success=success)
+    left = search.without((~success.is_likely(search.U)).nonzero()[:, 0])
     return left if bool(left.offered.any()) else search

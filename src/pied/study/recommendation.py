@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from pied.bounds import Believer, Composite, Fence, White, fenced, optimistic, pessimistic
+from pied.bounds import Believer, Composite, SuccessModel, White, optimistic, pessimistic, where_success_is_likely
 from pied.errors import SettingError, did_you_mean
 from pied.gp import Choice
 from pied.problem import Problem
@@ -195,8 +195,8 @@ def _anywhere(
     fine = (lower[:, 1:] >= 0).all(1)
     order = torch.where(fine, median[:, 0], -torch.inf).argsort(descending=True)
     known = data.U[order[:3]]
-    if (fence := Fence.around(data)) is not None:
-        search = fenced(search, fence)
+    if (success := SuccessModel.fit(data)) is not None:
+        search = where_success_is_likely(search, success)
     pool = search.screen(stream.at("anywhere"), problem.d, known)
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     best = search.solve(pessimistic(composite, level), scales, pool, known, stream.at("anywhere"), rescue=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pied import suite
-from pied.bounds.success import Fence, Fenced, Within, fenced
+from pied.bounds.success import SuccessModel, SuccessSearch, WithSuccess, where_success_is_likely
 from pied.problem import Problem
 from pied.problem.candidates import Listing
 from pied.records.trial import Dataset, State
@@ -25,11 +25,11 @@ def record(count: int = 24, d: int = 2) -> Dataset:
     return Dataset(tuple(range(len(told))), told, told[:, :1], U[failed], failures=tuple(range(int(failed.sum()))))
 
 
-def a_fence() -> Fence:
-    """The fence of that record."""
-    fence = Fence.around(record())
-    assert fence is not None
-    return fence
+def learned() -> SuccessModel:
+    """The model of success of that record."""
+    model = SuccessModel.fit(record())
+    assert model is not None
+    return model
 
 
 class Slope:
@@ -46,56 +46,56 @@ class Slope:
         return self.values(U), slopes
 
 
-def test_nothing_is_fenced_off_while_nothing_has_failed():
+def test_nothing_is_learned_while_nothing_has_failed():
     data = record()
-    assert Fence.around(replace(data, failures=())) is None, "pending trials are not failures"
+    assert SuccessModel.fit(replace(data, failures=())) is None, "pending trials are not failures"
 
 
 def test_a_failing_half_is_learned():
     grid = Stream(9).sobol(512, 2)
-    holds = a_fence().holds(grid)
+    likely = learned().is_likely(grid)
     clear = (grid[:, 0] - 0.5).abs() > 0.12
-    right = holds == (grid[:, 0] < 0.5)
+    right = likely == (grid[:, 0] < 0.5)
     assert right[clear].double().mean() > 0.95
 
 
 def test_slopes_are_those_of_finite_differences():
-    fence, U, step = a_fence(), 0.1 + 0.8 * Stream(2).sobol(16, 2), 1e-6
-    _, slopes = fence.values_and_slopes(U)
+    model, U, step = learned(), 0.1 + 0.8 * Stream(2).sobol(16, 2), 1e-6
+    _, slopes = model.values_and_slopes(U)
     for j in range(2):
         move = torch.zeros(2, dtype=torch.float64)
         move[j] = step
-        rise = (fence.values(U + move) - fence.values(U - move)) / (2 * step)
+        rise = (model.values(U + move) - model.values(U - move)) / (2 * step)
         torch.testing.assert_close(slopes[:, :, j], rise, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_a_search_stays_within_also_where_points_have_more_coordinates(more: int):
-    fence, stream = a_fence(), Stream(0)
-    search = fenced(Search(pool=256), fence)
-    assert isinstance(search, Fenced)
+def test_a_search_stays_where_success_is_likely_also_where_points_have_more_coordinates(more: int):
+    model, stream = learned(), Stream(0)
+    search = where_success_is_likely(Search(pool=256), model)
+    assert isinstance(search, SuccessSearch)
     assert isinstance(search, Search)
     pool, scales = stream.sobol(256, 2 + more), torch.ones(1, dtype=torch.float64)
     best = search.solve(Slope(), scales, pool, pool[:0], stream)
     assert best.satisfied
     assert best.f.shape == (1,)
     assert best.multipliers == ()
-    assert float(fence.values(best.u[None, :2])) == pytest.approx(0.0, abs=1e-5), "the best point is on the border"
+    assert float(model.values(best.u[None, :2])) == pytest.approx(0.0, abs=1e-5), "the best point is on the border"
     free = Search(pool=256).solve(Slope(), scales, pool, pool[:0], stream)
     assert free.u[:2].tolist() == pytest.approx([1.0, 1.0])
-    whole = Within(Slope(), fence)
+    whole = WithSuccess(Slope(), model)
     assert whole.k == 2
     assert whole.values(pool).shape == (256, 2)
     assert whole.coarse() is None
 
 
-def test_candidates_beyond_are_not_offered_unless_there_are_no_others():
-    fence = a_fence()
+def test_candidates_likely_to_fail_are_not_offered_unless_all_are():
+    model = learned()
     U = torch.tensor([[0.1, 0.5], [0.9, 0.5]], dtype=torch.float64)
     everything = Enumeration(U, torch.ones(2, dtype=torch.bool))
-    assert fenced(everything, fence).offered.tolist() == [True, False]
+    assert where_success_is_likely(everything, model).offered.tolist() == [True, False]
     only = everything.without(torch.tensor([0]))
-    assert fenced(only, fence) is only
+    assert where_success_is_likely(only, model) is only
 
 
 def run(problem: Problem, is_hit, solver: CUQB, count: int, seed: int = 0) -> Study:
@@ -121,7 +121,7 @@ def test_a_simulator_that_fails_in_half_the_box_is_not_asked_there_for_ever():
     assert sum(late) <= 3
 
 
-def test_what_is_asked_instead_of_a_repetition_is_not_beyond_the_fence():
+def test_what_is_asked_instead_of_a_repetition_is_likely_to_succeed():
     problem = Problem(variables={"x1": (0, 1), "x2": (0, 1)}, outputs=["y"], maximize="y")
     run_ = CUQB().start(problem, Stream(0))
     data = record(64)
@@ -133,25 +133,25 @@ def test_what_is_asked_instead_of_a_repetition_is_not_beyond_the_fence():
         99, data, belief, composite, f, torch.ones(len(f), dtype=torch.bool), data.U[:1], pool,
         torch.ones(1, dtype=torch.float64), Search(), Stream(3),
     )  # fmt: skip
-    fence = Fence.around(data)
-    assert fence is not None
-    assert 0 < int(fence.holds(pool).sum()) < 200
-    assert bool(fence.holds(run_._spread_out(scene)[None]).all())
+    model = SuccessModel.fit(data)
+    assert model is not None
+    assert 0 < int(model.is_likely(pool).sum()) < 200
+    assert bool(model.is_likely(run_._spread_out(scene)[None]).all())
     everywhere = replace(scene, data=replace(data, imagined=data.imagined[:0], failures=()))
-    assert not bool(fence.holds(run_._spread_out(everywhere)[None]).all())  # else the test would show nothing
+    assert not bool(model.is_likely(run_._spread_out(everywhere)[None]).all())  # else the test would show nothing
 
 
-def test_the_paper_has_no_fence(monkeypatch: pytest.MonkeyPatch):
-    def around(data: Dataset) -> Fence:
-        raise AssertionError("the paper knows no fence")
+def test_the_paper_does_not_learn_from_failures(monkeypatch: pytest.MonkeyPatch):
+    def fit(data: Dataset) -> SuccessModel:
+        raise AssertionError("the paper does not learn from failures")
 
-    monkeypatch.setattr(Fence, "around", around)
+    monkeypatch.setattr(SuccessModel, "fit", fit)
     benchmark = suite.get("booth")
     study = run(benchmark.problem, lambda x: x["x1"] < 0.0, CUQB.paper(), 8)
     assert all(trial.why.aim != "fill" for trial in study.trials)
 
 
-def test_a_verdict_does_not_see_the_fence():
+def test_a_verdict_ignores_where_evaluations_fail():
     # Feasible only where every evaluation fails: that is no proof that nothing is feasible.
     problem = Problem(
         variables={"a": (0.0, 1.0), "b": (0.0, 1.0)}, outputs=["y"], maximize="b", subject_to=["y >= 0.8"],
@@ -162,7 +162,7 @@ def test_a_verdict_does_not_see_the_fence():
     assert study.status.name != "INFEASIBLE"
 
 
-def test_a_verdict_on_a_list_does_not_see_the_fence():
+def test_a_verdict_on_a_list_ignores_where_evaluations_fail():
     a = torch.linspace(0.0, 1.0, 41, dtype=torch.float64)
     rows = [{"a": float(value)} for value in a]
     problem = Problem(
@@ -174,7 +174,7 @@ def test_a_verdict_on_a_list_does_not_see_the_fence():
     assert study.status.name != "INFEASIBLE"
 
 
-def test_nothing_is_recommended_beyond_the_fence():
+def test_nothing_is_recommended_where_evaluations_fail():
     problem = Problem(
         variables={"a": (0.0, 1.0), "b": (0.0, 1.0)}, outputs=["y"], noise={"y": 0.01}, maximize="y",
         blackbox=lambda x: {"y": x["a"] + 0.1 * x["b"]},

@@ -1,0 +1,265 @@
+"""The frame of every solver with a belief: fit, screen, verify, never repeat a point, never fail.
+
+One iteration is `BayesRun._propose`. What a solver seeks when it does not verify is its `_explore`.
+"""
+
+import logging
+import time
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float64
+from torch import Tensor
+
+from pied.bounds import (
+    Believer,
+    Composite,
+    SuccessModel,
+    TensorGP,
+    White,
+    from_memory,
+    pessimistic,
+    to_memory,
+    where_success_is_likely,
+)
+from pied.gp import Choice
+from pied.problem import Problem
+from pied.records import Dataset, Why, feasible, spread
+from pied.rng import Stream
+from pied.search import Enumeration, Optimum, PenaltySearch, Search
+from pied.solvers.base import BREAKDOWNS, Proposal, Run
+from pied.solvers.initial import design_size
+
+logger = logging.getLogger(__name__)
+
+REPEATED = 1e-7  # unit cube, every coordinate: a point this near to a known one repeats it
+FRESH_DISTANCE = 1e-4  # unit cube: a pool point this far from all known points teaches something new
+SETTLED_WIDTH = 1e-3  # of a function's scale: a told candidate with bounds this near to each other is known
+MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool breaks them
+SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken
+INCUMBENTS = 3  # told points that clouds and local solves start from
+FILL_POINTS = 1024  # Sobol points among which the last rung looks for the most distant one
+WHITE_BROKEN_DISTANCE = 10.0  # taken off the distance of a point that breaks a white constraint; above any distance
+INFEASIBLE_VALUE = -1e6  # scaled: ranks every infeasible told point behind every feasible one
+UNKNOWN_VALUE = -1e300  # ranks a point whose functions are not all told behind every other
+
+
+@runtime_checkable
+class Settings(Protocol):
+    """What the frame needs of the settings of a solver with a belief; the words are those of `CUQB`."""
+
+    @property
+    def level(self) -> float:
+        """p of the bounds that verify and that are written down."""
+
+    @property
+    def verify_every(self) -> int | None:
+        """Every so-many-th trial verifies."""
+
+    @property
+    def believer(self) -> Believer:
+        """How beliefs are made."""
+
+    @property
+    def search(self) -> Search | PenaltySearch:
+        """How subproblems are solved."""
+
+    @property
+    def strict(self) -> bool:
+        """Raise instead of climbing the numerical ladder."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """What is known at the start of one iteration."""
+
+    number: int
+    """Of the trial to propose."""
+    data: Dataset
+    belief: TensorGP
+    composite: Composite
+    """The belief composed with g."""
+    f: Float64[Tensor, "N k"]
+    """Functions at the told points."""
+    is_feasible: Bool[Tensor, "N"]
+    known: Float64[Tensor, "s d"]
+    """The best told points."""
+    pool: Float64[Tensor, "b d"]
+    """Points to screen."""
+    scales: Float64[Tensor, "k"]
+    """One scale per function: the spread of its median over the pool."""
+    search: Search | PenaltySearch | Enumeration
+    """How subproblems are solved over the whole box or list."""
+    stream: Stream
+
+    @cached_property
+    def success(self) -> SuccessModel | None:
+        """Where evaluations are likely to succeed; None: anywhere, and always so for the paper's search."""
+        return None if isinstance(self.search, PenaltySearch) else SuccessModel.fit(self.data)
+
+    @cached_property
+    def within(self) -> Search | PenaltySearch | Enumeration:
+        """The search for a point to propose: only where success is likely."""
+        if isinstance(self.search, PenaltySearch) or self.success is None:
+            return self.search
+        return where_success_is_likely(self.search, self.success)
+
+
+class BayesRun(Run):
+    """One run of a solver with a belief: the frame around what it seeks."""
+
+    def __init__(self, settings: Settings, problem: Problem, stream: Stream) -> None:
+        self.settings, self.problem, self.stream = settings, problem, stream
+        self.initial = design_size(problem.d)
+
+    @abstractmethod
+    def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        """Seek the next point; the optimum has the functions of the problem, or of its own, objective first."""
+
+    def ask(self, number: int, data: Dataset) -> Proposal:
+        """Propose the next point; never fails for numerical reasons unless `strict`.
+
+        After an error of linear algebra, a space-filling point is proposed. Every other exception is a mistake, here or
+        in the user's functions, and is raised.
+        """
+        began = time.perf_counter()
+        stream = self.stream.at("trial", number)
+        previous = from_memory(data.last.memory) if data.last else None
+        try:
+            proposal = self._propose(number, data, previous, stream)
+        except BREAKDOWNS as error:
+            if self.settings.strict:
+                raise
+            logger.warning("trial %d: the search failed (%s); a space-filling point is proposed", number, error)
+            proposal = self._fill(data, stream, str(error), previous)
+        return replace(proposal, why=replace(proposal.why, seconds=time.perf_counter() - began))
+
+    def _propose(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Proposal:
+        """Fit, screen and search; verify every so often."""
+        scene = self._scene(number, data, previous, stream)
+        best, why = None, Why("verify")
+        if self._verifies(number):
+            bounds = pessimistic(scene.composite, self.settings.level)
+            rescue = not bool(scene.is_feasible.any())
+            best = scene.within.solve(bounds, scene.scales, scene.pool, scene.known, stream.at("verify"), rescue=rescue)
+            why = replace(why, multipliers=best.multipliers)
+        if best is None or not best.satisfied:
+            best, why = self._explore(scene)
+        u = best.u
+        if self._repeats(u, data):
+            u, why = self._spread_out(scene), replace(why, aim="spread")
+        why = replace(why, active=tuple(self.problem.functions[i] for i in best.active))
+        return Proposal(u, self._described(scene, u, why))
+
+    def _scene(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Scene:
+        """Fit the belief, choose the search and draw the pool."""
+        problem, believer = self.problem, self.settings.believer
+        belief = believer.fit(problem, data, previous)
+        composite = believer.bound(problem, data, belief, stream)
+        f = data.functions(problem)
+        is_feasible = feasible(problem, f)
+        known = _incumbents(data, f, is_feasible)
+        search = self.settings.search if problem.candidates is None else Enumeration.of(problem.candidates)
+        if isinstance(search, Search) and len(data.imagined):
+            search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
+        pool = search.screen(stream, problem.d, known)
+        scales = spread(composite.values(pool[:SCALE_POINTS], [0.5] * problem.k, screening=True))
+        if isinstance(search, Enumeration) and problem.candidates is not None:
+            search = search.without(problem.candidates.same(self._settled(data, composite, scales)))
+        return Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, stream)
+
+    def _described(self, scene: Scene, u: Float64[Tensor, "d"], why: Why) -> Why:
+        """Write the bounds at the proposed point and the choices of the belief into its origin."""
+        lower, _, upper = scene.composite.bounds(u[None], self.settings.level)
+        misjudged = scene.composite.misjudged(u[None], self.settings.level)
+        if misjudged:
+            logger.warning("the closed form of %s does not hold at %s: it is not affine there", misjudged, u.tolist())
+        return replace(
+            why,
+            lower=tuple(lower[0].tolist()),
+            upper=tuple(upper[0].tolist()),
+            rung=scene.belief.rung,
+            memory=to_memory(scene.belief.choices),
+        )
+
+    def _verifies(self, number: int) -> bool:
+        """Whether a trial verifies: by its number alone, so that a resumed run goes on as if uninterrupted."""
+        every = self.settings.verify_every
+        return every is not None and number > self.initial and (number - self.initial) % every == 0
+
+    @property
+    def _is_exact(self) -> bool:
+        return all(noise == 0 for noise in self.problem.noise)
+
+    def _settled(self, data: Dataset, composite: Composite, scales: Float64[Tensor, "k"]) -> Float64[Tensor, "p d"]:
+        """Return the points at which a measurement would teach nothing: pending, failed, or told well enough."""
+        if self._is_exact or not len(data.U):
+            return torch.cat([data.U, data.imagined])
+        lower, _, upper = composite.bounds(data.U, self.settings.level)
+        is_known = ((upper - lower) <= SETTLED_WIDTH * scales).all(1)
+        return torch.cat([data.U[is_known], data.imagined])
+
+    def _repeats(self, u: Float64[Tensor, "d"], data: Dataset) -> bool:
+        """Whether an evaluation here would teach nothing: h is exact and told here, or the point is pending."""
+        points = torch.cat([data.U, data.imagined]) if self._is_exact else data.imagined
+        return bool(len(points)) and bool(((points - u).abs().amax(1) < REPEATED).any())
+
+    def _spread_out(self, scene: Scene) -> Float64[Tensor, "d"]:
+        """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
+        composite, pool = scene.composite, scene.pool
+        known = torch.cat([scene.data.U, scene.data.imagined])
+        fresh = torch.cdist(pool, known).amin(1) > FRESH_DISTANCE
+        if not bool((fresh & meets_white(self.problem, pool)).any()):
+            pool = torch.stack([self._honoured(u) for u in pool[:MOST_REPAIRED]])
+            fresh = torch.cdist(pool, known).amin(1) > FRESH_DISTANCE
+        levels = (1.0 - self.settings.level, self.settings.level)
+        lower, upper = (composite.values(pool, [level] * composite.problem.k) for level in levels)
+        width = ((upper - lower) / scene.scales).sum(1)
+        possible, white = (upper[:, 1:] >= 0).all(1), meets_white(self.problem, pool)
+        likely = torch.ones_like(fresh) if scene.success is None else scene.success.is_likely(pool)
+        for wish in (possible & likely, white & likely, white, fresh):
+            allowed = fresh & wish
+            if bool(allowed.any()):
+                return pool[torch.where(allowed, width, -torch.inf).argmax()]
+        return pool[width.argmax()]
+
+    def _honoured(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
+        """Move a point that breaks white constraints to a near one that meets them."""
+        if self.problem.candidates is not None or bool(meets_white(self.problem, u[None]).all()):
+            return u
+        white = White(self.problem, self.problem.white, near=u)
+        search, stream = Search(pool=256, generations=0, starts=2), Stream(0).at("honoured")
+        pool = search.screen(stream, self.problem.d, u[None])
+        return search.solve(white, spread(white.values(pool)), pool, u[None], stream).u
+
+    def _fill(self, data: Dataset, stream: Stream, reason: str, previous: tuple[Choice, ...] | None) -> Proposal:
+        """The last rung: the point of a Sobol pool that is farthest from all known ones and meets white constraints."""
+        known = torch.cat([data.U, data.imagined])
+        pool = stream.at("fill").sobol(FILL_POINTS, self.problem.d)
+        if self.problem.candidates is not None:
+            pool = Enumeration.of(self.problem.candidates).screen(stream.at("fill"), self.problem.d, known[:0])
+        distance = torch.cdist(pool, known).amin(1) if len(known) else torch.ones(len(pool), dtype=torch.float64)
+        distance = torch.where(meets_white(self.problem, pool), distance, distance - WHITE_BROKEN_DISTANCE)
+        memory = to_memory(previous) if previous else {}
+        u = self._honoured(pool[distance.argmax()])
+        return Proposal(u, Why("fill", rung=f"space-filling: {reason}", memory=memory))
+
+
+def meets_white(problem: Problem, U: Float64[Tensor, "b d"]) -> Bool[Tensor, "b"]:
+    """Tell which points meet every white constraint."""
+    return (White(problem, problem.white).values(U)[:, 1:] >= 0).all(1)
+
+
+def _incumbents(data: Dataset, f: Tensor, is_feasible: Tensor) -> Float64[Tensor, "s d"]:
+    """Return the best told points: feasible ones by value, then the least violated."""
+    if not len(f):
+        return data.U[:0]
+    fine = torch.isfinite(f).all(1)
+    scale = spread(f[fine]) if bool(fine.any()) else torch.ones(f.shape[1], dtype=f.dtype)
+    violation = (-f[:, 1:] / scale[1:]).clamp_min(0.0).sum(1)
+    value = torch.where(is_feasible, f[:, 0] / scale[0], INFEASIBLE_VALUE - violation)
+    order = torch.nan_to_num(value, nan=UNKNOWN_VALUE).argsort(descending=True, stable=True)
+    return data.U[order[:INCUMBENTS]]

@@ -1,0 +1,175 @@
+"""The test of feasibility: can any point still meet the constraints (line 2 of Algorithm 1)?
+
+It is made while no told point is feasible. A negative margin says that none can; `study.snapshot` counts such tests and
+reaches the verdict.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.bounds import Believer, Bounds, Widened, from_memory, optimistic, possible, quantile
+from pied.problem import Problem
+from pied.records import Why
+from pied.rng import Stream
+from pied.search import Enumeration, Optimum, Picked, Search, distinct
+from pied.solvers.frame import Scene, meets_white
+
+VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test looks three standard deviations out
+DENSE_POINTS = 4096  # Sobol points added to the pool for the thorough search that a verdict rests on
+THOROUGH_STARTS = 32  # starts of that search
+QUICK_STARTS = 8  # starts of the first search, which only decides whether the thorough one is needed
+CONFIRMING_DISTANCE = 0.03  # unit cube, every coordinate: a point nearer to a told one would confirm nothing
+LEAST_WIDENING = 3.0  # a problem is infeasible only if it is so with deviations this many times as wide, too
+RECENT_PROPOSALS = 5  # proposals whose told values show how far the belief can be trusted
+LEAST_DEVIATION = 1e-6  # of a function's scale: a bound that was wrong by less was right
+
+
+@dataclass(frozen=True, eq=False)
+class JointTest:
+    """All constraints together, three standard deviations out."""
+
+    problem: Problem
+    believer: Believer
+    level: float
+    """Of the bounds that are written down with proposals."""
+    scene: Scene
+    stream: Stream
+    """Of the run, so that every iteration tests with the same samples."""
+
+    def judge(self, best: Optimum, why: Why) -> tuple[Optimum, Why]:
+        """Return the point to propose, and the margin that was found; `best` if it meets all upper bounds.
+
+        The margin ignores where evaluations fail, because failures prove nothing about the constraints. The proposed
+        point does not.
+        """
+        if best.satisfied:
+            return best, why
+        scene = self.scene
+        search = scene.search if isinstance(scene.search, Search | Enumeration) else Search()
+        bounds = possible(scene.composite, VERDICT_LEVEL)
+        found = largest_margin(search, bounds, scene.scales, scene.pool, best.u, QUICK_STARTS)
+        if not found.satisfied:
+            found = self._refuted(search, found) or found
+        is_open = found.satisfied or self._depends_on_pending(search, found)
+        why = replace(why, aim="feasibility", margin=max(found.margin, 0.0) if is_open else found.margin)
+        chosen = found if found.satisfied else self._away_from_told(found)
+        may_succeed = scene.success is None or bool(scene.success.is_likely(chosen.u[None]).all())
+        return chosen if may_succeed else best, why
+
+    def _refuted(self, search: Search | Enumeration, found: Optimum) -> Optimum | None:
+        """Return a point that could meet all constraints under one of the cautious bounds; None without one."""
+        for bounds in self._cautious(self.scene):
+            other = self._thorough(search, bounds, found)
+            if other.satisfied:
+                return other
+        return None
+
+    def _depends_on_pending(self, search: Search | Enumeration, found: Optimum) -> bool:
+        """Whether a failed test depends on the values imagined of pending points: without them it would pass.
+
+        Pending points are imagined at their mean, as if there were no uncertainty about them, and pending candidates
+        are not offered again. That spreads proposals out, but only told values may decide a verdict.
+        """
+        data, candidates = self.scene.data, self.problem.candidates
+        if len(data.failures) == len(data.imagined):
+            return False
+        if isinstance(search, Enumeration) and candidates is not None:
+            pending = [row for row in range(len(data.imagined)) if row not in data.failures]
+            search = search.also(candidates.same(data.imagined[pending]))
+        told = replace(data, imagined=data.failed, failures=tuple(range(len(data.failures))))
+        belief = self.believer.fit(self.problem, told, from_memory(data.last.memory) if data.last else None)
+        bounds = next(self._cautious(replace(self.scene, data=told, belief=belief)))
+        return self._thorough(search, bounds, found).satisfied
+
+    def _away_from_told(self, found: Optimum) -> Optimum:
+        """Return the least excluded pool point away from all told ones, where the found point is beside one.
+
+        The point that comes nearest to the constraints is often a told one. A measurement beside it could not refute
+        the verdict.
+        """
+        told, pool = self.scene.data.U, self.scene.pool
+        is_beside = bool(((told - found.u).abs().amax(1) < CONFIRMING_DISTANCE).any())
+        if self.problem.candidates is not None or not is_beside:
+            return found
+        allowed = torch.cdist(pool, told, p=torch.inf).amin(1) >= CONFIRMING_DISTANCE
+        allowed = allowed & meets_white(self.problem, pool)
+        if not bool(allowed.any()):
+            return found
+        margin = margins(next(self._cautious(self.scene)), self.scene.scales, pool)
+        return replace(found, u=pool[torch.where(allowed, margin, -torch.inf).argmax()])
+
+    def _thorough(self, search: Search | Enumeration, bounds: Bounds, found: Optimum) -> Optimum:
+        """Search from a dense pool and many starts: a point that is missed here is a problem wrongly given up."""
+        pool = self.scene.pool
+        if self.problem.candidates is None:
+            pool = torch.cat([pool, self.scene.stream.at("dense").sobol(DENSE_POINTS, self.problem.d)])
+        return largest_margin(search, bounds, self.scene.scales, pool, found.u, THOROUGH_STARTS)
+
+    def _cautious(self, scene: Scene) -> Iterator[Bounds]:
+        """Yield the bounds under which a verdict must hold as well.
+
+        The belief may be over-confident: its deviations are widened by as much as it was wrong lately. It may have
+        chosen a wrong warp: a belief without warps is fitted, because a logarithm has an end that nobody measured.
+        """
+        stream = self.stream.at("verdict")
+        missed = surprise(scene.data.whys, scene.f, scene.scales, self.level)
+        widened = Widened(scene.belief, max(LEAST_WIDENING, missed))
+        yield possible(self.believer.bound(self.problem, scene.data, widened, stream), VERDICT_LEVEL)
+        if scene.belief.is_warped:
+            plain = replace(self.believer, model=replace(self.believer.model, warps=("none",)))
+            belief = plain.fit(self.problem, scene.data)
+            yield possible(plain.bound(self.problem, scene.data, belief, stream), VERDICT_LEVEL)
+
+
+def surprise(whys: Sequence[Why], f: Float64[Tensor, "N k"], scales: Float64[Tensor, "k"], level: float) -> float:
+    """Return by how many deviations, at most, a constraint missed the middle of its bounds at the last proposals.
+
+    Args:
+        whys: Why the points were proposed; those without bounds are ignored.
+        f: Functions told there.
+        scales: One scale per function.
+        level: Of the bounds.
+    """
+    worst = 0.0
+    proposed = [(why, row) for why, row in zip(whys, f, strict=False) if len(why.upper) == len(row)]
+    for why, row in proposed[-RECENT_PROPOSALS:]:
+        lower, upper = (torch.tensor(each, dtype=f.dtype, device=f.device) for each in (why.lower, why.upper))
+        miss = (row - 0.5 * (lower + upper)).abs()
+        deviation = torch.maximum(0.5 * (upper - lower) / quantile.normal(level), LEAST_DEVIATION * scales)
+        worst = max(worst, float(torch.nan_to_num(miss / deviation, nan=0.0, posinf=0.0)[1:].amax()))
+    return worst
+
+
+def margins(bounds: Bounds, scales: Float64[Tensor, "k"], pool: Float64[Tensor, "b d"]) -> Float64[Tensor, "b"]:
+    """Return the smallest scaled constraint at each point; minus infinity where it is not known."""
+    return torch.nan_to_num((bounds.values(pool) / scales)[:, 1:].amin(1), nan=-torch.inf)
+
+
+def largest_margin(
+    search: Search | Enumeration,
+    bounds: Bounds,
+    scales: Float64[Tensor, "k"],
+    pool: Float64[Tensor, "b d"],
+    u: Float64[Tensor, "d"],
+    starts: int,
+) -> Optimum:
+    """Maximize the smallest scaled constraint over the box, from the best pool points and a given one."""
+    return search.rescue(bounds, scales, torch.cat([u[None], distinct(pool, margins(bounds, scales, pool), starts)]))
+
+
+def single_margin(scene: Scene, level: float) -> float:
+    """Return min over i of max over x of the scaled upper bound: line 2 of Algorithm 1, constraints one at a time."""
+    bounds, scales, pool = optimistic(scene.composite, level), scene.scales, scene.pool
+    if isinstance(scene.search, Enumeration):
+        return float(scene.search.largest(bounds, scales).min())
+    best = (bounds.values(pool) / scales)[:, 1:].amax(0)
+    for i in (best < 0).nonzero()[:, 0].tolist():
+        one = Picked(bounds, (i + 1,))
+        start = pool[one.values(pool)[:, 0].argsort(descending=True, stable=True)[:3]]
+        found = Search(pool=1, starts=3).solve(one, scales[i + 1 : i + 2], pool, start, Stream(0))
+        best[i] = found.f[0] / scales[i + 1]
+    return float(best.min())

@@ -123,7 +123,7 @@ def test_a_bad_table_gets_a_sentence(given: dict[str, Any], sentence: str) -> No
 
 
 def test_a_missing_column_is_named_with_the_one_probably_meant() -> None:
-    with pytest.raises(UnknownName, match=r"'aa', which is no column of the candidates\. Did you mean 'a'"):
+    with pytest.raises(UnknownName, match=r"'aa', which is not a column of the candidates\. Did you mean 'a'"):
         hill(variables=["aa", "b"], candidates=pandas.DataFrame(TABLE, columns=["a", "b"]))
 
 

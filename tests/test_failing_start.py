@@ -60,7 +60,7 @@ EVERYWHERE = [
     (absent, "AttributeError"),
     (uninstalled, "ModuleNotFoundError"),
     (wrong_type, "TypeError"),
-    (lambda x: {"y": 1.0, "zz": 1.0}, "'zz' is no output"),
+    (lambda x: {"y": 1.0, "zz": 1.0}, "'zz' is not an output"),
     (lambda x: {"y": 1.0}, "The output 'z' is missing"),
     (lambda x: [1.0, 2.0, 3.0], "2 outputs are expected"),
     (lambda x: 1.0, "2 outputs are expected"),

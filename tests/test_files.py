@@ -222,7 +222,7 @@ MISTAKES: list[tuple[str, str]] = [
     ("maximize = 'y'\n{}z = {{ range = 1 }}", r"outputs\.z\.range: a range has two ends"),
     ("maximize = 'y'\n{}z = {{ noise = -1 }}", r"reactor\.toml: noise of 'z' must not be negative"),
     ("maximize = 'y'\n{}z = {{ noise = 'low' }}", r"outputs\.z\.noise: a number is expected, got 'low'"),
-    ("maximize = 'y'\n{}z = {{ inputs = ['b'] }}", r"inputs speaks of 'b', which is no variable"),
+    ("maximize = 'y'\n{}z = {{ inputs = ['b'] }}", r"inputs names 'b', which is not a variable"),
     ("maximize = 'y'\n{}z = {{ length = 0 }}", r"outputs\.z\.length: a whole number from 1 to 1000 is expected"),
     ("maximize = 'y'\n{}z = {{ length = 1000000000 }}", r"outputs\.z\.length: a whole number from 1 to 1000"),
     ("maximize = 'y'\n{}z = {{ length = 2.5 }}", r"outputs\.z\.length: a whole number is expected, got 2\.5"),

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pied import FormulaError, Named
-from pied.problem.formula import DEEPEST, LONGEST, Formula, Scope
+from pied.problem.formula import Formula, Scope
+from pied.problem.parser import MOST_CHARACTERS, MOST_LEVELS
 
 SCOPE = Scope(("a", "b"), ("u", "v", "w"), {"k": 2.5, "data": (1.0, 2.0, 3.0), "pair": (1.0, 2.0)})
 
@@ -316,13 +317,13 @@ def test_attacks_are_refused_at_once(text: str) -> None:
 
 def test_long_sums_and_products_are_not_deep() -> None:
     x, y = views()
-    terms = (LONGEST - 1) // 2
+    terms = (MOST_CHARACTERS - 1) // 2
     assert torch.allclose(value("+".join(["u"] * terms)), y.u * terms)
     assert torch.allclose(value("a*1" + "*1" * 4000), x.a)
 
 
 def test_nesting_up_to_the_limit_is_read_and_evaluated() -> None:
-    levels = DEEPEST - 2
+    levels = MOST_LEVELS - 2
     assert torch.allclose(value("(" * levels + "u" + ")" * levels), views()[1].u)
     assert torch.isfinite(value("tanh(" * levels + "u" + ")" * levels)).all()
 

@@ -20,7 +20,7 @@ from pied import Named, Problem, Study
 from pied.bounds.believer import Believer
 from pied.errors import EvaluationError, FormulaError, PiedError, StatementError, StoreError, did_you_mean
 from pied.evaluation.command import Command
-from pied.problem import formula, validation
+from pied.problem import formula, parser, validation
 from pied.records.sql import Store
 from pied.records.trial import Dataset
 from pied.shell import statement_file
@@ -34,14 +34,14 @@ HEAD = 'maximize = "y"\n[variables]\na = [0, 1]\n[outputs]\ny = {}\n'
 
 def test_a_chain_has_at_most_so_many_comparisons() -> None:
     scope = formula.Scope(("a",))
-    fine = " <= ".join(["a"] * (formula.CHAIN + 1))
-    assert len(formula.Formula.constraints(fine, scope)) == formula.CHAIN
+    fine = " <= ".join(["a"] * (parser.MOST_COMPARISONS + 1))
+    assert len(formula.Formula.constraints(fine, scope)) == parser.MOST_COMPARISONS
     with pytest.raises(FormulaError, match="at most 32 comparisons"):
         formula.Formula.constraints("<=".join(["a"] * 3300), scope)
 
 
 def test_chains_count_as_constraints() -> None:
-    chains = {str(i): " <= ".join([f"{i} + a"] * (formula.CHAIN + 1)) for i in range(40)}
+    chains = {str(i): " <= ".join([f"{i} + a"] * (parser.MOST_COMPARISONS + 1)) for i in range(40)}
     with pytest.raises(StatementError, match="constraints are too many, at most 1,000"):
         Problem({"a": (0, 1)}, ["y"], maximize="y", subject_to=chains)
 

@@ -232,7 +232,7 @@ def test_points_may_be_outside_by_rounding_and_are_put_back() -> None:
         ([3.9, 80.0], r"'F_B' = 3\.9 is outside its box from 4\.0 to 7\.0"),
         ([5.0], r"2 variables are expected \('F_B', 'T_r'\), got 1 values"),
         ({"F_B": 5.0}, "'T_r' is missing"),
-        ({"F_B": 5.0, "T_R": 80.0}, r"'T_R' is no variable\. Did you mean 'T_r'\?"),
+        ({"F_B": 5.0, "T_R": 80.0}, r"'T_R' is not a variable\. Did you mean 'T_r'\?"),
         ([5.0, math.nan], "variable 'T_r' should be a finite number, got nan"),
         ([5.0, "80"], "variable 'T_r' should be a number, got str '80'"),
         (None, "Nothing came"),
@@ -284,7 +284,7 @@ def test_partial_outputs_are_nan_where_missing() -> None:
     [
         (None, r"Nothing came \(None\).*is a 'return' missing\?"),
         ({"u": 1.0}, "output 'v' is missing: give all of 'u', 'v'"),
-        ({"u": 1.0, "w": 2.0}, "'w' is no output"),
+        ({"u": 1.0, "w": 2.0}, "'w' is not an output"),
         ({"u": 1.0, "v": math.nan}, "output 'v' should be a finite number, got nan"),
         ([1.0, math.inf], "output 'v' should be a finite number, got inf"),
         ([1.0, "2.0"], "output 'v' should be a number, got str '2.0'"),

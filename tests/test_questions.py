@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from pied import Problem, State, Status, Study, Trial
+from pied.problem.identity import described
 from pied.problem.named import Named
-from pied.problem.validation import described
 from pied.records.trial import Why
 from pied.study.snapshot import Snapshot
 from tiny import fast, parabola

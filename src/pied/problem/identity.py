@@ -20,6 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pied.problem.formula import Formula
+
 DEEPEST = 24
 """Levels of values inside of values that are looked at: below them, the type has to do."""
 MOST = 10_000
@@ -52,6 +54,19 @@ def values_of(function: Any) -> str:
     the object whose method it is.
     """
     return _used(function, {}, 0)
+
+
+def described(name: str, function: Any, *, with_values: bool = True) -> dict[str, Any]:
+    """Describe a function for storage: a formula whole, other code as its source text (never run) and a hash.
+
+    The values that it uses beside its arguments, a limit in a closure, say, have a hash of their own: they belong to
+    the question, but may be secret. Those of a black box, a connection or a counter, say, do not (`with_values`).
+    """
+    if isinstance(function, Formula):
+        return {"name": name, "formula": function.text, "part": function.part}
+    made = {"name": name, "source": source_of(function), "hash": digest(code_of(function))}
+    values = values_of(function) if with_values else ""
+    return made | ({"values": digest(values)} if values else {})
 
 
 def digest(text: str) -> str:

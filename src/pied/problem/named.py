@@ -1,20 +1,20 @@
-"""One array with names on its last axis: the views `x` and `y` that users' functions see."""
+"""One array with names on its last axis: `x` and `y` as users' functions see them."""
 
 import itertools
 import unicodedata
-from collections.abc import Iterator, KeysView, Mapping, Sequence
+from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
 from typing import Any
 
 from pied.errors import UnknownName, did_you_mean
 
 
 def canonical(name: str) -> str:
-    """Return the form of a name that Python itself gives to identifiers (NFKC): `y.µ` asks for the Greek letter."""
+    """Normalize a name as Python does with identifiers (NFKC): `y.µ` asks for the Greek letter."""
     return unicodedata.normalize("NFKC", name)
 
 
 def groups(outputs: Sequence[str]) -> dict[str, list[int]]:
-    """Return the vectors among outputs, each with the places of its parts: `c` where c[1], c[2], ... are outputs."""
+    """Return the vectors among outputs with the places of their elements: `c` if c[1], c[2], ... are outputs."""
     found: dict[str, list[int]] = {}
     places = {canonical(name): place for place, name in enumerate(outputs)}
     for name in places:
@@ -26,11 +26,11 @@ def groups(outputs: Sequence[str]) -> dict[str, list[int]]:
 
 
 class Named(Mapping[str, Any]):
-    """An array whose last axis has names, reachable as attributes (`y.X_A`) and items (`y["X_A"]`).
+    """An array with names on its last axis, which are attributes (`y.X_A`) and items (`y["X_A"]`).
 
-    In the black box the array is a tuple of floats, one point; in the white box it is a tensor, `b d` for x and
-    `L b m` for y, so that a function written for one point works for every point and every sample. A name that
-    is also a method here (`array`, `keys`, `items`, `values`, `get`) or no identifier is reachable as an item.
+    In the black box the array is a tuple of floats, one point. In the white box it is a tensor, `b d` for x and
+    `L b m` for y, so that a function written for one point works for all points and samples. A name that is also a
+    method (`array`, `keys`, `items`, `values`, `get`), or is not an identifier, can only be used as an item.
     """
 
     __slots__ = ("_array", "_index")
@@ -60,7 +60,7 @@ class Named(Mapping[str, Any]):
         return self[name]
 
     def _search(self, name: Any) -> int:
-        """Find a name up to its Unicode form, or say which one was probably meant."""
+        """Find a name in another Unicode form, or suggest the one that was probably meant."""
         if isinstance(name, str):
             for known, place in self._index.items():
                 if canonical(known) == canonical(name):
@@ -87,3 +87,7 @@ class Named(Mapping[str, Any]):
         if isinstance(self._array, tuple):
             return "Named(" + ", ".join(f"{name}={value:.6g}" for name, value in self.items()) + ")"
         return f"Named({', '.join(self._index)}; shape {tuple(self._array.shape)})"
+
+
+Function = Callable[[Named, Named], Any]
+"""A function of the white box, of x and y; formulas are functions, too."""

@@ -2,30 +2,33 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 from torch import Tensor
 
-from pied.errors import EvaluationError, PiedError, StatementError, UnknownName, WhiteBoxError, did_you_mean
+from pied.errors import EvaluationError, PiedError, StatementError, UnknownName, did_you_mean
 from pied.problem import validation
 from pied.problem.candidates import Listing
-from pied.problem.formula import Formula, Scope
-from pied.problem.named import Named
-from pied.problem.structure import POINTS_TRIED, Structure, called, found, probes, tried
-from pied.problem.validation import Function, described, numbers
-from pied.problem.validation import Variable as Variable
+from pied.problem.folding import folded_black_box, folded_functions
+from pied.problem.formula import Scope
+from pied.problem.identity import described
+from pied.problem.named import Function, Named
+from pied.problem.structure import POINTS_TRIED, Structure
+from pied.problem.values import numbers
+from pied.problem.variables import Box, Variable
+from pied.problem.white_box import Back, WhiteBox
 from pied.rng import Stream
 
-SLACK = 1e-9
-"""How far outside the box, relative to its width, a given point may lie: the rounding of printed numbers."""
-
-Back = Callable[[Any], tuple[Any, Any]]
-"""From weights of functions' values to slopes of their weighted sums by x and y: f L b -> f b d, f L b m."""
+POINT_SLACK = 1e-9
+"""How far outside the box a given point may lie, relative to the box's width: the rounding of printed numbers."""
+LAST_BITS = 4e-16
+"""The same, relative to the larger bound: the rounding of floats."""
+TRIED_MARGIN = 1e-6
+"""Distance of tried points from the faces of the unit cube: functions often have singularities exactly on bounds."""
 
 
 class Problem:
@@ -76,10 +79,8 @@ class Problem:
     _words: dict[str, Any]
     _x: dict[str, int]
     _y: dict[str, int]
-    _log: Bool[Tensor, "d"]
-    _has_log: bool
-    _calls: list[Function]
-    _white: list[bool]
+    _box: Box
+    _white_box: WhiteBox
 
     def __init__(
         self,
@@ -118,80 +119,97 @@ class Problem:
             constants: Named numbers or lists of numbers for formulas.
             tolerance: How far below zero a constraint may be and still count as met: a number, or by constraint.
         """
-        put = self.__dict__
-        put["_words"] = {
-            name: validation.kept(value) for name, value in locals().items() if name not in ("self", "put")
+        words = {
+            "variables": variables,
+            "outputs": outputs,
+            "candidates": candidates,
+            "blackbox": blackbox,
+            "maximize": maximize,
+            "minimize": minimize,
+            "subject_to": subject_to,
+            "inputs": inputs,
+            "noise": noise,
+            "ranges": ranges,
+            "constants": constants,
+            "tolerance": tolerance,
         }
-        table = None
+        self._set(_words={word: validation.kept(value) for word, value in words.items()})
+        self._state_variables(variables, candidates)
+        self._state_outputs(outputs, constants, blackbox)
+        self._set(
+            active=validation.read_active(inputs, self._x, self._y),
+            noise=validation.read_per_name(noise, self.outputs, "noise", "output"),
+            ranges=validation.read_ranges(ranges, self._y),
+        )
+        functions = self._state_functions(maximize, minimize, subject_to, tolerance)
+        white_box, structure = WhiteBox.tried(
+            self.functions, functions, self._points_tried(), self.ranges, self.minimizes, (self._x, self._y)
+        )
+        self._set(structure=structure, _white_box=white_box)
+
+    def _set(self, **fields: Any) -> None:
+        """Set fields while the problem is being stated; afterwards it does not change."""
+        self.__dict__.update(fields)
+
+    def _state_variables(self, variables: Any, candidates: Any) -> None:
         if candidates is None:
-            put["variables"] = validation.read_variables(variables)
+            read, table = validation.read_variables(variables), None
         else:
-            put["variables"], table = validation.read_candidates(variables, candidates)
-        put["outputs"] = validation.read_outputs(outputs, self.variables)
-        put["constants"] = validation.read_constants(constants, [*self.variables, *self.outputs])
-        put["d"], put["m"] = len(self.variables), len(self.outputs)
-        put["_x"] = {name: place for place, name in enumerate(self.variables)}
-        put["_y"] = {name: place for place, name in enumerate(self.outputs)}
-        put["blackbox"] = validation.read_blackbox(blackbox)
-        ends = [[each.lo, each.hi] for each in self.variables.values()]
-        put["bounds"] = torch.tensor(ends, dtype=torch.float64)
-        put["_log"] = torch.tensor([each.log for each in self.variables.values()])
-        put["_has_log"] = any(each.log for each in self.variables.values())
-        put["candidates"] = None if table is None else Listing(table, self.to_unit(table))
+            read, table = validation.read_candidates(variables, candidates)
+        box = Box.of(read.values())
+        self._set(
+            variables=read,
+            d=len(read),
+            bounds=box.bounds,
+            candidates=None if table is None else Listing(table, box.to_unit(table)),
+            _x={name: place for place, name in enumerate(read)},
+            _box=box,
+        )
         if table is not None:
             self._words["candidates"] = self.candidates
-            self._words["variables"] = list(self.variables) if variables is None else self._words["variables"]
-        put["active"] = validation.read_active(inputs, self._x, self._y)
-        put["noise"] = validation.read_per_name(noise, self.outputs, "noise", "output", None)
-        put["ranges"] = validation.read_ranges(ranges, self._y)
-        self._state_functions(maximize, minimize, subject_to, tolerance)
-        self._try_functions()
+            if variables is None:
+                self._words["variables"] = list(read)
 
-    def _state_functions(self, maximize: Any, minimize: Any, subject_to: Any, tolerance: Any) -> None:
+    def _state_outputs(self, outputs: Any, constants: Any, blackbox: Any) -> None:
+        names = validation.read_outputs(outputs, self.variables)
+        self._set(
+            outputs=names,
+            m=len(names),
+            constants=validation.read_constants(constants, [*self.variables, *names]),
+            blackbox=validation.read_blackbox(blackbox),
+            _y={name: place for place, name in enumerate(names)},
+        )
+
+    def _state_functions(self, maximize: Any, minimize: Any, subject_to: Any, tolerance: Any) -> list[Function]:
+        """Read the objective and the constraints, and return them as functions."""
         if maximize is not None and minimize is not None:
             raise StatementError("The objective is given twice: leave out maximize or minimize.")
         if maximize is None and minimize is None and not subject_to:
             raise StatementError("There is nothing to decide by: give maximize=, minimize= or subject_to=.")
-        put = self.__dict__
         scope = Scope(tuple(self.variables), self.outputs, self.constants)
-        put["minimizes"] = minimize is not None
-        objective = minimize if self.minimizes else maximize
-        function: Function
-        if objective is None:
-            name, function = "any feasible point", _nothing
-        elif isinstance(objective, str):
-            name, function = objective, Formula(objective, scope)
-        else:
-            name = _own_name(objective, "objective")
-            function = validation.read_function(name, objective)
+        objective, function = validation.read_objective(maximize if minimize is None else minimize, scope)
         groups = validation.read_constraints(subject_to, scope)
-        flat = [(each, part) for parts in groups.values() for each, part in parts]
-        put["objective"], put["constraints"] = name, tuple(each for each, _ in flat)
-        put["functions"] = (self.objective, *self.constraints)
-        if len(set(self.functions)) < len(self.functions):
-            twice = next(each for each in self.functions if self.functions.count(each) > 1)
+        parts = [part for group in groups.values() for part in group]
+        names = (objective, *(name for name, _ in parts))
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
             raise StatementError(f"Two functions are called '{twice}': give each a name of its own.")
-        put["n"], put["k"] = len(self.constraints), len(self.functions)
-        put["_calls"] = [function, *(part for _, part in flat)]
-        put["tolerance"] = validation.read_tolerance(tolerance, groups)
-
-    def _try_functions(self) -> None:
-        index, pair = (self._x, self._y), (probes(self.ranges, 1), probes(self.ranges, 2))
-        X = self._points_tried()
-        found_structure = []
-        for place, name in enumerate(self.functions):
-            has_derivative = tried(name, self._calls[place], X, self.ranges, index)
-            found_structure.append(found(name, self._calls[place], X, pair, index))
-            if not has_derivative:
-                self._calls[place] = _Constant(self._calls[place])
-        self.__dict__["structure"] = tuple(found_structure)
-        self.__dict__["_white"] = [each.kind == "white" for each in self.structure]
+        self._set(
+            minimizes=minimize is not None,
+            objective=objective,
+            constraints=names[1:],
+            functions=names,
+            n=len(parts),
+            k=len(names),
+            tolerance=validation.read_tolerance(tolerance, groups),
+        )
+        return [function, *(part for _, part in parts)]
 
     def _points_tried(self) -> Float64[Tensor, "b d"]:
-        """Points of the box, or candidates, again and again where there are few."""
+        """Return points of the box, or candidates, some of them repeatedly if there are few."""
         stream = Stream(0).at("points tried")
         if self.candidates is None:
-            return self.from_unit(stream.sobol(POINTS_TRIED, self.d).clamp(1e-6, 1 - 1e-6))
+            return self.from_unit(stream.sobol(POINTS_TRIED, self.d).clamp(TRIED_MARGIN, 1 - TRIED_MARGIN))
         return self.candidates.X[(stream.uniform(POINTS_TRIED) * len(self.candidates)).long()]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -204,52 +222,28 @@ class Problem:
 
     def to_unit(self, X: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
         """Map natural units to the unit cube."""
-        lo, hi = self.bounds.to(X.device).unbind(-1)
-        U = (X - lo) / (hi - lo)
-        if not self._has_log:
-            return U
-        log = self._log.to(X.device)
-        safe = [torch.where(log, each, each.new_ones(())) for each in (X, lo, hi)]
-        ratio = (safe[0] / safe[1]).log() / torch.where(log, (safe[2] / safe[1]).log(), 1.0)
-        return torch.where(log, ratio, U)
+        return self._box.to_unit(X)
 
     def from_unit(self, U: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
-        """Map the unit cube to natural units: 0 gives exactly the lower, 1 exactly the upper end, nothing lies outside.
-
-        Rounding may step out of the box by a last bit, which is taken back without touching the derivative.
-        """
-        lo, hi = self.bounds.to(U.device).unbind(-1)
-        X = lo * (1 - U) + hi * U
-        if self._has_log:
-            log = self._log.to(U.device)
-            one = lo.new_ones(())
-            X = torch.where(log, torch.where(log, lo, one) ** (1 - U) * torch.where(log, hi, one) ** U, X)
-        with torch.no_grad():
-            inside = torch.maximum(torch.minimum(X, hi), lo)
-            back = torch.where((U < 0.0) | (U > 1.0), 0.0, inside - X)
-        return X + back
+        """Map the unit cube to natural units: 0 gives exactly the lower end, 1 exactly the upper end."""
+        return self._box.from_unit(U)
 
     def natural(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
-        """Return the point that a place of the unit cube stands for; of a list, the nearest candidate as it was given.
+        """Return a point of the unit cube in natural units; with candidates, the nearest candidate as it was given.
 
-        To the unit cube and back costs the last bits; a candidate is proposed with the very numbers of its table.
+        The map to the unit cube and back changes the last bits, but a candidate keeps the numbers of its table.
         """
         u = u.clamp(0.0, 1.0)
         return self.from_unit(u) if self.candidates is None else self.candidates.X[self.candidates.nearest(u)]
 
     def unit_slopes(self, X: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
         """Return the derivatives of `from_unit`, at points in natural units."""
-        lo, hi = self.bounds.to(X.device).unbind(-1)
-        width = (hi - lo).expand_as(X)
-        if not self._has_log:
-            return width
-        log = self._log.to(X.device)
-        return torch.where(log, X * torch.where(log, hi / lo, 1.0).log(), width)
+        return self._box.unit_slopes(X)
 
     @property
     def white(self) -> tuple[int, ...]:
         """Places of the constraints that are known exactly."""
-        return tuple(i for i in range(1, self.k) if self._white[i])
+        return tuple(i for i in range(1, self.k) if self._white_box.is_white[i])
 
     def named_x(self, X: Float64[Tensor, "d"]) -> Named:
         """Return a point as named floats."""
@@ -267,7 +261,7 @@ class Problem:
         given = numbers(x, self._x, "variable", StatementError)
         X = torch.tensor(given, dtype=torch.float64)
         lo, hi = self.bounds.unbind(-1)
-        slack = SLACK * (hi - lo) + 4e-16 * self.bounds.abs().amax(-1)
+        slack = POINT_SLACK * (hi - lo) + LAST_BITS * self.bounds.abs().amax(-1)
         for place, name in enumerate(self.variables):
             if not lo[place] - slack[place] <= X[place] <= hi[place] + slack[place]:
                 raise StatementError(
@@ -326,66 +320,16 @@ class Problem:
         Returns:
             For each function a tensor `L b`, or `b` when the function is white.
         """
-        x, y = Named(self._x, X), Named(self._y, Y)
-        values = []
-        for place in range(self.k) if which is None else which:
-            call = self._calls[place]
-            value = call(x, y) if isinstance(call, Formula) else self._checked(place, X, Y)
-            if self._white[place] and value.ndim == 2:
-                value = value[0]
-            values.append(-value if place == 0 and self.minimizes else value)
-        return values
-
-    def _checked(self, place: int, X: Tensor, Y: Tensor) -> Tensor:
-        """Evaluate a function of the user's, which may misbehave at points where it was not tried."""
-        name = self.functions[place]
-        value = called(name, self._calls[place], X, Y, (self._x, self._y))
-        wanted = X.requires_grad and (Y.requires_grad or self._white[place]) and torch.is_grad_enabled()
-        if wanted and not value.requires_grad:
-            raise WhiteBoxError(
-                f"'{name}' has no derivative any more, which it had when it was tried: compute with torch functions on "
-                "the tensors themselves, without .detach(), .numpy() or .item(), in every branch."
-            )
-        return value
+        return self._white_box.values(X, Y, which)
 
     def traced(
         self, X: Float64[Tensor | ndarray, "b d"], Y: Float64[Tensor | ndarray, "L b m"], which: Sequence[int]
     ) -> tuple[Float64[Tensor | ndarray, "f L b"], Back]:
-        """Evaluate functions, and return their way back: from weights of their values to slopes by X and Y.
+        """Evaluate functions, and return the way back: from weights of their values to slopes by X and Y.
 
-        Arrays in, arrays out, and formulas never leave NumPy; tensors in, tensors out.
+        Arrays give arrays (formulas are computed in NumPy only), and tensors give tensors.
         """
-        traces = [self._traced(X, Y, place) for place in which]
-
-        def back(weights: Any) -> tuple[Any, Any]:
-            ways = zip(traces, weights, strict=True)
-            slopes = [way(weight if g.ndim == 2 else weight.sum(0)) for (g, way), weight in ways]
-            by_x, by_Y = zip(*slopes, strict=True)
-            return _stacked(by_x, X.shape), _stacked(by_Y, Y.shape)
-
-        return _stacked([g for g, _ in traces], Y.shape[:2]), back
-
-    def _traced(self, X: Any, Y: Any, place: int) -> tuple[Any, Back]:
-        """Evaluate one function, and return its way back."""
-        call, is_array = self._calls[place], isinstance(X, ndarray)
-        if is_array and isinstance(call, Formula):
-            return call.tape.traced(X, Y, -1.0 if place == 0 and self.minimizes else 1.0)
-        X, Y = (torch.from_numpy(each) if is_array else each.detach() for each in (X, Y))
-        X, Y = X.requires_grad_(), Y.requires_grad_()
-        with torch.enable_grad():
-            (g,) = self.g(X, Y, which=(place,))
-
-        def back(weight: Any) -> tuple[Any, Any]:
-            by_x, by_Y = torch.zeros_like(X), torch.zeros_like(Y)
-            if g.requires_grad:
-                weight = torch.from_numpy(weight) if is_array else weight
-                try:
-                    by_x, by_Y = torch.autograd.grad(g, (X, Y), weight, allow_unused=True, materialize_grads=True)
-                except Exception as error:
-                    raise WhiteBoxError(f"The derivative of '{self.functions[place]}' failed: {error}") from error
-            return (by_x.numpy(), by_Y.numpy()) if is_array else (by_x, by_Y)
-
-        return g.detach().numpy() if is_array else g.detach(), back
+        return self._white_box.traced(X, Y, which)
 
     def user_value(self, f0: float) -> float:
         """Turn a value of g_0 back to the user's sense."""
@@ -412,40 +356,35 @@ class Problem:
 
         Functions that are white stay white: they are known exactly. The objective's output is in the paper's form.
         """
-        kept = [place for place in range(self.k) if not self._white[place]] or [0]
+        kept = [place for place in range(self.k) if not self._white_box.is_white[place]] or [0]
         taken = set(self.variables) | set(self.constants)
-        names = [self.functions[place] + (" (value)" if self.functions[place] in taken else "") for place in kept]
-        calls: list[Function] = list(self._calls)
-        for name, place in zip(names, kept, strict=True):
-            calls[place] = _Column(name, -1.0 if place == 0 and self.minimizes else 1.0)
-        sense = "minimize" if self.minimizes else "maximize"
-        objective = _Renamed(calls[0], self.objective)
+        names = {i: self.functions[i] + (" (value)" if self.functions[i] in taken else "") for i in kept}
+        objective, *constraints = folded_functions(self._white_box, names)
         return Problem(
             self.variables,
-            names,
+            list(names.values()),
             candidates=self.candidates,
-            blackbox=None if self.blackbox is None else _Folded(self, tuple(kept)),
-            subject_to=dict(zip(self.constraints, calls[1:], strict=True)) or None,
+            blackbox=None if self.blackbox is None else folded_black_box(self, kept),
+            subject_to=dict(zip(self.constraints, constraints, strict=True)) or None,
             noise=0 if all(each == 0 for each in self.noise) else None,
             tolerance={
                 name: each for name, each in zip(self.constraints, self.tolerance, strict=True) if each is not None
             },
-            **{sense: objective},
+            **{"minimize" if self.minimizes else "maximize": objective},
         )
 
     def statement(self) -> dict[str, Any]:
         """Describe the problem in a form that can be stored as JSON: formulas whole, functions as source and hash."""
-        functions = [described(name, call) for name, call in zip(self.functions, self._calls, strict=True)]
+        functions = [
+            described(name, call) for name, call in zip(self.functions, self._white_box.functions, strict=True)
+        ]
         ends = [[each if math.isfinite(each) else None for each in row] for row in self.ranges.tolist()]
         return {
-            "variables": {
-                name: {"lo": each.lo, "hi": each.hi, "log": each.log, "unit": each.unit}
-                for name, each in self.variables.items()
-            },
+            "variables": {name: asdict(each) for name, each in self.variables.items()},
             **({"candidates": [len(self.candidates), self.candidates.digest]} if self.candidates is not None else {}),
             "outputs": list(self.outputs),
             "blackbox": self.blackbox
-            and described(_own_name(self.blackbox, "blackbox"), self.blackbox, with_values=False),
+            and described(validation.own_name(self.blackbox, "blackbox"), self.blackbox, with_values=False),
             "sense": "minimize" if self.minimizes else "maximize",
             "objective": functions[0],
             "subject_to": functions[1:],
@@ -463,74 +402,8 @@ class Problem:
 
     def __repr__(self) -> str:
         box = ", ".join(f"{name} in [{each.lo:g}, {each.hi:g}]" for name, each in self.variables.items())
-        sense = "find" if self._calls[0] is _nothing else "minimize" if self.minimizes else "maximize"
+        has_objective = self.minimizes or self._words["maximize"] is not None
+        sense = ("minimize" if self.minimizes else "maximize") if has_objective else "find"
         limits = f", subject to {', '.join(self.constraints)}" if self.constraints else ""
         box += f" ({len(self.candidates)} candidates)" if self.candidates is not None else ""
         return f"Problem({sense} {self.objective}{limits}; {box}; outputs {', '.join(self.outputs)})"
-
-
-def _nothing(x: Named, y: Named) -> Float64[Tensor, "b"]:
-    """Return 0 everywhere, with a derivative: the objective when any feasible point will do."""
-    return 0.0 * x.array[..., 0]
-
-
-@dataclass(frozen=True)
-class _Constant:
-    """A function that ignores its inputs, tied to x so that it has a derivative (zero)."""
-
-    function: Function
-
-    def __call__(self, x: Named, y: Named) -> Any:
-        value = self.function(x, y)
-        return value + 0.0 * x.array[..., 0] if isinstance(value, Tensor) else value
-
-
-@dataclass(frozen=True)
-class _Column:
-    """One output, as it is."""
-
-    name: str
-    sign: float = 1.0
-
-    def __call__(self, x: Named, y: Named) -> Float64[Tensor, "L b"]:
-        return self.sign * y[self.name]
-
-
-@dataclass(frozen=True)
-class _Renamed:
-    """A function under another name."""
-
-    function: Function
-    __name__: str
-
-    def __call__(self, x: Named, y: Named) -> Any:
-        return self.function(x, y)
-
-
-@dataclass(frozen=True)
-class _Folded:
-    """The black box of a folded problem: g after h, without the functions that are white."""
-
-    problem: Problem
-    kept: tuple[int, ...]
-
-    def __call__(self, x: Named) -> list[float]:
-        point, y = self.problem.point(x), self.problem.evaluate(x)
-        return [value.reshape(-1)[0].item() for value in self.problem.g(point[None], y[None, None], self.kept)]
-
-
-def _stacked(parts: Sequence[Any], shape: Sequence[int]) -> Any:
-    """Put arrays, repeated to a shape, on one another; one that has it already is not copied."""
-    if len(parts) == 1 and parts[0].shape == shape:
-        return parts[0][None]
-    size = (len(parts), *shape)
-    stack = np.empty(size) if isinstance(parts[0], ndarray) else parts[0].new_empty(size)
-    for row, part in enumerate(parts):
-        stack[row] = part
-    return stack
-
-
-def _own_name(function: Any, otherwise: str) -> str:
-    """Return a function's own name, or another one when it has none."""
-    name = getattr(function, "__name__", "")
-    return name if name and name != "<lambda>" else otherwise

@@ -1,10 +1,9 @@
-"""Read the words of a statement (variables, ranges, noise ...) and the values users hand over, or say what is wrong."""
+"""Read the arguments of a problem (variables, ranges, noise ...), or say what is wrong with them."""
 
 import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,172 +11,34 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied.errors import (
-    EvaluationError,
-    PiedError,
-    StatementError,
-    UnknownName,
-    WhiteBoxError,
-    WrongOutputs,
-    did_you_mean,
-)
+from pied.errors import StatementError, UnknownName, WhiteBoxError, did_you_mean
 from pied.problem.candidates import Listing
 from pied.problem.formula import Formula, Scope
-from pied.problem.identity import code_of, digest, source_of, values_of
-from pied.problem.named import Named, canonical
-
-NARROWEST = 1e-9
-"""Smallest width of a variable relative to its size: below it, the unit cube cannot tell its points apart."""
+from pied.problem.named import Function, Named, canonical
+from pied.problem.values import listed, number, with_article
+from pied.problem.variables import Variable
 
 MOST_VARIABLES = 1_000
-"""Variables of a problem: the initial design alone takes 2d + 1 evaluations, and a belief a length scale for each."""
+"""Variables of a problem: the initial design alone takes 2d + 1 evaluations, and each has length scales to fit."""
 MOST_OUTPUTS = 2_000
-"""Outputs of a problem, vectors counted by their parts: each is modelled, and moved by itself in closed forms, whose
-memory grows with the square of their number."""
+"""Outputs of a problem, with vectors counted by their elements: each has a model, and closed forms that move each
+output separately take memory that grows with the square of their number."""
 MOST_PAIRS = 1_000_000
-"""Variables times outputs: which depends on which is written down for every pair."""
+"""Variables times outputs: every pair has an entry that says whether the output depends on the variable."""
 MOST_CONSTRAINTS = 1_000
-"""Constraints of a problem, chains counted by their comparisons: each is tried at thousands of outputs, and bounded."""
+"""Constraints of a problem, with chains counted by their comparisons: each is tried at thousands of outputs."""
 LONGEST_VECTOR = 10_000
-"""Numbers of one constant: a formula over it takes them all for each point and each of hundreds of samples."""
-
-Function = Callable[[Named, Named], Any]
-
-
-@dataclass(frozen=True)
-class Variable:
-    """One decision and its box, lo <= x <= hi."""
-
-    lo: float | int
-    """Lower end, natural units."""
-    hi: float | int
-    """Upper end, natural units."""
-    log: bool = field(default=False, kw_only=True)
-    """Whether to search on a logarithmic scale: for quantities that range over powers of ten."""
-    unit: str = field(default="", kw_only=True)
-    """For the reader's eye only."""
-
-    def __post_init__(self) -> None:
-        for end in ("lo", "hi"):
-            object.__setattr__(self, end, number(getattr(self, end), f"the bound {end}", StatementError))
-        if not self.lo < self.hi:
-            raise StatementError(f"The lower bound {self.lo:g} must be below the upper bound {self.hi:g}.")
-        if not self.hi - self.lo > NARROWEST * max(abs(self.lo), abs(self.hi)):
-            raise StatementError(
-                f"The box from {self.lo!r} to {self.hi!r} is too narrow to search: make the variable a constant, "
-                "or let it be the distance from its lower end."
-            )
-        if not math.isfinite(self.hi - self.lo):
-            raise StatementError(f"The box from {self.lo!r} to {self.hi!r} is too wide for a computer's numbers.")
-        if self.log and self.lo <= 0:
-            raise StatementError(f"A logarithmic scale needs a lower bound above 0, got {self.lo:g}.")
-
-
-def number(value: Any, what: str, error: type[PiedError]) -> float:
-    """Read one finite real number, or say what came instead."""
-    if isinstance(value, Tensor):
-        value = _array(value, what, error)
-    if isinstance(value, np.ndarray) and value.size == 1:
-        value = value.reshape(-1)[0]
-    kind = type(value).__name__
-    if value is None or isinstance(value, str | bytes | bool | np.bool_ | complex | np.complexfloating):
-        raise error(f"{what[0].upper()}{what[1:]} should be a number, got {kind} {value!r}.")
-    try:
-        made = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise error(f"{what[0].upper()}{what[1:]} should be a number, got {kind}.") from None
-    if not math.isfinite(made):
-        raise error(f"{what[0].upper()}{what[1:]} should be a finite number, got {made}.")
-    return made
-
-
-def _array(given: Tensor, what: str, error: type[PiedError]) -> np.ndarray:
-    """Return any tensor as an array: sparse and quantized ones are spelled out, short floats become doubles."""
-    try:
-        plain = given.detach().dequantize() if given.is_quantized else given.detach()
-        plain = (plain if plain.layout is torch.strided else plain.to_dense()).cpu()
-        return (plain.double() if plain.is_floating_point() else plain.resolve_conj()).numpy()
-    except (RuntimeError, TypeError, NotImplementedError) as reason:
-        kind = f"{str(given.dtype).removeprefix('torch.')} on {given.device}"
-        raise error(f"{what[0].upper()}{what[1:]} came as a tensor of {kind} that cannot be read: {reason}") from None
-
-
-def numbers(
-    given: Any, places: Mapping[str, int], kind: str, error: type[PiedError], *, partial: bool = False
-) -> list[float]:
-    """Read one number for each name, from a mapping, a sequence in order, or a number when there is one name.
-
-    Args:
-        given: What the user gave or the black box returned.
-        places: The names wanted, in order.
-        kind: What they name, for messages: "variable" or "output".
-        error: The error to raise.
-        partial: Whether names may be missing from a mapping; they become NaN.
-    """
-    names = list(places)
-    odd = WrongOutputs if error is EvaluationError else error
-    if given is None:
-        raise odd(f"Nothing came (None) instead of the {kind}s {_listed(names)}: is a 'return' missing?")
-    if isinstance(given, str | bytes | set | frozenset):
-        raise odd(f"The {kind}s {_listed(names)} should be a mapping by name or a sequence, got {given!r}.")
-    if hasattr(given, "keys") and hasattr(given, "__getitem__"):
-        return _by_name(given, places, kind, error, partial)
-    if isinstance(given, Tensor):
-        given = _array(given, f"the {kind}s", error)
-    if isinstance(given, np.ndarray) and given.ndim == 1:
-        given = list(given)
-    if isinstance(given, np.ndarray) and given.ndim > 1 and not given.size == len(names) == 1:
-        raise odd(f"The {kind}s should be {len(names)} numbers in one row, got an array of shape {given.shape}.")
-    if isinstance(given, Sequence):
-        if len(given) != len(names):
-            raise odd(f"{len(names)} {kind}s are expected ({_listed(names)}), got {len(given)} values.")
-        return [number(each, f"{kind} '{name}'", error) for name, each in zip(names, given, strict=True)]
-    if len(names) > 1:
-        raise odd(f"{len(names)} {kind}s are expected ({_listed(names)}), got one {type(given).__name__}.")
-    return [number(given, f"{kind} '{names[0]}'", error)]
-
-
-def _by_name(given: Any, places: Mapping[str, int], kind: str, error: type[PiedError], partial: bool) -> list[float]:
-    found = dict.fromkeys(places, math.nan)
-    odd = WrongOutputs if error is EvaluationError else error
-    for name in given.keys():  # noqa: SIM118 - things with keys need not iterate over them
-        if name not in found:
-            raise odd(f"'{name}' is no {kind}.{did_you_mean(str(name), places)}")
-        found[name] = number(given[name], f"{kind} '{name}'", error)
-    missing = [name for name, value in found.items() if math.isnan(value)]
-    if missing and not partial:
-        raise odd(f"The {kind} {_listed(missing)} is missing: give all of {_listed(list(places))}.")
-    if len(missing) == len(places):
-        raise odd(f"None of the {kind}s {_listed(missing)} is given.")
-    return list(found.values())
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(f"'{name}'" for name in names[:6])
-    return shown + (", ..." if len(names) > 6 else "")
-
-
-def described(name: str, function: Any, *, with_values: bool = True) -> dict[str, Any]:
-    """Describe a function for storage: a formula whole, other code as its source text (never run) and a hash.
-
-    The values that it uses beside its arguments, a limit in a closure, say, have a hash of their own: they belong to
-    the question, but may be secret. Those of a black box, a connection or a counter, say, do not (`with_values`).
-    """
-    if isinstance(function, Formula):
-        return {"name": name, "formula": function.text, "part": function.part}
-    made = {"name": name, "source": source_of(function), "hash": digest(code_of(function))}
-    values = values_of(function) if with_values else ""
-    return made | ({"values": digest(values)} if values else {})
+"""Numbers in one constant: a formula repeats them for each point and each of hundreds of samples."""
 
 
 def _check_count(count: int, most: int, what: str, remedy: str) -> None:
-    """Refuse more than can be handled, before anything is made of it."""
+    """Refuse more than can be handled, before any computation."""
     if count > most:
         raise StatementError(f"{count:,} {what} are too many, at most {most:,} are possible: {remedy}.")
 
 
 def _check_names(names: Sequence[Any], kind: str, taken: Mapping[str, str]) -> None:
-    """Refuse names that are empty, not text, given twice, or taken by something else."""
+    """Refuse names that are empty, not text, given twice, or already used for something else."""
     seen = {canonical(name): word for name, word in taken.items()}
     for name in names:
         if not isinstance(name, str) or not name.strip():
@@ -215,11 +76,11 @@ def read_variables(given: Any) -> dict[str, Variable]:
 
 
 def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Float64[Tensor, "c d"]]:
-    """Read a list of candidates and the variables it is about.
+    """Read a list of candidates and its variables.
 
     Args:
-        variables: Names of the columns to use, boxes that hold all candidates (for units and logarithmic scales), or
-            None for all columns of a table that names them.
+        variables: Names of the columns to use, or boxes that contain all candidates (for units and logarithmic
+            scales), or None for all columns of a table with named columns.
         given: A table with named columns (a data frame, a dictionary of columns, a list of dictionaries), or an array
             with a column for each variable.
     """
@@ -255,7 +116,7 @@ def _table(given: Any, names: list[Any] | None) -> dict[str, Float64[np.ndarray,
         array = array[:, None] if array.ndim == 1 and len(names) == 1 else array
         if array.ndim != 2 or array.shape[1] != len(names):
             shape = f"an array of shape {array.shape}"
-            raise StatementError(f"The candidates should have a column for each of {_listed(names)}, got {shape}.")
+            raise StatementError(f"The candidates should have a column for each of {listed(names)}, got {shape}.")
         columns = dict(zip(names, array.T, strict=True))
     for name in names if names is not None else ():
         _known(name, columns, "variables", "column of the candidates")
@@ -291,7 +152,7 @@ def read_blackbox(given: Any) -> Callable[[Named], Any] | None:
             f"blackbox should be a function of one argument x: write blackbox=lambda x: {name}(**x) to pass "
             "the variables by name."
         ) from None
-    except ValueError:  # built in, without a signature: the first call will tell
+    except ValueError:  # a built-in function without a signature: the first call will show
         pass
     return given
 
@@ -304,9 +165,31 @@ def read_function(name: str, given: Any) -> Function:
         inspect.signature(given).bind(None, None)
     except TypeError:
         raise WhiteBoxError(f"'{name}' should be a function of two arguments (x, y).") from None
-    except ValueError:  # built in, without a signature: the first call will tell
+    except ValueError:  # a built-in function without a signature: the first call will show
         pass
     return given
+
+
+def read_objective(given: Any, scope: Scope) -> tuple[str, Function]:
+    """Read the objective, and return its name and function."""
+    if given is None:
+        return "any feasible point", _nothing
+    if isinstance(given, str):
+        return given, Formula(given, scope)
+    name = own_name(given, "objective")
+    return name, read_function(name, given)
+
+
+# Stored studies recognize this function by a hash of its source: keep it as it is.
+def _nothing(x: Named, y: Named) -> Float64[Tensor, "b"]:
+    """Return 0 everywhere, with a derivative: the objective when any feasible point will do."""
+    return 0.0 * x.array[..., 0]
+
+
+def own_name(function: Any, otherwise: str) -> str:
+    """Return a function's own name, or another one if it has none."""
+    name = getattr(function, "__name__", "")
+    return name if name and name != "<lambda>" else otherwise
 
 
 def kept(value: Any) -> Any:
@@ -324,7 +207,7 @@ def read_outputs(given: Any, variables: Mapping[str, Any]) -> tuple[str, ...]:
     _check_count(len(given), MOST_OUTPUTS, "outputs", remedy)
     if len(given) * len(variables) > MOST_PAIRS:
         pairs = f"{len(given)} outputs of {len(variables)} variables"
-        raise StatementError(f"{pairs} are too many: at most {MOST_PAIRS:,} pairs of one and the other are modelled.")
+        raise StatementError(f"{pairs} are too many: at most {MOST_PAIRS:,} pairs of them are modelled.")
     _check_names(given, "an output", dict.fromkeys(variables, "a variable"))
     return tuple(given)
 
@@ -341,7 +224,7 @@ def read_constants(given: Any, taken: Sequence[str]) -> dict[str, float | tuple[
         if isinstance(value, str) or np.ndim(value) == 0:
             made[name] = number(value, f"constant '{name}'", StatementError)
         else:
-            remedy = "take every so-many-th, or let the black box compute with them"
+            remedy = "take fewer of them, or let the black box compute with them"
             _check_count(len(value), LONGEST_VECTOR, f"numbers in constant '{name}'", remedy)
             made[name] = tuple(number(each, f"constant '{name}'", StatementError) for each in value)
             if not made[name]:
@@ -367,22 +250,25 @@ def read_active(given: Any, variables: Mapping[str, int], outputs: Mapping[str, 
 
 
 def _known(name: Any, names: Mapping[str, Any] | Sequence[str], word: str, kind: str) -> None:
+    """Refuse a name that does not exist, and suggest the one that was probably meant."""
     if name not in names:
-        raise UnknownName(f"{word} speaks of '{name}', which is no {kind}.{did_you_mean(str(name), names)}", name)
+        raise UnknownName(
+            f"{word} names '{name}', which is not {with_article(kind)}.{did_you_mean(str(name), names)}", name
+        )
 
 
-def read_per_name(given: Any, names: Sequence[str], word: str, kind: str, default: Any) -> tuple[float | None, ...]:
-    """Read a word that is one number for all names, or a dictionary; missing ones get the default."""
+def read_per_name(given: Any, names: Sequence[str], word: str, kind: str) -> tuple[float | None, ...]:
+    """Read an argument that is one number for all names, or a dictionary; None for names that are missing."""
     values, known = given if isinstance(given, Mapping) else dict.fromkeys(names, given), dict.fromkeys(names)
     for name, value in values.items():
         _known(name, known, word, kind)
         if value is not None and number(value, f"{word} of '{name}'", StatementError) < 0:
             raise StatementError(f"{word} of '{name}' must not be negative, got {value!r}.")
-    return tuple(default if values.get(name) is None else float(values[name]) for name in names)
+    return tuple(None if values.get(name) is None else float(values[name]) for name in names)
 
 
 def read_ranges(given: Any, outputs: Mapping[str, int]) -> Float64[Tensor, "m 2"]:
-    """Read what each output can be; an end that is None is open."""
+    """Read the range of each output; an end that is None is open."""
     ranges = torch.tensor([[-math.inf, math.inf]] * len(outputs), dtype=torch.float64)
     if given is not None and not isinstance(given, Mapping):
         raise StatementError("ranges should be a dictionary, {'y1': (0, 1)}, with None for an open end.")
@@ -400,7 +286,7 @@ def read_ranges(given: Any, outputs: Mapping[str, int]) -> Float64[Tensor, "m 2"
 
 
 def read_constraints(given: Any, scope: Scope) -> dict[str, list[tuple[str, Function]]]:
-    """Read the constraints: for each name the user gave, its parts with their own names."""
+    """Read the constraints: for each name that the user gave, its parts with their own names."""
     if given is None:
         return {}
     if isinstance(given, str) or not isinstance(given, Mapping | Sequence):
@@ -432,9 +318,9 @@ def read_constraints(given: Any, scope: Scope) -> dict[str, list[tuple[str, Func
 
 
 def read_tolerance(given: Any, groups: Mapping[str, list[tuple[str, Function]]]) -> tuple[float | None, ...]:
-    """Read the tolerances; one given for a chain of comparisons holds for each of its parts."""
+    """Read the tolerances; the tolerance of a chain of comparisons applies to each of its parts."""
     parts = [part for group in groups.values() for part, _ in group]
     if isinstance(given, Mapping):
-        spread = {part: given[name] for name in groups if name in given for part, _ in groups[name]}
-        given = spread | {name: value for name, value in given.items() if name not in groups}
-    return read_per_name(given, parts, "tolerance", "constraint", None)
+        by_part = {part: given[name] for name in groups if name in given for part, _ in groups[name]}
+        given = by_part | {name: value for name, value in given.items() if name not in groups}
+    return read_per_name(given, parts, "tolerance", "constraint")

@@ -1,0 +1,219 @@
+"""Parse the text of a formula to a tree; the text is never evaluated as Python.
+
+sum        a + b, a - b                    product    a * b, a / b
+power      a ^ b or a ** b, to the right   sign       -a (weaker than the power: -2^2 is -4)
+call       exp log log10 sqrt abs sin cos tan tanh, min max sum mean (of several numbers or of a vector)
+name       a variable, an output or a constant; any name can be written in backticks: `c(1,10)`
+vector     a constant given as a list; `outputs`, all outputs in order; `c`, if outputs are called c[1], c[2] ...
+compare    a <= b, a >= b, a <= b <= c, at the top level only; < means <=
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from pied.errors import FormulaError, did_you_mean
+from pied.problem.program import FUNCTIONS
+
+MOST_CHARACTERS = 10_000
+"""Characters of a formula: longer text is a mistake or an attack."""
+MOST_LEVELS = 64
+"""Levels of nesting: far above any formula a person writes, far below Python's recursion limit."""
+MOST_COMPARISONS = 32
+"""Comparisons in one formula: each becomes a constraint of its own, and people write two at most."""
+
+REDUCTIONS = ("min", "max", "sum", "mean")
+"""Functions of several numbers, or of one vector."""
+UP = ("<=", "<")
+"""Comparisons whose left side is the smaller one."""
+DOWN = (">=", ">")
+
+_CALLS = (*FUNCTIONS, *REDUCTIONS)
+_SPELLINGS = str.maketrans({"≤": "<=", "≥": ">=", "−": "-", "·": "*", "×": "*"})
+_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_PLACE = re.compile(r"\[[0-9]+\]")
+_SIGNS = ("**", "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/", "^", "(", ")", ",")
+_SUM, _PRODUCT, _MINUS, _POWER = 1, 2, 3, 4
+"""How strongly each operator binds."""
+
+Token = tuple[str, Any, int]
+"""Kind ("number", "name", "quoted", "sign" or "end"), value, and place in the text."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of the tree of a formula."""
+
+    kind: str
+    """"number", "name", "minus", "sum", "product", "power" or "call"."""
+    place: int
+    """Where it begins in the text."""
+    value: Any = None
+    """The number, the name, or which parts are subtracted or divided by."""
+    parts: tuple["Node", ...] = ()
+
+
+class _Parser:
+    """A Pratt parser: each operator has a strength, and an expression continues while the next one is stronger."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        if not text.strip():
+            raise FormulaError("The formula is empty: write for instance '2*a + b' or 'a <= 0.1'.")
+        if len(text) > MOST_CHARACTERS:
+            raise FormulaError(f"The formula has {len(text)} characters; at most {MOST_CHARACTERS} are read.")
+        self.tokens = _tokens(text)
+        self.next = 0
+        self.depth = 0
+
+    def fail(self, reason: str, place: int | None = None) -> NoReturn:
+        fail(self.text, reason, self.tokens[self.next][2] if place is None else place)
+
+    def take(self) -> Token:
+        self.next += 1
+        return self.tokens[self.next - 1]
+
+    def sign(self) -> str:
+        """Return the next token if it is a sign, else an empty text."""
+        kind, value, _ = self.tokens[self.next]
+        return value if kind == "sign" else ""
+
+    def comparisons(self) -> tuple[list[Node], list[str]]:
+        """Parse the whole text: the sides, and the comparison signs between them."""
+        sides, signs = [self.expression(0)], []
+        while self.sign() in UP + DOWN:
+            signs.append(self.take()[1])
+            sides.append(self.expression(0))
+            if len(signs) > MOST_COMPARISONS:
+                self.fail(f"a formula has at most {MOST_COMPARISONS} comparisons: write several constraints instead")
+        if self.sign() in ("==", "="):
+            self.fail("equalities are not supported: write two inequalities with a little room, 'a <= b <= c'")
+        if self.tokens[self.next][0] != "end":
+            self.fail("an operator is missing here" if self.tokens[self.next][0] != "sign" else "this is not expected")
+        if any(sign in UP for sign in signs) and any(sign in DOWN for sign in signs):
+            self.fail("a chain must run in one direction: write two constraints instead", 0)
+        return sides, signs
+
+    def expression(self, strength: int) -> Node:
+        """Parse an expression whose operators are all stronger than the given strength."""
+        self.depth += 1
+        if self.depth > MOST_LEVELS:
+            self.fail(f"the formula is nested deeper than {MOST_LEVELS} levels")
+        left = self.operand()
+        while True:
+            sign, place = self.sign(), self.tokens[self.next][2]
+            if sign in ("+", "-") and strength < _SUM:
+                left = self.chain("sum", left, _SUM, ("+", "-"))
+            elif sign in ("*", "/") and strength < _PRODUCT:
+                left = self.chain("product", left, _PRODUCT, ("*", "/"))
+            elif sign in ("^", "**") and strength < _POWER:
+                self.take()
+                left = Node("power", place, None, (left, self.expression(_POWER - 1)))
+            else:
+                self.depth -= 1
+                return left
+
+    def chain(self, kind: str, first: Node, strength: int, signs: tuple[str, str]) -> Node:
+        """Parse a + b - c ... as one node, so that a long sum does not become a deep tree."""
+        place, parts, inverse = first.place, [first], [False]
+        while self.sign() in signs:
+            inverse.append(self.take()[1] == signs[1])
+            parts.append(self.expression(strength))
+        return Node(kind, place, tuple(inverse), tuple(parts))
+
+    def operand(self) -> Node:
+        kind, value, place = self.take()
+        if kind == "number":
+            return Node("number", place, value)
+        if kind == "name":
+            return self.call(value, place) if self.sign() == "(" else Node("name", place, value)
+        if kind == "quoted":
+            return Node("name", place, value)
+        if value in ("-", "+"):
+            inner = self.expression(_MINUS)
+            return Node("minus", place, None, (inner,)) if value == "-" else inner
+        if value == "(":
+            inner = self.expression(0)
+            self.close(place)
+            return inner
+        self.next -= 1
+        return self.fail("something is missing here" if kind == "end" else "a number, a name or '(' is expected here")
+
+    def call(self, name: str, place: int) -> Node:
+        if name not in _CALLS:
+            self.fail(f"there is no function '{name}'.{did_you_mean(name, _CALLS)}", place)
+        opened = self.take()[2]
+        parts = [self.expression(0)]
+        while self.sign() == ",":
+            self.take()
+            parts.append(self.expression(0))
+        self.close(opened)
+        if name in FUNCTIONS and len(parts) > 1:
+            self.fail(f"'{name}' takes one value, got {len(parts)}", place)
+        return Node("call", place, name, tuple(parts))
+
+    def close(self, opened: int) -> None:
+        if self.sign() in UP + DOWN:
+            self.fail("a comparison may only stand at the top of a formula, not inside parentheses")
+        if self.sign() != ")":
+            self.fail("this parenthesis is never closed", opened)
+        self.take()
+
+
+def fail(text: str, reason: str, place: int) -> NoReturn:
+    """Raise an error that shows the reason and the text around the place, with a caret below it."""
+    start = max(0, place - 40)
+    window = "".join(char if char.isprintable() else " " for char in text[start : place + 40])
+    sentence = reason[0].upper() + reason[1:] + ("" if reason.endswith((".", "?", "!")) else ".")
+    raise FormulaError(f"{sentence} (character {place + 1})\n    {window}\n    {' ' * (place - start)}^")
+
+
+def _tokens(text: str) -> list[Token]:
+    """Split the text into tokens; the last one has kind 'end'."""
+    found: list[Token] = []
+    place = 0
+    while place < len(text):
+        char = text[place]
+        number = _NUMBER.match(text, place)
+        spelled = char.translate(_SPELLINGS)
+        sign = next((each for each in _SIGNS if text.startswith(each, place)), None)
+        if char.isspace():
+            place += 1
+        elif number:
+            if float(number[0]) == math.inf:
+                fail(text, "this number is too large", place)
+            found.append(("number", float(number[0]), place))
+            place = number.end()
+        elif char.isidentifier():
+            end = place + 1
+            while end < len(text) and ("a" + text[end]).isidentifier():
+                end += 1
+            index = _PLACE.match(text, end)  # c[3], one element of a vector of outputs
+            end = index.end() if index else end
+            found.append(("name", text[place:end], place))
+            place = end
+        elif char == "`":
+            end = text.find("`", place + 1)
+            if end < 0:
+                fail(text, "this backtick is never closed", place)
+            found.append(("quoted", text[place + 1 : end], place))
+            place = end + 1
+        elif sign or spelled != char:
+            found.append(("sign", sign or spelled, place))
+            place += len(sign) if sign else 1
+        elif char == ".":
+            fail(text, "attributes are not used in formulas: write the name alone, 'X_A' instead of 'y.X_A'", place)
+        else:
+            fail(text, f"the character {char!r} is not used in formulas; odd names stand in `backticks`", place)
+    return [*found, ("end", "", len(text))]
+
+
+@lru_cache(maxsize=16)
+def parse(text: str) -> tuple[list[Node], list[str]]:
+    """Parse a text to its sides and the comparison signs between them; cached, since each comparison asks for it."""
+    try:
+        return _Parser(text).comparisons()
+    except RecursionError:
+        raise FormulaError("The formula is nested too deeply.") from None

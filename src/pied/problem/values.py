@@ -1,0 +1,105 @@
+"""Read the numbers that users and black boxes hand over, or say what is wrong with them."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pied.errors import EvaluationError, PiedError, WrongOutputs, did_you_mean
+
+MOST_LISTED = 6
+"""Names that a message lists before it is cut off."""
+
+
+def number(value: Any, what: str, error: type[PiedError]) -> float:
+    """Read one finite real number, or say what was given instead."""
+    if isinstance(value, Tensor):
+        value = _array(value, what, error)
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    kind = type(value).__name__
+    if value is None or isinstance(value, str | bytes | bool | np.bool_ | complex | np.complexfloating):
+        raise error(f"{what[0].upper()}{what[1:]} should be a number, got {kind} {value!r}.")
+    try:
+        made = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise error(f"{what[0].upper()}{what[1:]} should be a number, got {kind}.") from None
+    if not math.isfinite(made):
+        raise error(f"{what[0].upper()}{what[1:]} should be a finite number, got {made}.")
+    return made
+
+
+def _array(given: Tensor, what: str, error: type[PiedError]) -> np.ndarray:
+    """Return any tensor as an array: sparse and quantized ones become dense, short floats become doubles."""
+    try:
+        plain = given.detach().dequantize() if given.is_quantized else given.detach()
+        plain = (plain if plain.layout is torch.strided else plain.to_dense()).cpu()
+        return (plain.double() if plain.is_floating_point() else plain.resolve_conj()).numpy()
+    except (RuntimeError, TypeError, NotImplementedError) as reason:
+        kind = f"{str(given.dtype).removeprefix('torch.')} on {given.device}"
+        raise error(f"{what[0].upper()}{what[1:]} came as a tensor of {kind} that cannot be read: {reason}") from None
+
+
+def numbers(
+    given: Any, places: Mapping[str, int], kind: str, error: type[PiedError], *, partial: bool = False
+) -> list[float]:
+    """Read one number for each name from a mapping, a sequence in order, or a single number if there is one name.
+
+    Args:
+        given: What the user gave or the black box returned.
+        places: The names that are wanted, in order.
+        kind: What they name, for messages: "variable" or "output".
+        error: The error to raise.
+        partial: Whether names may be missing from a mapping; they become NaN.
+    """
+    names = list(places)
+    odd = WrongOutputs if error is EvaluationError else error
+    if given is None:
+        raise odd(f"Nothing came (None) instead of the {kind}s {listed(names)}: is a 'return' missing?")
+    if isinstance(given, str | bytes | set | frozenset):
+        raise odd(f"The {kind}s {listed(names)} should be a mapping by name or a sequence, got {given!r}.")
+    if hasattr(given, "keys") and hasattr(given, "__getitem__"):
+        return _by_name(given, places, kind, error, partial)
+    if isinstance(given, Tensor):
+        given = _array(given, f"the {kind}s", error)
+    if isinstance(given, np.ndarray) and given.ndim == 1:
+        given = list(given)
+    if isinstance(given, np.ndarray) and given.ndim > 1 and not given.size == len(names) == 1:
+        raise odd(f"The {kind}s should be {len(names)} numbers in one row, got an array of shape {given.shape}.")
+    if isinstance(given, Sequence):
+        if len(given) != len(names):
+            raise odd(f"{len(names)} {kind}s are expected ({listed(names)}), got {len(given)} values.")
+        return [number(each, f"{kind} '{name}'", error) for name, each in zip(names, given, strict=True)]
+    if len(names) > 1:
+        raise odd(f"{len(names)} {kind}s are expected ({listed(names)}), got one {type(given).__name__}.")
+    return [number(given, f"{kind} '{names[0]}'", error)]
+
+
+def _by_name(given: Any, places: Mapping[str, int], kind: str, error: type[PiedError], partial: bool) -> list[float]:
+    """Read one number for each name from a mapping."""
+    found = dict.fromkeys(places, math.nan)
+    odd = WrongOutputs if error is EvaluationError else error
+    for name in given.keys():  # noqa: SIM118 - an object with keys may iterate over something else
+        if name not in found:
+            raise odd(f"'{name}' is not {with_article(kind)}.{did_you_mean(str(name), places)}")
+        found[name] = number(given[name], f"{kind} '{name}'", error)
+    missing = [name for name, value in found.items() if math.isnan(value)]
+    if missing and not partial:
+        raise odd(f"The {kind} {listed(missing)} is missing: give all of {listed(list(places))}.")
+    if len(missing) == len(places):
+        raise odd(f"None of the {kind}s {listed(missing)} is given.")
+    return list(found.values())
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message, the first few of many."""
+    shown = ", ".join(f"'{name}'" for name in names[:MOST_LISTED])
+    return shown + (", ..." if len(names) > MOST_LISTED else "")
+
+
+def with_article(kind: str) -> str:
+    """Return a word with its article."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"

@@ -28,7 +28,7 @@ def test_init_writes_a_statement_that_check_and_ask_accept_at_once(lab: Path) ->
 
 
 def test_init_never_overwrites(lab: Path) -> None:
-    assert "'lab.toml' is there already and was left as it is" in pied_("init", "lab.toml", code=2).stderr
+    assert "'lab.toml' exists already and was not changed" in pied_("init", "lab.toml", code=2).stderr
     assert (lab / "lab.toml").read_text() == LAB
     assert "ends in .toml: pied init mine.toml" in pied_("init", "mine", code=2).stderr
     assert "cannot be written: No such file" in pied_("init", "no/where.toml", code=2).stderr
@@ -100,8 +100,8 @@ def test_outputs_are_told_in_parts_and_never_overwritten(lab: Path) -> None:
         (["1"], "name the trial, then what was measured: pied tell lab.toml 3 NAME=VALUE"),
         (["product=1"], "name the trial, then what was measured"),
         (["1", "product"], "'product' should be NAME=VALUE, for instance product=0.5"),
-        (["1", "prodct=1"], "'prodct' is no output. Did you mean 'product'?"),
-        (["1", "product=x"], "'product': 'x' is no number; leave it out while it is not known"),
+        (["1", "prodct=1"], "'prodct' is not an output. Did you mean 'product'?"),
+        (["1", "product=x"], "'product': 'x' is not a number: write it like 0.78, without % or a unit, or leave it out"),
         (["1", "product=0,5"], "write '0,5' with a decimal point"),
         (["1", "product=nan"], "is no finite number"),
         (["1", "product=1", "product=2"], "'product' is given twice"),

@@ -54,7 +54,7 @@ def test_what_is_no_table_is_refused_with_its_line(text: str, message: str) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x", r"'x' is no number; leave it out while it is not known"),
+        ("x", r"'x' is not a number: write it like 0.78, without % or a unit, or leave it out"),
         ("nan", "no finite number"),
         ("1e999", "no finite number"),
         ("1_0", "no finite number"),

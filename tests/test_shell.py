@@ -103,7 +103,7 @@ def test_outputs_are_told_in_parts_and_never_overwritten(lab: Path) -> None:
         (["1", "prodct=1"], "'prodct' is not an output. Did you mean 'product'?"),
         (["1", "product=x"], "'product': 'x' is not a number: write it like 0.78, without % or a unit, or leave it out"),
         (["1", "product=0,5"], "write '0,5' with a decimal point"),
-        (["1", "product=nan"], "is no finite number"),
+        (["1", "product=nan"], "is not a finite number"),
         (["1", "product=1", "product=2"], "'product' is given twice"),
         (["9", "product=1"], "there is no trial 9; the record has trials 1 to 1"),
         (["1", "product=1", "--from", "plan.csv"], "tell either one trial, TRIAL NAME=VALUE..., or a table"),
@@ -167,7 +167,7 @@ def test_a_run_sheet_is_never_overwritten(lab: Path) -> None:
     [
         ({"product": "0.6", "time": "1.0"}, "trial 2 was asked at time = "),
         ({"product": "0.6", "trial": "7"}, "plan.csv, line 3: there is no trial '7'"),
-        ({"product": "high"}, "plan.csv, line 3, 'product': 'high' is no number"),
+        ({"product": "high"}, "plan.csv, line 3, 'product': 'high' is not a number"),
     ],
 )
 def test_a_mistake_in_a_run_sheet_tells_nothing_of_it(lab: Path, row: dict[str, str], message: str) -> None:

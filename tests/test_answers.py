@@ -153,7 +153,7 @@ def test_a_new_price_is_tried_without_a_record_and_kept_by_writing_it_down(measu
 def test_a_first_question_has_nothing_beside_it(measured: Path) -> None:
     assert "This is the first question" in pied_("revise", "lab.toml").output
     assert (
-        "'prize' is no constant that is a number. Did you mean 'price'?"
+        "'prize' is not a numeric constant. Did you mean 'price'?"
         in pied_("revise", "lab.toml", "--set", "prize=2", code=2).stderr
     )
 

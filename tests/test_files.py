@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from pied import FormulaError, PiedError, Problem, StatementError
 from pied.shell.statement import TEMPLATE
-from pied.shell.statement_file import LONGEST, RUN, STUDY, TOP, Stated, read
+from pied.shell.statement_file import LONGEST, RUN, STUDY, Stated, read
+from pied.shell.toml_page import TOP
 
 REACTOR = """
 maximize = "(price*X_P + 20.92*X_E)*(F_A + F_B) - 118.34*F_B"
@@ -178,7 +179,7 @@ def test_a_table_of_candidates_is_what_can_be_chosen(tmp_path: Path, variables: 
 
 def test_a_column_of_candidates_that_is_no_number_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "recipes.csv").write_text("name,age\nred,1\nblue,5\n")
-    with pytest.raises(StatementError, match=r"line 1, candidates: recipes\.csv, line 2, 'name': 'red' is no number"):
+    with pytest.raises(StatementError, match=r"line 1, candidates: recipes\.csv, line 2, 'name': 'red' is not a number"):
         stated(tmp_path, 'candidates = "recipes.csv"\noutputs = ["y"]\nmaximize = "y"')
 
 
@@ -186,12 +187,12 @@ def test_a_column_of_candidates_that_is_no_number_is_refused_with_its_line(tmp_p
 
 # text, and what is said about it; {} is replaced by the least statement
 MISTAKES: list[tuple[str, str]] = [
-    ('maximize = "y', r"reactor\.toml is no TOML: Unterminated string"),
-    ("maximize = y", r"reactor\.toml is no TOML: Invalid value \(at line 1, column 12\); texts stand in quotes"),
+    ('maximize = "y', r"reactor\.toml is not valid TOML: Unterminated string"),
+    ("maximize = y", r"reactor\.toml is not valid TOML: Invalid value \(at line 1, column 12\); write texts in quotes"),
     ("", r"reactor\.toml: \[variables\] is missing: name what can be set"),
     ("[variables]\na = [0, 1]", r"reactor\.toml: \[outputs\] is missing: name what is measured"),
     ("{}", r"reactor\.toml: the goal is missing: write maximize = "),
-    ('maximise = "y"\n{}', r"line 1, maximise: there is no word 'maximise' here\. Did you mean 'maximize'\?"),
+    ('maximise = "y"\n{}', r"line 1, maximise: there is no key 'maximise' here\. Did you mean 'maximize'\?"),
     ('maximize = "z"\n{}', r"line 1, maximize: There is no 'z'\..*\(character 1\) In: z"),
     ('maximize = "y +"\n{}', r"line 1, maximize: Something is missing here\. \(character 4\) In: y \+"),
     ('maximize = "y"\nminimize = "y"\n{}', "objective is given twice"),
@@ -229,7 +230,7 @@ MISTAKES: list[tuple[str, str]] = [
     ("maximize = 'y'\n{}a = {{}}", r"'a' is both a variable and an output"),
     ("maximize = 'y'\n{}[constants]\nk = 'x'", r"constants\.k: a number is expected, got 'x'"),
     ("maximize = 'y'\n{}[constants]\nk = true", r"constants\.k: a number is expected, got True"),
-    ("maximize = 'y'\n{}[constants]\nk = []", r"constants\.k: an empty list is no constant"),
+    ("maximize = 'y'\n{}[constants]\nk = []", r"constants\.k: a constant is empty"),
     ("maximize = 'y'\n{}[constants]\nk = [1, 'b']", r"constants\.k: a number is expected, got 'b'"),
     ("maximize = 'y'\n{}[constants]\nk = {{ file = 'no.csv' }}", r"constants\.k: 'column' is missing"),
     ("maximize = 'y'\n{}[constants]\nk = {{ file = 'no.csv', column = 'c' }}", r"constants\.k\.file: there is no tab"),
@@ -237,12 +238,12 @@ MISTAKES: list[tuple[str, str]] = [
     ("maximize = 'y'\n{}[constants]\nk = {{ file = '../m.csv', column = 'c' }}", r"lies outside of the folder of rea"),
     ("maximize = 'y'\n{}[constants]\nk = {{ file = '/etc/passwd', column = 'c' }}", r"'/etc/passwd' lies outside of"),
     ("maximize = 'y'\n{}[constants]\nk = {{ file = 'away.csv', column = 'c' }}", r"'away\.csv' lies outside of"),
-    ("maximize = 'y'\n{}[constants]\nk = {{ file = \"a\\u0000b\", column = 'c' }}", r"is no file's name"),
-    ("maximize = 'y'\n{}[constants]\nk = {{ file = '.', column = 'c' }}", r"is no plain file"),
+    ("maximize = 'y'\n{}[constants]\nk = {{ file = \"a\\u0000b\", column = 'c' }}", r"is not a file name"),
+    ("maximize = 'y'\n{}[constants]\nk = {{ file = '.', column = 'c' }}", r"is not a plain file"),
     ("solver = 'cuqd'\nmaximize = 'y'\n{}", r"line 1, solver: unknown solver 'cuqd'\. Did you mean 'cuqb'\?"),
     ("maximize = 'y'\n{}[solver]\nlevl = 0.9", r"line 6, solver: solver 'cuqb' has no setting 'levl'\. Did you mean"),
     ("maximize = 'y'\n{}[solver]\nbeliever = {{}}", r"solver\.believer: a setting in a file is one number"),
-    ("maximize = 'y'\n{}[study]\nsed = 3", r"study\.sed: there is no word 'sed' here\. Did you mean 'seed'\?"),
+    ("maximize = 'y'\n{}[study]\nsed = 3", r"study\.sed: there is no key 'sed' here\. Did you mean 'seed'\?"),
     ("maximize = 'y'\n{}[study]\nseed = 1.5", r"study\.seed: a whole number is expected, got 1\.5"),
     ("maximize = 'y'\n{}[study]\ninitial = 1", r"study\.initial: a whole number of at least 2 is expected"),
     ("maximize = 'y'\n{}[run]\ncommand = 3", r"run\.command: a command in quotes is expected"),
@@ -250,7 +251,7 @@ MISTAKES: list[tuple[str, str]] = [
     ("maximize = 'y'\n{}[run]\ncommand = \"sim 'a\"", r"run\.command: the command .* cannot be split into words"),
     ("maximize = 'y'\n{}[run]\ncommand = 'sim'\ntimeout = 0", r"run\.command: timeout is a number of seconds above 0"),
     ("maximize = 'y'\n{}[run]\nworkers = 0", r"run\.workers: a whole number of at least 1"),
-    ("a = " + "[" * 5000 + "]" * 5000, r"nested too deeply|is no TOML"),
+    ("a = " + "[" * 5000 + "]" * 5000, r"nested too deeply|is not valid TOML"),
     ('candidates = "no.csv"\noutputs = ["y"]\nmaximize = "y"', r"line 1, candidates: there is no table"),
 ]  # fmt: skip
 
@@ -287,13 +288,13 @@ def test_what_names_no_problem_is_refused(name: str, message: str) -> None:
 
 def test_files_that_are_no_text_or_too_large_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_bytes(b"maximize = '\xff\xfe'")
-    with pytest.raises(StatementError, match="is no text in UTF-8"):
+    with pytest.raises(StatementError, match="is not UTF-8 text"):
         read(str(tmp_path / "a.toml"))
     (tmp_path / "b.toml").write_bytes(b"#" * 1_000_001)
     with pytest.raises(StatementError, match="has more than 1000000 bytes"):
         read(str(tmp_path / "b.toml"))
     (tmp_path / "c.toml").mkdir()
-    with pytest.raises(StatementError, match="is no plain file"):
+    with pytest.raises(StatementError, match="is not a plain file"):
         read(str(tmp_path / "c.toml"))
 
 
@@ -323,7 +324,7 @@ def test_random_files_raise_nothing_but_our_errors(tmp_path: Path, word: str, va
 
 
 def _toml(value: object) -> str:
-    """Write a value as TOML would have it, roughly: what is no TOML is refused as such."""
+    """Write a value as TOML would have it, roughly: what is not valid TOML is refused as such."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key!r} = {_toml(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):

@@ -18,8 +18,8 @@ import pytest
 
 from boxes import curve
 from pied import ExecutorLost, Named, State, Status, StoreAway, StoreError, Study, Unwritten
-from pied.evaluation import executors as executors_module
-from pied.evaluation.executors import Crew, Processes
+from pied.evaluation import Crew, Processes
+from pied.evaluation import crew as crew_module
 from pied.records import journal, sqlite
 from pied.records.journal import Entry, Patient, identity, keep, take_in
 from pied.records.record import LONGEST_REASON, About, Memory, Record, cleaned
@@ -34,8 +34,8 @@ def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Little patience, and a folder of states that is not the user's."""
     monkeypatch.setattr(journal, "PATIENCE", 0.3)
     monkeypatch.setattr(journal, "FIRST_PAUSE", 0.02)
-    monkeypatch.setattr(executors_module, "PATIENCE", 0.3)
-    monkeypatch.setattr(executors_module, "FIRST_PAUSE", 0.02)
+    monkeypatch.setattr(crew_module, "RESUBMIT_FOR", 0.3)
+    monkeypatch.setattr(crew_module, "FIRST_PAUSE", 0.02)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 

@@ -96,11 +96,11 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "dotted heading": ("[" + ".".join(["'a'"] * 20_000) + "]", "nested too deeply"),
     "dotted inside": ("a = {" + " . ".join(["b"] * 20_000) + " = 1}", "nested too deeply"),
     "nested": ("a = " + "[{b = " * 100_000, "nested too deeply"),
-    "digits": (HEAD + "[study]\nseed = " + "9" * 5000, "is no TOML.*digits"),
+    "digits": (HEAD + "[study]\nseed = " + "9" * 5000, "is not valid TOML.*digits"),
     "hex digits": (HEAD + "[study]\nseed = 0x" + "f" * 5000, "too large"),
     "hex list": (HEAD + "[solver]\nname = [0x" + "f" * 5000 + "]", "thousands of digits"),
     "digits in a variable": (HEAD.replace("[0, 1]", f"[0, 0x{'f' * 5000}]"), "finite number"),
-    "quotes": ('"""\\' * 50_000, "is no TOML"),
+    "quotes": ('"""\\' * 50_000, "is not valid TOML"),
     "variables": ("\n".join([HEAD, "[variables.b]", *(f"v{i} = [0, 1]" for i in range(3))]), "no word"),
     "outputs": (HEAD.replace("y = {}", "\n".join(f"c{i} = {{ length = 1000 }}" for i in range(10))), "no 'y'"),
 }

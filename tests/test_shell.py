@@ -28,7 +28,7 @@ def test_init_writes_a_statement_that_check_and_ask_accept_at_once(lab: Path) ->
 
 
 def test_init_never_overwrites(lab: Path) -> None:
-    assert "'lab.toml' is there already and was left as it is" in pied_("init", "lab.toml", code=2).stderr
+    assert "'lab.toml' exists already and was not changed" in pied_("init", "lab.toml", code=2).stderr
     assert (lab / "lab.toml").read_text() == LAB
     assert "ends in .toml: pied init mine.toml" in pied_("init", "mine", code=2).stderr
     assert "cannot be written: No such file" in pied_("init", "no/where.toml", code=2).stderr
@@ -100,10 +100,10 @@ def test_outputs_are_told_in_parts_and_never_overwritten(lab: Path) -> None:
         (["1"], "name the trial, then what was measured: pied tell lab.toml 3 NAME=VALUE"),
         (["product=1"], "name the trial, then what was measured"),
         (["1", "product"], "'product' should be NAME=VALUE, for instance product=0.5"),
-        (["1", "prodct=1"], "'prodct' is no output. Did you mean 'product'?"),
-        (["1", "product=x"], "'product': 'x' is no number; leave it out while it is not known"),
+        (["1", "prodct=1"], "'prodct' is not an output. Did you mean 'product'?"),
+        (["1", "product=x"], "'product': 'x' is not a number: write it like 0.78, without % or a unit, or leave it out"),
         (["1", "product=0,5"], "write '0,5' with a decimal point"),
-        (["1", "product=nan"], "is no finite number"),
+        (["1", "product=nan"], "is not a finite number"),
         (["1", "product=1", "product=2"], "'product' is given twice"),
         (["9", "product=1"], "there is no trial 9; the record has trials 1 to 1"),
         (["1", "product=1", "--from", "plan.csv"], "tell either one trial, TRIAL NAME=VALUE..., or a table"),
@@ -167,7 +167,7 @@ def test_a_run_sheet_is_never_overwritten(lab: Path) -> None:
     [
         ({"product": "0.6", "time": "1.0"}, "trial 2 was asked at time = "),
         ({"product": "0.6", "trial": "7"}, "plan.csv, line 3: there is no trial '7'"),
-        ({"product": "high"}, "plan.csv, line 3, 'product': 'high' is no number"),
+        ({"product": "high"}, "plan.csv, line 3, 'product': 'high' is not a number"),
     ],
 )
 def test_a_mistake_in_a_run_sheet_tells_nothing_of_it(lab: Path, row: dict[str, str], message: str) -> None:

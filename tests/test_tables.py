@@ -42,8 +42,8 @@ def test_a_column_may_end_early_but_has_no_gaps() -> None:
         ("a,\n1,2", "a column has no name"),
         ("a,b\n1", r"line 2: 1 cells for 2 columns"),
         ("a,b\n0,5,2", r"line 2: 3 cells for 2 columns; write decimals with a point, 0\.5"),
-        ('a,b\n"1,2', "line 2: this is no table"),
-        ("a,b\n" + "1" * 200_000 + ",2", "this is no table"),
+        ('a,b\n"1,2', "line 2: this is not a table"),
+        ("a,b\n" + "1" * 200_000 + ",2", "this is not a table"),
     ],
 )
 def test_what_is_no_table_is_refused_with_its_line(text: str, message: str) -> None:
@@ -54,12 +54,12 @@ def test_what_is_no_table_is_refused_with_its_line(text: str, message: str) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x", r"'x' is no number; leave it out while it is not known"),
+        ("x", r"'x' is not a number: write it like 0.78, without % or a unit, or leave it out"),
         ("nan", "no finite number"),
         ("1e999", "no finite number"),
         ("1_0", "no finite number"),
         ("0,5", r"write '0,5' with a decimal point"),
-        ("", "is no number"),
+        ("", "is not a number"),
     ],
 )
 def test_what_is_no_number_is_refused(text: str, message: str) -> None:

@@ -17,7 +17,8 @@ from distributed import Client, LocalCluster
 
 from boxes import curve, dies_left_of_one, raises_left_of_one, slow_left_of_one
 from pied import Named, Problem, SettingError, State, Status, Study
-from pied.evaluation.executors import Crew, Processes, Serial, Threads, dask
+from pied.evaluation import Crew, Processes, Serial
+from pied.evaluation.executors import Threads, dask
 from pied.records.sql import Store
 from tiny import distance, fast, hill, parabola
 

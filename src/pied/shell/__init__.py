@@ -1,1 +1,1 @@
-"""The commands of the shell, a file for each kind; `pied.shell.main` has the table of them."""
+"""The command line: a file for each kind of command; `shell.main` lists them all."""

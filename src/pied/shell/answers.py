@@ -154,7 +154,7 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
     for name, text in (pair(change, next(iter(stated.problem.constants), "price")) for change in changes):
         if not isinstance(stated.problem.constants.get(name), float):
             numbers = [each for each, kept in stated.problem.constants.items() if isinstance(kept, float)]
-            raise Mistake(f"'{name}' is no constant that is a number.{did_you_mean(name, numbers)}")
+            raise Mistake(f"'{name}' is not a numeric constant.{did_you_mean(name, numbers)}")
         constants = {**stated.problem.constants, name: to_number(text, f"'{name}'")}
         stated = dataclasses.replace(stated, problem=stated.problem.revised(constants=constants))
     with opened(file, store, stated=stated, read_only=bool(changes), is_new=False) as desk:
@@ -193,7 +193,7 @@ def export(file: str, store: str | None, as_json: bool, output: str | None) -> N
             say(text.rstrip("\n"))
         else:
             if Path(output).exists():
-                raise Mistake(f"'{output}' is there already and was left as it is: name another file")
+                raise Mistake(f"'{output}' exists already and was not changed: name another file")
             write(Path(output), text)
             say(f"{len(desk.study.trials)} trials are in {output}.")
 

@@ -184,7 +184,7 @@ def _values(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
         elif name in problem.outputs:
             parts, places = [text], [problem.outputs.index(name)]
         else:
-            raise Mistake(f"'{name}' is no output.{did_you_mean(name, [*problem.outputs, *vectors])}")
+            raise Mistake(f"'{name}' is not an output.{did_you_mean(name, [*problem.outputs, *vectors])}")
         for part, place in zip(parts, places, strict=True):
             output = problem.outputs[place]
             if output in values:

@@ -65,7 +65,7 @@ def init(file: str, as_json: bool) -> None:
         with place.open("x", encoding="utf-8") as page:
             page.write(TEMPLATE.format(file=file))
     except FileExistsError:
-        raise Mistake(f"'{file}' is there already and was left as it is: name another file") from None
+        raise Mistake(f"'{file}' exists already and was not changed: name another file") from None
     except (OSError, ValueError) as error:
         raise Mistake(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}") from None
     if as_json:

@@ -1,66 +1,44 @@
-"""A problem from a file: TOML, which is only read, or a Python module, which runs because the user named it."""
+"""Read a problem from a file: TOML, which is only parsed, or a Python module, which runs because the user named it."""
 
 import importlib.util
-import math
-import re
 import sys
-import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from pied.errors import FormulaError, PiedError, SettingError, StatementError, did_you_mean
+from pied.errors import PiedError, StatementError, did_you_mean
 from pied.evaluation import Command
 from pied.problem import Formula, Problem, Scope, Variable
-from pied.shell.tables import Table, text_of
+from pied.shell.tables import text_of
+from pied.shell.toml_page import TOP, Page, shown
 from pied.solvers import make
 
 LARGEST = 1_000_000
-"""Bytes of a statement at most."""
+"""Largest size of a problem file, in bytes."""
 LONGEST = 1000
-"""Parts of a vector of outputs at most: each is modelled by itself."""
-DEEPEST = 16
-"""Tables and lists inside of each other, and parts of a dotted key: a statement needs four, and TOML's reader takes
-memory that grows with the square of them."""
-SHOWN = 200
-"""Characters of a value that are shown in a message."""
-
-TOP = (
-    "variables", "outputs", "candidates", "maximize", "minimize", "subject_to", "constants", "inputs", "noise",
-    "tolerance", "solver", "study", "run",
-)  # fmt: skip
-"""Words at the top of a file."""
+"""Largest length of a vector of outputs; each element has its own model."""
 STUDY = ("name", "seed", "initial", "patience", "stop_at_gap", "lease_hours")
 RUN = ("command", "timeout", "retries", "workers")
-
-_MARK = re.compile(r"""["'#\[\]{}.,=\n]""")
-_BASIC_END = re.compile(r'\\.|"""', re.DOTALL)
-_LINE_END = re.compile(r'\\.|["\n]', re.DOTALL)
-_KEY = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
-_KEYS = re.compile(_KEY)
-_HEADING = re.compile(rf"\s*\[+\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*\]+\s*(?:#.*)?$")
-_ENTRY = re.compile(rf"\s*({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
 
 
 @dataclass(frozen=True)
 class Stated:
-    """What a file says: the problem, and how its study is made and run."""
+    """The content of a file: the problem, and how its study is created and run."""
 
     problem: Problem
     file: Path
     name: str
     """Of the study."""
     study: Mapping[str, Any] = field(default_factory=dict)
-    """Words for `Study`."""
+    """Arguments of `Study`."""
     command: Command | None = None
-    """What evaluates a point, when someone runs it."""
+    """The program that evaluates a point, used by `pied run` only."""
     workers: int | None = None
 
     @property
     def store(self) -> Path:
-        """Where the record is kept by default: beside the file."""
+        """The default place of the record: next to the file."""
         return self.file.with_suffix(".db")
 
 
@@ -131,22 +109,29 @@ def _from_python(file: Path, name: str) -> Stated:
 
 
 def from_toml(file: Path) -> Stated:
-    """Read a statement; nothing in it is ever run here."""
-    page = _Page(file, text_of(file, "statement", LARGEST))
-    data = page.data
-    page.check_words((), data, TOP)
+    """Read a problem file; nothing in it is executed here."""
+    page = Page(file, text_of(file, "statement", LARGEST))
+    page.check_words((), page.data, TOP)
     for word in ("variables", "outputs"):
-        if word not in data and not (word == "variables" and "candidates" in data):
+        if word not in page.data and not (word == "variables" and "candidates" in page.data):
             page.fail((), f"[{word}] is missing: {_EXAMPLES[word]}")
+    problem = _problem(page)
+    study = _study_words(page)
+    command, workers = _run_words(page, tuple(problem.variables))
+    return Stated(problem, file, study.pop("name", file.stem), study, command, workers)
+
+
+def _problem(page: Page) -> Problem:
+    """Read variables, outputs, constants, objective and constraints."""
+    data = page.data
     variables, candidates = _decisions(page)
     outputs = _Outputs.read(page)
     constants = {name: page.constant(("constants", name), each) for name, each in page.table("constants").items()}
-    scope = Scope(tuple(variables), tuple(outputs.names), constants)
-    functions = _functions(page, scope)
+    functions = _functions(page, Scope(tuple(variables), tuple(outputs.names), constants))
     inputs = page.names(("inputs",), data["inputs"]) if "inputs" in data else None
     noise = page.number(("noise",), data["noise"]) if "noise" in data else None
     with page.at():
-        problem = Problem(
+        return Problem(
             variables,
             outputs.names,
             **functions,
@@ -156,7 +141,10 @@ def from_toml(file: Path) -> Stated:
             constants=constants or None,
             candidates=candidates,
         )
-    study = _study_words(page)
+
+
+def _run_words(page: Page, variables: tuple[str, ...]) -> tuple[Command | None, int | None]:
+    """Read `[run]`: the command, which is not started here, and the number of workers."""
     run = page.table("run")
     page.check_words(("run",), run, RUN)
     count = {
@@ -165,19 +153,18 @@ def from_toml(file: Path) -> Stated:
         if name in run
     }
     timeout = page.number(("run", "timeout"), run["timeout"]) if "timeout" in run else None
-    command = None
-    if "command" in run:
-        with page.at("run", "command"):
-            command = Command.read(
-                page.command(run["command"]), tuple(variables), timeout=timeout, retries=count.get("retries", 0),
-                folder=file.resolve().parent,
-            )  # fmt: skip
-    name = study.pop("name", file.stem)
-    return Stated(problem, file, name, study, command, count.get("workers"))
+    if "command" not in run:
+        return None, count.get("workers")
+    with page.at("run", "command"):
+        command = Command.read(
+            page.command(run["command"]), variables, timeout=timeout, retries=count.get("retries", 0),
+            folder=page.file.resolve().parent,
+        )  # fmt: skip
+    return command, count.get("workers")
 
 
-def _decisions(page: "_Page") -> tuple[dict[str, Variable] | list[str], dict[str, list[float]] | None]:
-    """Read what can be set: boxes, or the columns of a table of candidates."""
+def _decisions(page: Page) -> tuple[dict[str, Variable] | list[str], dict[str, list[float]] | None]:
+    """Read the variables: ranges, or the columns of a table of candidates."""
     data = page.data
     if "candidates" not in data:
         return {name: page.variable(("variables", name), each) for name, each in page.table("variables").items()}, None
@@ -212,7 +199,7 @@ class _Outputs:
     inputs: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, page: "_Page") -> "_Outputs":
+    def read(cls, page: Page) -> "_Outputs":
         given = page.data["outputs"]
         if isinstance(given, list):
             return cls(names=page.names(("outputs",), given))
@@ -222,7 +209,7 @@ class _Outputs:
             page.check_place(path, each)
             if not isinstance(each, dict):
                 page.fail(
-                    path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {_shown(each)}"
+                    path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {shown(each)}"
                 )
             page.check_words(path, each, ("range", "noise", "inputs", "length"))
             parts = [name]
@@ -239,8 +226,8 @@ class _Outputs:
         return made
 
 
-def _functions(page: "_Page", scope: Scope) -> dict[str, Any]:
-    """Read objective, constraints and tolerances; formulas are tried here, so that a mistake has its place."""
+def _functions(page: Page, scope: Scope) -> dict[str, Any]:
+    """Read objective, constraints and tolerances; formulas are parsed here, so that errors have a place in the file."""
     data = page.data
     if not data.keys() & {"maximize", "minimize", "subject_to"}:
         page.fail((), 'the goal is missing: write maximize = "a formula" (or minimize) at the top')
@@ -273,8 +260,8 @@ def _functions(page: "_Page", scope: Scope) -> dict[str, Any]:
     return {**words, "subject_to": limits or None, "tolerance": tolerance or None}
 
 
-def _study_words(page: "_Page") -> dict[str, Any]:
-    """Read `[study]` and `solver`: the words of `Study`."""
+def _study_words(page: Page) -> dict[str, Any]:
+    """Read `[study]` and `solver`: the arguments of `Study`."""
     given = page.table("study")
     page.check_words(("study",), given, STUDY)
     words: dict[str, Any] = {}
@@ -300,217 +287,3 @@ def _study_words(page: "_Page") -> dict[str, Any]:
             make(name, **solver)
         words |= {"solver": name, "settings": solver or None}
     return words
-
-
-class _Page:
-    """The text of a statement, and how to say where in it something is wrong."""
-
-    def __init__(self, file: Path, text: str) -> None:
-        self.file, self.lines = file, text.splitlines()
-        _check_nesting(text, file.name)
-        try:
-            self.data: dict[str, Any] = tomllib.loads(text)
-        except ValueError as error:  # of TOML, or a whole number of thousands of digits
-            raise StatementError(f"{file.name} is no TOML: {error}; texts stand in quotes, names = values") from None
-        except RecursionError:
-            raise StatementError(f"{file.name} is nested too deeply to be a statement") from None
-
-    # ------------------------------------------------------------------------------------------------- where
-
-    def fail(self, path: tuple[str, ...], reason: str) -> NoReturn:
-        raise StatementError(f"{self.place(path)}: {reason}")
-
-    @contextmanager
-    def at(self, *path: str) -> Iterator[None]:
-        """Give what is raised inside its place in the file, as one line."""
-        try:
-            yield
-        except (StatementError, SettingError) as error:
-            kind = FormulaError if isinstance(error, FormulaError) else StatementError
-            sentence, *window = str(error).splitlines()
-            shown = f" In: {window[0].strip()}" if window else ""
-            raise kind(f"{self.place(path)}: {sentence}{shown}") from error
-
-    def place(self, path: tuple[str, ...]) -> str:
-        """Return the file, the line where it can be found, and the words that lead there."""
-        found, line = 0, 0
-        table: tuple[str, ...] = ()
-        for number, text in enumerate(self.lines, 1):
-            heading, entry = _HEADING.match(text), _ENTRY.match(text)
-            if heading:
-                here = table = _keys(heading[1])
-            elif entry:
-                here = table + _keys(entry[1])
-            else:
-                continue
-            if path[: len(here)] == here and len(here) > found:
-                found, line = len(here), number
-        words = ".".join(word if re.fullmatch(r"[\w-]+", word) else f'"{word}"' for word in path)
-        return ", ".join([self.file.name, *([f"line {line}"] if line else []), *([words] if words else [])])
-
-    def check_words(self, path: tuple[str, ...], table: Mapping[str, Any], known: tuple[str, ...]) -> None:
-        """Refuse words that mean nothing here."""
-        for word in table:
-            if word not in known:
-                misplaced = path and word in TOP
-                reason = f"there is no word '{word}' here.{did_you_mean(word, known)}"
-                self.fail((*path, word), _MISPLACED.format(word) if misplaced else reason)
-
-    def check_place(self, path: tuple[str, ...], value: Any) -> None:
-        """Refuse an objective that slipped under a heading, where it would be taken for a name."""
-        if path[-1] in ("maximize", "minimize") and isinstance(value, str):
-            self.fail(path, _MISPLACED.format(path[-1]))
-
-    # -------------------------------------------------------------------------------------------------- what
-
-    def table(self, word: str) -> dict[str, Any]:
-        given = self.data.get(word, {})
-        if not isinstance(given, dict):
-            said = f"this should be a heading, [{word}], with one name = value a line"
-            self.fail((word,), f"{said}, got {_shown(given)}")
-        return given
-
-    def number(self, path: tuple[str, ...], value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            self.fail(path, f"a number is expected, got {_shown(value)}")
-        try:
-            made = float(value)
-        except OverflowError:
-            made = math.inf
-        if not math.isfinite(made):
-            self.fail(path, "a finite number is expected")
-        return made
-
-    def whole(self, path: tuple[str, ...], value: Any, least: int | None, most: int | None = None) -> int:
-        if isinstance(value, bool) or not isinstance(value, int):
-            self.fail(path, f"a whole number is expected, got {_shown(value)}")
-        if not -(2**63) <= value < 2**63:
-            self.fail(path, "this whole number is too large: it has at most 18 digits")
-        if (least is not None and value < least) or (most is not None and value > most):
-            self.fail(
-                path, f"a whole number {f'from {least} to {most}' if most else f'of at least {least}'} is expected"
-            )
-        return value
-
-    def text(self, path: tuple[str, ...], value: Any, what: str) -> str:
-        if not isinstance(value, str) or not value.strip():
-            self.fail(path, f"{what} in quotes is expected, got {_shown(value)}")
-        return value
-
-    def names(self, path: tuple[str, ...], value: Any) -> list[str]:
-        if not isinstance(value, list) or not value:
-            self.fail(path, f'a list of names is expected, ["a", "b"], got {_shown(value)}')
-        return [self.text(path, each, "a name") for each in value]
-
-    def ends(self, path: tuple[str, ...], value: Any) -> tuple[float | None, float | None]:
-        """Read a range; inf is an open end."""
-        if not isinstance(value, list) or len(value) != 2:
-            self.fail(path, f"a range has two ends, [0, 1], with -inf or inf for an open one, got {_shown(value)}")
-        lo, hi = (None if each in (math.inf, -math.inf) else self.number(path, each) for each in value)
-        if lo is not None and hi is not None and not lo < hi:
-            self.fail(path, f"the lower end {lo:g} must be below the upper end {hi:g}")
-        return lo, hi
-
-    def command(self, value: Any) -> str | list[str]:
-        if isinstance(value, list):
-            return [self.text(("run", "command"), each, "every word of a command") for each in value]
-        return self.text(("run", "command"), value, "a command")
-
-    def variable(self, path: tuple[str, ...], value: Any) -> Variable:
-        self.check_place(path, value)
-        if isinstance(value, list) and len(value) == 2:
-            value = {"lo": value[0], "hi": value[1]}
-        if not isinstance(value, dict):
-            example = '[70, 100] or { lo = 70, hi = 100, unit = "degC" }'
-            self.fail(path, f"a variable has two bounds, {example}, got {_shown(value)}")
-        self.check_words(path, value, ("lo", "hi", "log", "unit"))
-        for end in ("lo", "hi"):
-            if end not in value:
-                self.fail(path, f"the bound '{end}' is missing: {{ lo = 70, hi = 100 }}")
-        log, unit = value.get("log", False), value.get("unit", "")
-        if not isinstance(log, bool) or not isinstance(unit, str):
-            self.fail(path, "log is true or false, and unit is a text in quotes")
-        lo, hi = (self.number((*path, end), value[end]) for end in ("lo", "hi"))
-        with self.at(*path):
-            return Variable(lo, hi, log=log, unit=unit)
-
-    def constant(self, path: tuple[str, ...], value: Any) -> float | tuple[float, ...]:
-        self.check_place(path, value)
-        if isinstance(value, list):
-            if not value:
-                self.fail(path, "an empty list is no constant: give at least one number")
-            return tuple(self.number(path, each) for each in value)
-        if not isinstance(value, dict):
-            return self.number(path, value)
-        self.check_words(path, value, ("file", "column"))
-        for word in ("file", "column"):
-            if word not in value:
-                self.fail(path, f'\'{word}\' is missing: {{ file = "measured.csv", column = "c" }}')
-        table = self.beside((*path, "file"), value["file"])
-        with self.at(*path):
-            return tuple(table.column(self.text((*path, "column"), value["column"], "a column's name")))
-
-    def beside(self, path: tuple[str, ...], value: Any) -> Table:
-        """Read a table that lies beside the statement, or below: a stranger's file reads nothing else."""
-        given = self.text(path, value, "a file's name")
-        folder = self.file.resolve().parent
-        try:
-            file = (folder / given).resolve()
-        except (OSError, ValueError, RuntimeError):
-            self.fail(path, f"{_shown(given)} is no file's name")
-        if not file.is_relative_to(folder):
-            self.fail(path, f"'{given}' lies outside of the folder of {self.file.name}: copy it there")
-        with self.at(*path):
-            return Table.read(file)
-
-
-def _shown(value: Any) -> str:
-    """Return a value for a message, cut to what fits in one."""
-    try:
-        text = repr(value)
-    except ValueError:  # a whole number of more digits than Python writes
-        return "a number of thousands of digits"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
-def _check_nesting(text: str, file: str) -> None:
-    """Refuse a text nested deeper than a statement can be, before it is read: TOML's reader has no limits."""
-    place = depth = dots = 0
-    while mark := _MARK.search(text, place):
-        char, place = mark[0], mark.end()
-        if char == "#":
-            place = text.find("\n", place)
-        elif char in "\"'":
-            place = _after_string(text, mark.start())
-        else:
-            dots = dots + 1 if char == "." else 0
-            depth += (char in "[{") - (char in "]}")
-        if place < 0:  # a comment at the end, or a string that never ends, which the reader reports
-            return
-        if max(dots + 1, depth) > DEEPEST:
-            what = "a name has" if dots >= DEEPEST else "tables and lists have"
-            line = text.count("\n", 0, place) + 1
-            raise StatementError(f"{file}, line {line}: this is nested too deeply, {what} more than {DEEPEST} levels")
-
-
-def _after_string(text: str, start: int) -> int:
-    """Return where a string that begins here has ended; -1 when it never does."""
-    quote = text[start]
-    is_long = text.startswith(3 * quote, start)
-    place = start + (3 if is_long else 1)
-    if quote == "'":
-        end = text.find(3 * quote if is_long else quote, place)
-        return end + (3 if is_long else 1) if end >= 0 else -1
-    pattern = _BASIC_END if is_long else _LINE_END
-    while found := pattern.search(text, place):
-        place = found.end()
-        if found[0][0] != "\\":
-            return place
-    return -1
-
-
-_MISPLACED = "'{}' belongs to the top of the file, above the first [heading]: move the line there"
-
-
-def _keys(text: str) -> tuple[str, ...]:
-    return tuple(key.strip("\"'") for key in _KEYS.findall(text))

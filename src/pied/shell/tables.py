@@ -65,7 +65,7 @@ class Table:
                 if any(cell.strip() for cell in cells):
                     found.append((reader.line_num, [cell.strip() for cell in cells]))
         except csv.Error as error:
-            raise StatementError(f"{file}, line {reader.line_num}: this is no table ({error})") from error
+            raise StatementError(f"{file}, line {reader.line_num}: this is not a table ({error})") from error
         if not found:
             raise StatementError(f"{file} is empty: its first line should name the columns")
         columns = found[0][1]
@@ -135,11 +135,11 @@ def text_of(file: Path, what: str, largest: int) -> str:
         if size is None and not file.exists():
             raise StatementError(f"there is no {what} '{file}'")
         if size is None or size > largest:
-            said = "is no plain file" if size is None else f"has more than {largest} bytes"
+            said = "is not a plain file" if size is None else f"has more than {largest} bytes"
             raise StatementError(f"the {what} '{file}' {said}: is it the right one?")
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise StatementError(f"the {what} '{file}' is no text in UTF-8: save it again as plain text, UTF-8") from None
+        raise StatementError(f"the {what} '{file}' is not UTF-8 text: save it again as plain text, UTF-8") from None
     except OSError as error:
         raise StatementError(f"the {what} '{file}' cannot be read: {error.strerror}") from None
 
@@ -154,9 +154,9 @@ def to_number(text: str, what: str, *, comma: bool = False) -> float:
     try:
         value = float(plain) if "_" not in plain else math.nan
     except ValueError:
-        raise StatementError(f"{what}: '{text}' is no number; leave it out while it is not known") from None
+        raise StatementError(f"{what}: '{text}' is not a number: write it like 0.78, without % or a unit, or leave it out") from None
     if not math.isfinite(value):
-        raise StatementError(f"{what}: '{text}' is no finite number; leave it out while it is not known")
+        raise StatementError(f"{what}: '{text}' is not a finite number: leave it out")
     return value
 
 

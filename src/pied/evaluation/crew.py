@@ -1,0 +1,291 @@
+"""Evaluate a black box at several points at once, and hand back what came of each evaluation.
+
+Only the black box can fail a trial. An evaluation that the executor lost (a cancelled task, a closed connection, a
+restarted scheduler) is submitted again, or reported as lost so that its trial stays pending.
+"""
+
+import contextlib
+import logging
+import math
+import pickle
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from dataclasses import dataclass
+from typing import Any
+
+from pied.errors import EvaluationError, SettingError, did_you_mean
+from pied.evaluation.executors import NAMED, Serial, Threads
+from pied.evaluation.processes import Processes, WorkerDied
+
+logger = logging.getLogger(__name__)
+
+POLL = 0.5
+"""Seconds between checks of the clock while waiting, so that Ctrl-C and timeouts are noticed."""
+RESUBMIT_FOR = 60.0
+"""Seconds during which a lost evaluation is submitted again; a scheduler restarts in less."""
+MOST_LOSSES = 20
+"""How often one evaluation may be lost in all; it may be what brings the executor down."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds between such attempts: the first pause, doubled each time, and the longest."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of one evaluation: an answer, a failure of the black box, or a loss by the executor."""
+
+    key: Any
+    answer: Any = None
+    failure: str | None = None
+    """Why there is no answer."""
+    lost: str | None = None
+    """Why it was not evaluated, if the executor is the cause; the trial stays pending."""
+
+
+@dataclass
+class _Job:
+    key: Any
+    x: Any
+    began: float = 0.0
+    is_second: bool = False
+    lost: float | None = None
+    """When the executor first lost it, in monotonic seconds."""
+    losses: int = 0
+    pause: float = FIRST_PAUSE
+    due: float = 0.0
+    """When it is submitted again."""
+    reason: str = ""
+    """Why it is not submitted again."""
+
+
+def call(blackbox: Callable[[Any], Any], x: Any) -> tuple[bool, Any]:
+    """Call the black box; an exception comes back as text, which every process can read.
+
+    Everything except Ctrl-C is a failure of the black box, including `sys.exit()`.
+    """
+    try:
+        return True, blackbox(x)
+    except KeyboardInterrupt:
+        raise
+    except EvaluationError as error:  # already in the user's words
+        return False, str(error)
+    except SystemExit as error:
+        return False, f"The black box called sys.exit({_said(error)})"
+    except BaseException as error:
+        return False, f"The black box raised {type(error).__name__}: {_said(error)}"
+
+
+def _said(error: BaseException) -> str:
+    """Return the text of an exception, even if making that text raises."""
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its text cannot be shown: {type(second).__name__})"
+
+
+def _is_infrastructure(error: BaseException | None) -> bool:
+    """Tell whether the executor lost an evaluation. Exceptions of the black box arrive as text, so they are not meant.
+
+    A Dask worker that dies repeatedly on one task (`KilledWorker`) is a failure of the black box, and so is an answer
+    that cannot be sent.
+    """
+    if error is None or isinstance(error, CancelledError | OSError):
+        return True
+    kind = type(error)
+    is_cancelled = kind.__name__ in ("CancelledError", "FutureCancelledError")  # asyncio's is another class
+    return is_cancelled or (kind.__module__.startswith("distributed") and kind.__name__ != "KilledWorker")
+
+
+class Crew:
+    """Evaluate a black box at a few points at a time, and return outcomes in order of completion.
+
+    When a pool breaks because one of its processes died, the running evaluations are repeated once, each in its own
+    process. An evaluation whose process dies again has failed.
+    """
+
+    def __init__(
+        self,
+        blackbox: Callable[[Any], Any],
+        *,
+        executor: Executor | str | None = None,
+        workers: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise SettingError(f"workers counts from 1, got {workers}")
+        if timeout is not None and not timeout > 0:
+            raise SettingError(f"timeout is a number of seconds above 0, got {timeout}")
+        if isinstance(executor, str) and executor not in NAMED:
+            raise SettingError(f"unknown executor '{executor}'.{did_you_mean(executor, NAMED)}")
+        if executor is None:
+            executor = "serial" if (workers or 1) == 1 and timeout is None else "threads"
+        self._is_own = isinstance(executor, str)
+        self._executor = NAMED[executor]() if isinstance(executor, str) else executor
+        if executor == "serial" and ((workers or 1) > 1 or timeout is not None):
+            raise SettingError("the executor 'serial' has one worker and no timeout: use 'threads' or 'processes'")
+        if isinstance(self._executor, Processes | ProcessPoolExecutor):
+            _check_sendable(blackbox)
+        self.workers = workers or (1 if isinstance(self._executor, Serial) else 2)
+        self._blackbox, self._timeout = blackbox, timeout
+        self._jobs: dict[Future[Any], _Job] = {}
+        self._lost: list[_Job] = []  # to be submitted again
+        self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
+
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for future in self._jobs:
+            self._stop(future)
+        if self._is_own:
+            self._executor.shutdown(wait=False)
+
+    @property
+    def busy(self) -> int:
+        """Number of running evaluations."""
+        return len(self._jobs) + len(self._lost)
+
+    def submit(self, key: Any, x: Any) -> None:
+        """Start an evaluation."""
+        self._submit(_Job(key, x))
+
+    def _submit(self, job: _Job) -> None:
+        try:
+            future = self._executor.submit(call, self._blackbox, job.x)
+        except BrokenExecutor:
+            self._refresh()
+            future = self._executor.submit(call, self._blackbox, job.x)
+        except Exception as error:  # the executor is shut down or cannot be reached
+            self._again_later(job, f"{type(error).__name__}: {_said(error)}")
+            return
+        job.began = time.monotonic()
+        self._jobs[future] = job
+        future.add_done_callback(self._done.put)
+
+    def wait(self) -> Outcome | None:
+        """Return the next outcome; None after a moment without one."""
+        for due in [each for each in self._lost if each.due <= time.monotonic()]:
+            self._lost.remove(due)
+            self._submit(due)
+        given_up = next((each for each in self._lost if each.reason), None)
+        if given_up is not None:
+            self._lost.remove(given_up)
+            return Outcome(given_up.key, lost=given_up.reason)
+        if not self.busy:
+            return None
+        pause = min(
+            [POLL, *(each.pause for each in self._lost), *(max(0.0, self._left(*each)) for each in self._jobs.items())]
+        )
+        try:
+            future = self._done.get(timeout=pause)
+        except queue.Empty:
+            return self._late()
+        job = self._jobs.pop(future, None)
+        return None if job is None else self._outcome(future, job)
+
+    def _outcome(self, future: "Future[Any]", job: _Job) -> Outcome | None:
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, BrokenExecutor) and not job.is_second:
+            self._refresh()
+            job.is_second = True
+            self._submit(job)
+            return None
+        if future.cancelled() or (error is not None and _is_infrastructure(error)):
+            self._again_later(job, f"{type(error).__name__}: {_said(error)}" if error else "the executor cancelled it")
+            return None
+        if isinstance(error, WorkerDied):
+            return Outcome(job.key, failure=f"The evaluation ended without an answer: {error}.")
+        if error is not None:
+            if not isinstance(error, Exception):
+                raise error
+            return Outcome(job.key, failure=f"The evaluation failed: {type(error).__name__}: {_said(error)}")
+        is_fine, value = future.result()
+        return Outcome(job.key, answer=value) if is_fine else Outcome(job.key, failure=value)
+
+    def _again_later(self, job: _Job, reason: str) -> None:
+        """Submit a lost evaluation again after a pause; give up when the executor has been away too long."""
+        now = time.monotonic()
+        job.losses += 1
+        if job.lost is None or now - job.began > RESUBMIT_FOR:  # the first loss, or it had been running for long
+            job.lost, job.pause = now, FIRST_PAUSE
+        if now - job.lost + job.pause > RESUBMIT_FOR or job.losses > MOST_LOSSES:
+            job.reason, job.due = reason, math.inf
+        else:
+            logger.warning("an evaluation was lost (%s); it is submitted again in %.1f s", reason, job.pause)
+            job.due, job.pause = now + job.pause, min(2.0 * job.pause, LONGEST_PAUSE)
+        self._lost.append(job)
+
+    def _late(self) -> Outcome | None:
+        """End one evaluation that has exceeded the timeout."""
+        for future, job in list(self._jobs.items()):
+            if self._left(future, job) <= 0 and not future.done():
+                del self._jobs[future]
+                if not self._stop(future):
+                    self._refresh()  # its worker is still blocked
+                return Outcome(job.key, failure=f"The evaluation took longer than {self._timeout:g} s.")
+        return None
+
+    def _left(self, future: "Future[Any]", job: _Job) -> float:
+        """Return how many seconds an evaluation has left; the start of a worker process does not count."""
+        if self._timeout is None:
+            return math.inf
+        since = self._executor.since(future) if isinstance(self._executor, Processes) else job.began
+        return math.inf if since is None else since + self._timeout - time.monotonic()
+
+    def _stop(self, future: "Future[Any]") -> bool:
+        stop = getattr(self._executor, "stop", None)
+        return stop(future) if stop is not None else future.cancel()
+
+    def _refresh(self) -> None:
+        """Replace an executor that is broken or has a worker that cannot be stopped."""
+        if self._is_own:
+            return
+        if isinstance(self._executor, ThreadPoolExecutor):
+            self._executor = Threads()
+        elif isinstance(self._executor, ProcessPoolExecutor):
+            self._executor = Processes()
+        else:
+            return
+        self._is_own = True
+        logger.warning("the executor lost a worker; the run goes on with %s of its own", type(self._executor).__name__)
+
+
+def _check_sendable(blackbox: Any) -> None:
+    """Refuse early a black box that cannot be sent to another process."""
+    try:
+        pickle.dumps(blackbox)
+    except Exception as error:
+        raise SettingError(
+            f"the black box cannot be sent to other processes ({error}): define it at the top of a module, "
+            "or use executor='threads'"
+        ) from error
+
+
+@contextlib.contextmanager
+def every(seconds: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call a function repeatedly in the background; its exceptions are logged."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(seconds):
+            try:
+                call()
+            except Exception as error:
+                logger.warning("leases could not be renewed: %s", error)
+
+    thread = threading.Thread(target=work, daemon=True, name="pied leases")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

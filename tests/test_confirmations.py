@@ -75,6 +75,17 @@ def test_in_records_without_what_was_pending_the_times_decide() -> None:
     assert [judged(*record[:count]).confirmations for count in range(1, 5)] == [1, 2, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("margin", "status"), [(None, Status.RUNNING), (0.2, Status.RUNNING), (-1.0, Status.INFEASIBLE)]
+)
+def test_the_verdict_waits_for_outcomes_that_could_be_feasible(margin: float | None, status: Status) -> None:
+    """Trial 1 was proposed when the constraints seemed satisfiable, and is still being evaluated."""
+    confirming = [trial(number, -1.0, (1,)) for number in (2, 3, 4)]
+    assert judged(trial(1, margin, (), State.ASKED), *confirming).status is status
+    for settled in (State.TOLD, State.FAILED):
+        assert judged(trial(1, margin, (), settled), *confirming).status is Status.INFEASIBLE
+
+
 def test_what_was_pending_is_kept_with_the_trial() -> None:
     study = Study(deep(), seed=0, solver=fast())
     first, second = study.ask(), study.ask()

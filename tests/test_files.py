@@ -179,7 +179,9 @@ def test_a_table_of_candidates_is_what_can_be_chosen(tmp_path: Path, variables: 
 
 def test_a_column_of_candidates_that_is_no_number_is_refused_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "recipes.csv").write_text("name,age\nred,1\nblue,5\n")
-    with pytest.raises(StatementError, match=r"line 1, candidates: recipes\.csv, line 2, 'name': 'red' is not a number"):
+    with pytest.raises(
+        StatementError, match=r"line 1, candidates: recipes\.csv, line 2, 'name': 'red' is not a number"
+    ):
         stated(tmp_path, 'candidates = "recipes.csv"\noutputs = ["y"]\nmaximize = "y"')
 
 

@@ -101,7 +101,10 @@ def test_outputs_are_told_in_parts_and_never_overwritten(lab: Path) -> None:
         (["product=1"], "name the trial, then what was measured"),
         (["1", "product"], "'product' should be NAME=VALUE, for instance product=0.5"),
         (["1", "prodct=1"], "'prodct' is not an output. Did you mean 'product'?"),
-        (["1", "product=x"], "'product': 'x' is not a number: write it like 0.78, without % or a unit, or leave it out"),
+        (
+            ["1", "product=x"],
+            "'product': 'x' is not a number: write it like 0.78, without % or a unit, or leave it out",
+        ),
         (["1", "product=0,5"], "write '0,5' with a decimal point"),
         (["1", "product=nan"], "is not a finite number"),
         (["1", "product=1", "product=2"], "'product' is given twice"),

@@ -154,7 +154,9 @@ def to_number(text: str, what: str, *, comma: bool = False) -> float:
     try:
         value = float(plain) if "_" not in plain else math.nan
     except ValueError:
-        raise StatementError(f"{what}: '{text}' is not a number: write it like 0.78, without % or a unit, or leave it out") from None
+        raise StatementError(
+            f"{what}: '{text}' is not a number: write it like 0.78, without % or a unit, or leave it out"
+        ) from None
     if not math.isfinite(value):
         raise StatementError(f"{what}: '{text}' is not a finite number: leave it out")
     return value

@@ -93,6 +93,19 @@ class Snapshot:
 
     @cached_property
     def is_infeasible(self) -> bool:
+        """Whether the verdict is reached: confirmed, and no outcome is awaited that could still be feasible.
+
+        A pending trial could be if it was proposed when the constraints seemed satisfiable, so the verdict waits until
+        it is told or failed. Without this, a feasible problem was declared while its best point was being evaluated.
+        """
+        is_awaited = any(
+            trial.number in self.pending and not (trial.why.margin is not None and trial.why.margin < 0)
+            for trial in self._of_this_question
+        )
+        return self.is_confirmed and not is_awaited
+
+    @cached_property
+    def is_confirmed(self) -> bool:
         """Whether the last tests of a belief all found the constraints unsatisfiable, and no told point is feasible."""
         if self.patience is None or self.problem.n == 0:
             return False

@@ -362,6 +362,8 @@ class Study:
         is_retry = self.status is Status.BROKEN  # one evaluation shows whether the black box was mended
         while True:
             while ended is None and crew.busy < workers and (is_retry or self.status is Status.RUNNING):
+                if crew.busy and self.snapshot.is_confirmed:  # the verdict only waits for what is under way
+                    break
                 is_retry = False
                 try:
                     trial, is_new = self._next(waiting, left)

@@ -141,9 +141,9 @@ def test_a_point_must_be_a_candidate() -> None:
     problem = listed()
     near = TABLE[7] + 1e-12
     assert torch.equal(problem.point(near), torch.from_numpy(TABLE[7]))
-    with pytest.raises(StatementError, match="is none of the 60 candidates; the nearest of them is a = "):
+    with pytest.raises(StatementError, match="is not among the 60 candidates; the nearest of them is a = "):
         problem.point(TABLE[7] + 1e-3)
-    with pytest.raises(StatementError, match="is none of the 60 candidates"):
+    with pytest.raises(StatementError, match="is not among the 60 candidates"):
         Study(problem, seed=0).add(TABLE[7] + 1e-3, {"y": 1.0})
 
 

@@ -1,12 +1,12 @@
-"""Every failure `pied` raises, as one tree, and every outcome of a study, as sentences.
+"""All errors that `pied` raises, as one tree, and the states of a study, as sentences.
 
 PiedError
 ├── StatementError (ValueError)      the problem cannot be stated like this
 │   ├── UnknownName (KeyError, AttributeError)   a name that does not exist, with the one probably meant
-│   ├── FormulaError                 a formula cannot be read, or uses what is not allowed
+│   ├── FormulaError                 a formula cannot be read, or uses something that is not allowed
 │   ├── WhiteBoxError                a function of the white box fails, when tried or later
 │   └── StudyMismatch                a stored study has other variables or outputs
-├── EvaluationError (RuntimeError)   the black box did not return what was promised
+├── EvaluationError (RuntimeError)   the black box failed, or its answer cannot be read
 │   └── WrongOutputs                 its answer has other outputs than those stated
 ├── TellError (ValueError)           a result that cannot be told like this
 ├── SettingError (ValueError)        a solver's setting is out of range or unknown
@@ -16,9 +16,9 @@ PiedError
 ├── StoreError (OSError)             a store cannot be opened, read or written
 │   ├── StoreAway                    it cannot be reached or written just now; trying again may help
 │   └── Unwritten                    results that could not be written, with their values
-├── ExecutorLost (RuntimeError)      what should evaluate is gone; the trials stay pending
-├── Infeasible (RuntimeError)        no point can meet the constraints (asking on is pointless)
-└── MissingExtra (ImportError)       an optional package is not installed; names the command to type
+├── ExecutorLost (RuntimeError)      the executor is gone; the trials stay pending
+├── Infeasible (RuntimeError)        no point can meet the constraints, so asking for more is useless
+└── MissingExtra (ImportError)       an optional package is not installed; gives the command that installs it
 """
 
 import difflib
@@ -27,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 LONGEST_NAME = 200
-"""Characters up to which names are compared for likeness: the comparison takes the square of their length."""
+"""Characters of a name up to which it is compared with others: the time grows with the square of the length."""
 
 
 class PiedError(Exception):
@@ -46,19 +46,19 @@ class UnknownName(StatementError, KeyError, AttributeError):
 
 
 class FormulaError(StatementError):
-    """A formula cannot be read, or uses what is not allowed."""
+    """A formula cannot be read, or uses something that is not allowed."""
 
 
 class WhiteBoxError(StatementError):
-    """A function of the white box fails, or returns what it must not: when tried on a tiny batch, or later."""
+    """A function of the white box fails or returns a wrong type or shape, on a tiny batch or later."""
 
 
 class StudyMismatch(StatementError):
-    """A stored study has other variables or outputs: its data would mean something else."""
+    """A stored study has other variables or outputs, so its data would mean something else."""
 
 
 class EvaluationError(PiedError, RuntimeError):
-    """The black box did not return what was promised."""
+    """The black box failed, or its answer cannot be read."""
 
 
 class WrongOutputs(EvaluationError):
@@ -74,7 +74,7 @@ class SettingError(PiedError, ValueError):
 
 
 class NumericalError(PiedError, ArithmeticError):
-    """Linear algebra, a fit or a search breaks down on these data: nobody's mistake, and a reason to fall back."""
+    """Linear algebra, a fit or a search breaks down on these data: not a user's mistake; callers fall back."""
 
 
 class SolverDone(PiedError, RuntimeError):
@@ -82,15 +82,15 @@ class SolverDone(PiedError, RuntimeError):
 
 
 class StoreError(PiedError, OSError):
-    """A store cannot be opened, read or written; what was told before is kept."""
+    """A store cannot be opened, read or written; the results told before are kept."""
 
 
 class StoreAway(StoreError):
-    """A store cannot be reached or written just now: a server restarts, a disk is full, others hold a lock."""
+    """A store cannot be reached or written at the moment: a server restarts, a disk is full, a lock is held."""
 
 
 class Unwritten(StoreError):
-    """Results that a run could not write to its store; they are here, and in files that the next opening takes in."""
+    """A run could not write results to its store; they are kept here and in files that are read at the next opening."""
 
     def __init__(
         self,
@@ -105,26 +105,26 @@ class Unwritten(StoreError):
         self.failures = dict(failures or {})
         """Reasons of failed evaluations by trial number."""
         self.files = tuple(files)
-        """Where they are kept."""
+        """Files in which they are kept."""
 
 
 class ExecutorLost(PiedError, RuntimeError):
-    """What should evaluate is gone: a scheduler that does not come back, an executor that was shut down."""
+    """The executor is gone: a scheduler does not come back, or an executor was shut down."""
 
 
 class Infeasible(PiedError, RuntimeError):
-    """No point can meet the constraints: asking on is pointless."""
+    """No point can meet the constraints, so asking for more points is useless."""
 
 
 class MissingExtra(PiedError, ImportError):
-    """An optional package is not installed; the message names the command to type."""
+    """An optional package is not installed; the message gives the command that installs it."""
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
         super().__init__(f'{purpose} needs {package}: pip install "pied[{extra}]"')
 
 
 class Status(Enum):
-    """How a study stands; the value is the sentence shown to the user."""
+    """The state of a study; the value is the sentence shown to the user."""
 
     RUNNING = "The study is under way."
     FINISHED = "The budget is spent."
@@ -135,31 +135,31 @@ class Status(Enum):
     DONE = "The solver has nothing more to propose."
 
 
-RETURNED = "The black box returned other outputs: "
-"""How the reason of a failure begins that is a `WrongOutputs`."""
+WRONG_OUTPUTS_START = "The black box returned other outputs: "
+"""The first words of the reason of a failure that is a `WrongOutputs`."""
 _EVERYWHERE = re.compile(
     r"The black box raised (?:(?:TypeError|NameError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError"
     r"|UnknownName): |AttributeError: (?:partially initialized )?module '[^']*' has no attribute )"
-    rf"|{RETURNED}|The program '.*' cannot be started: "
+    rf"|{WRONG_OUTPUTS_START}|The program '.*' cannot be started: "
 )
 
 
 def reason_of(error: EvaluationError) -> str:
-    """Return why an evaluation failed whose answer cannot be read, as it is kept."""
-    return f"{RETURNED}{error}" if isinstance(error, WrongOutputs) else str(error)
+    """Return why an evaluation failed, in the form that is recorded."""
+    return f"{WRONG_OUTPUTS_START}{error}" if isinstance(error, WrongOutputs) else str(error)
 
 
 def is_everywhere(reason: str) -> bool:
-    """Tell whether the reason of a failed evaluation cannot depend on the point: the code itself has a mistake.
+    """Tell whether an evaluation failed by a mistake in the code itself, so that it fails at every point.
 
-    A record keeps reasons as text. What was raised stands at their beginning, also when it was raised in another
-    process. `UnboundLocalError` is left out: a name may be bound in one part of the box and not in another.
+    A record keeps reasons as text, which begins with the error's type, also if it was raised in another process.
+    `UnboundLocalError` is left out, since a name may be bound in one part of the box and not in another.
     """
     return _EVERYWHERE.match(reason) is not None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ' Did you mean ...?' when a known name is close, else the list of known names."""
+    """Return ' Did you mean ...?' if a known name is similar, else the list of known names."""
     names = [str(each) for each in known]
     short = [each for each in names if len(each) <= LONGEST_NAME] if len(name) <= LONGEST_NAME else []
     close = difflib.get_close_matches(name, short, n=1, cutoff=0.6)

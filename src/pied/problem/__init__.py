@@ -1,4 +1,4 @@
-"""What is known and what is asked: variables, outputs, the white box g and its structure."""
+"""The statement of a problem: variables, outputs, the white box g and its structure."""
 
 from pied.problem.candidates import SAME, Listing
 from pied.problem.formula import Formula, Scope

@@ -1,4 +1,4 @@
-"""A finite list of points to choose from, instead of a box: a catalogue, machine settings, untested recipes."""
+"""A finite list of points to choose from instead of a box, such as a catalogue, machine settings or recipes."""
 
 import hashlib
 from dataclasses import dataclass
@@ -10,7 +10,8 @@ from jaxtyping import Float64, Int64
 from scipy.spatial import KDTree
 from torch import Tensor
 
-SAME = 1e-7  # unit cube, every coordinate: two points this near are one candidate
+SAME = 1e-7
+"""Largest difference in any coordinate of the unit cube at which two points are one candidate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,20 +27,20 @@ class Listing:
         return len(self.X)
 
     def nearest(self, u: Float64[Tensor, "d"]) -> int:
-        """Return the row of the candidate nearest to a point of the unit cube, the first of equal ones."""
+        """Return the row of the candidate nearest to a point of the unit cube, the first of equally near ones."""
         distance, row = self._tree.query(u.numpy(), p=np.inf)
         equal = self._tree.query_ball_point(u.numpy(), distance, p=np.inf)
         return int(min([int(row), *equal]))
 
     def same(self, U: Float64[Tensor, "p d"]) -> Int64[Tensor, "e"]:
-        """Return the rows of all candidates that are one of these points."""
+        """Return the rows of all candidates that coincide with one of these points."""
         found = self._tree.query_ball_point(U.numpy(), SAME, p=np.inf)
         rows = sorted({int(row) for each in found for row in each})
         return torch.tensor(rows, dtype=torch.int64)
 
     @cached_property
     def digest(self) -> str:
-        """A fingerprint, by which a stored study knows its list again."""
+        """A hash by which a stored study recognizes its list."""
         return hashlib.sha256(np.ascontiguousarray(self.X.numpy()).tobytes()).hexdigest()[:16]
 
     @cached_property

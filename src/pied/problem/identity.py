@@ -1,7 +1,7 @@
-"""What a function is, as text: its code, and the values it was given beside its arguments.
+"""The identity of a function as text: its code, and the values that it uses besides its arguments.
 
-Two lambdas of the same text over other limits are other functions. Values are told apart by full precision and never
-by their place in memory, so the text is the same in another process.
+Two lambdas with the same text but different limits are different functions. Values are written with full precision and
+without memory addresses, so the text is the same in another process.
 """
 
 import dataclasses
@@ -22,19 +22,21 @@ from torch import Tensor
 
 from pied.problem.formula import Formula
 
-DEEPEST = 24
-"""Levels of values inside of values that are looked at: below them, the type has to do."""
-MOST = 10_000
-"""Objects that are looked at: a function over a whole simulator is told apart by the first of them."""
+MOST_LEVELS = 24
+"""Levels of nested values that are written: deeper values are represented by their type."""
+MOST_OBJECTS = 10_000
+"""Objects that are written: they are enough to identify a function that holds a whole simulator."""
+LONGEST_REPEATED = 100
+"""Characters of a text that is repeated as it is; a longer one is replaced by its digest."""
 _PLAIN = ("decimal", "fractions", "datetime", "pathlib", "uuid", "ipaddress")
 """Modules of the standard library whose objects show their whole value."""
 
 Seen = dict[int, tuple[Any, str]]
-"""What was looked at already, by its place in memory: the object, kept alive, and its text."""
+"""Objects already written, by memory address: the object, which is kept alive, and its text."""
 
 
 def source_of(function: Any) -> str | None:
-    """Return the source text of a function; None where there is none."""
+    """Return the source text of a function; None if there is none."""
     try:
         return textwrap.dedent(inspect.getsource(function))
     except (OSError, TypeError):
@@ -42,25 +44,26 @@ def source_of(function: Any) -> str | None:
 
 
 def code_of(function: Any) -> str:
-    """Return a text that is the same for the same code: the source, else what was compiled, else the type's name."""
+    """Return a text that is the same for the same code: the source, else the bytecode, else the type's name."""
     code = getattr(function, "__code__", None)
     return source_of(function) or (_compiled(code) if code else _name(type(function)))
 
 
 def values_of(function: Any) -> str:
-    """Return what a function uses beside its arguments and its own text; empty when that is nothing.
+    """Return the values that a function uses besides its arguments and its own text; empty if there are none.
 
-    Closures, defaults, globals and constants of modules that it reads, arguments of `functools.partial`, attributes of
-    the object whose method it is.
+    These are closures, defaults, globals and constants of modules that it reads, arguments of `functools.partial`, and
+    attributes of the object whose method it is.
     """
     return _used(function, {}, 0)
 
 
 def described(name: str, function: Any, *, with_values: bool = True) -> dict[str, Any]:
-    """Describe a function for storage: a formula whole, other code as its source text (never run) and a hash.
+    """Describe a function for storage: a formula as text, other code as its source (which is never run) and a hash.
 
-    The values that it uses beside its arguments, a limit in a closure, say, have a hash of their own: they belong to
-    the question, but may be secret. Those of a black box, a connection or a counter, say, do not (`with_values`).
+    The values that it uses besides its arguments, such as a limit in a closure, have a hash of their own: they belong
+    to the question, but may be secret. Those of a black box, such as a connection, do not belong to the question
+    (`with_values=False`).
     """
     if isinstance(function, Formula):
         return {"name": name, "formula": function.text, "part": function.part}
@@ -84,7 +87,7 @@ def _function(function: Any, seen: Seen, depth: int) -> str:
 
 
 def _used(function: Any, seen: Seen, depth: int) -> str:
-    """Return the values of something callable."""
+    """Return the values that a callable object uses."""
     found: dict[str, str] = {}
     if isinstance(function, functools.partial):
         found["function"] = _text(function.func, seen, depth)
@@ -103,7 +106,7 @@ def _used(function: Any, seen: Seen, depth: int) -> str:
 
 
 def _of_function(function: FunctionType, seen: Seen, depth: int) -> Iterator[tuple[str, str]]:
-    """The values of a plain function: defaults, closure, and the globals it reads."""
+    """Yield the values of a plain function: defaults, closure, and the globals that it reads."""
     if function.__defaults__:
         yield "defaults", _text(function.__defaults__, seen, depth)
     if function.__kwdefaults__:
@@ -117,12 +120,14 @@ def _of_function(function: FunctionType, seen: Seen, depth: int) -> Iterator[tup
         yield "wrapped", _text(function.__wrapped__, seen, depth)
     for name, value in _globals(function.__code__, function.__globals__):
         is_code = isinstance(value, FunctionType | BuiltinFunctionType | type)
-        if not is_code or value.__module__ == function.__module__:  # a library's functions are known by their names
+        if (
+            not is_code or value.__module__ == function.__module__
+        ):  # a library's functions are identified by the code that names them
             yield f"global {name}", _text(value, seen, depth)
 
 
 def _globals(code: CodeType, names: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The globals that code reads, and what it reads of modules: `prices.steel`."""
+    """Yield the globals that code reads, and the attributes of modules that it reads: `prices.steel`."""
     steps = [each for each in dis.get_instructions(code) if each.opname not in ("CACHE", "EXTENDED_ARG")]
     for place, step in enumerate(steps):
         if step.opname not in ("LOAD_GLOBAL", "LOAD_NAME") or step.argval not in names:
@@ -140,7 +145,7 @@ def _globals(code: CodeType, names: Mapping[str, Any]) -> Iterator[tuple[str, An
 
 
 def _text(value: Any, seen: Seen, depth: int) -> str:
-    """Return a value as text, of full precision and without addresses."""
+    """Return a value as text, with full precision and without addresses."""
     if isinstance(value, enum.Enum):
         return f"{_name(type(value))}.{value.name}"
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | bytearray | range | slice):
@@ -151,19 +156,19 @@ def _text(value: Any, seen: Seen, depth: int) -> str:
         return _name(value)
     if id(value) in seen:
         return seen[id(value)][1]
-    if depth > DEEPEST or len(seen) > MOST:
+    if depth > MOST_LEVELS or len(seen) > MOST_OBJECTS:
         return _name(type(value))
     seen[id(value)] = (value, f"{_name(type(value))} again")
     if isinstance(value, FunctionType | MethodType | functools.partial):
         text = _function(value, seen, depth + 1)
     else:
         text = _whole(value, seen, depth + 1)
-    seen[id(value)] = (value, text if len(text) < 100 else digest(text))
+    seen[id(value)] = (value, text if len(text) < LONGEST_REPEATED else digest(text))
     return seen[id(value)][1]
 
 
 def _whole(value: Any, seen: Seen, depth: int) -> str:
-    """Return what is made of other values as text."""
+    """Return a value that consists of other values as text."""
     if isinstance(value, Tensor):
         value = _array(value)
     if isinstance(value, np.ndarray):
@@ -186,27 +191,27 @@ def _whole(value: Any, seen: Seen, depth: int) -> str:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return what an object holds; of a dataclass, what decides whether two are equal."""
+    """Return the attributes of an object; for a dataclass, the fields that are compared."""
     kind = type(value)
     if dataclasses.is_dataclass(value):
         return {each.name: getattr(value, each.name, None) for each in dataclasses.fields(value) if each.compare}
     if kind.__module__ in _PLAIN:
         return {"value": repr(value)}
     if kind.__module__.partition(".")[0] in sys.stdlib_module_names and kind.__module__ != "types":
-        return {}  # loggers, locks, open files: they hold no numbers of a question
+        return {}  # loggers, locks and open files do not belong to a question
     names = [each.__dict__.get("__slots__", ()) for each in kind.__mro__]
     slots = [name for each in names for name in ([each] if isinstance(each, str) else each)]
     found = dict(getattr(value, "__dict__", {}))
     for name in slots:
         try:
             found[name] = getattr(value, name)
-        except Exception:  # an attribute of somebody else's object may raise anything; it then tells nothing
+        except Exception:  # an attribute of a user's object may raise anything; it is then ignored
             continue
     return found
 
 
 def _array(value: Tensor) -> Any:
-    """Return a tensor as an array, or, where NumPy has nothing like it, its text."""
+    """Return a tensor as an array, or as text if NumPy has no such type."""
     dense = value.detach().cpu()
     try:
         dense = dense.to_dense() if dense.layout is not torch.strided else dense

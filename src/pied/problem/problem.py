@@ -1,4 +1,4 @@
-"""The statement of a part-known problem: names, units, sign, white box, structure, fold."""
+"""The statement of a partly known problem: variables, outputs, objective and constraints, in the user's units."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -32,10 +32,10 @@ TRIED_MARGIN = 1e-6
 
 
 class Problem:
-    """A part-known problem: maximize g_0(x, h(x)) subject to g_i(x, h(x)) >= 0, x in a box.
+    """A partly known problem: maximize g_0(x, h(x)) subject to g_i(x, h(x)) >= 0, x in a box.
 
-    Stated once and never changed (`revised` makes another one). The sign is turned once, in `g`: below a problem
-    everything is maximized and every constraint is >= 0.
+    A problem does not change once it is stated (`revised` makes another one). `g` changes the sign of an objective
+    that is minimized, so solvers always maximize, and every constraint is >= 0.
     """
 
     variables: dict[str, Variable]
@@ -43,9 +43,9 @@ class Problem:
     candidates: Listing | None
     """The points to choose from; None: the whole box."""
     outputs: tuple[str, ...]
-    """Names of what the black box returns."""
+    """Names of the black box's outputs."""
     blackbox: Callable[[Named], Any] | None
-    """h, or None when someone else measures."""
+    """h, or None if someone else measures."""
     constants: dict[str, float | tuple[float, ...]]
     """Named numbers for formulas."""
     objective: str
@@ -61,13 +61,13 @@ class Problem:
     active: Bool[Tensor, "m d"]
     """Which variables each output depends on."""
     ranges: Float64[Tensor, "m 2"]
-    """Between which values each output lies, infinite where open."""
+    """Smallest and largest possible value of each output, infinite if open."""
     noise: tuple[float | None, ...]
     """Standard deviation of each output's error, natural units: 0 exact, None learned."""
     tolerance: tuple[float | None, ...]
-    """How far below zero each constraint may be and still count as met, natural units; None: from the data."""
+    """How far below zero a constraint may be and still count as met, natural units; None: set from the data."""
     structure: tuple[Structure, ...]
-    """How each function uses the outputs, found by trying."""
+    """How each function uses the outputs, found by calling it."""
     d: int
     """Number of variables."""
     m: int
@@ -98,24 +98,24 @@ class Problem:
         constants: Any = None,
         tolerance: Any = None,
     ) -> None:
-        """State a problem; everything is checked, and every function tried on a tiny batch, before anything costly.
+        """State a problem; all arguments are checked, and all functions called on a tiny batch, before any evaluation.
 
         Args:
             variables: `{name: (lo, hi)}` or `{name: Variable(lo, hi, log=True, unit="K")}`, natural units; with
-                candidates, names of columns will do, or nothing when the table names them.
+                candidates, the names of the columns are enough, or nothing if the table names them.
             outputs: Names of what the black box returns, in order.
             candidates: A table of the only points that can be chosen: a data frame, a dictionary of columns, a list of
-                dictionaries, or an array with a column for each variable. Every candidate is looked at in each search.
+                dictionaries, or an array with a column for each variable. Each search looks at every candidate.
             blackbox: Function of x (named floats, one point) that returns the outputs: a mapping by name, a sequence
-                in order, or a number when there is one output. None when someone else measures and tells.
-            maximize: Function of (x, y), or a formula. Without an objective any feasible point will do.
+                in order, or a number if there is one output. None if someone else measures and tells.
+            maximize: Function of (x, y), or a formula. Without an objective any feasible point is a solution.
             minimize: The same, for the smallest value; give one of the two.
-            subject_to: `{name: function or formula}`, or a list of formulas. A function is met when >= 0, a formula
+            subject_to: `{name: function or formula}`, or a list of formulas. A function is met if >= 0, a formula
                 has a comparison.
-            inputs: Variables the outputs depend on: one list for all, or `{output: [variables]}`; None for all.
+            inputs: Variables that the outputs depend on: one list for all, or `{output: [variables]}`; None for all.
             noise: Standard deviation of the outputs' errors, natural units: a number, or `{output: number}`; 0 for an
                 exact simulator, None (also for outputs left out) to learn it.
-            ranges: `{output: (lo, hi)}`, what an output can be, None for an open end.
+            ranges: `{output: (lo, hi)}`, the possible values of an output, None for an open end.
             constants: Named numbers or lists of numbers for formulas.
             tolerance: How far below zero a constraint may be and still count as met: a number, or by constraint.
         """
@@ -254,7 +254,7 @@ class Problem:
         return Named(self._y, tuple(Y.tolist()))
 
     def point(self, x: Any) -> Float64[Tensor, "d"]:
-        """Read a point the user gave: a mapping by name, or a sequence in order, natural units.
+        """Read a point that the user gave: a mapping by name, or a sequence in order, natural units.
 
         It must lie inside the box, or be one of the candidates.
         """
@@ -270,26 +270,26 @@ class Problem:
         return X.clamp(lo, hi) if self.candidates is None else self._candidate(X.clamp(lo, hi), slack)
 
     def _candidate(self, X: Float64[Tensor, "d"], slack: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
-        """Return the candidate that a point is, or say that it is none."""
+        """Return the candidate at a point, or say that there is none."""
         nearest = self.natural(self.to_unit(X))
         if bool(((X - nearest).abs() > slack).any()):
             given, other = (", ".join(f"{n} = {v:.9g}" for n, v in self.named_x(each).items()) for each in (X, nearest))
             count = len(self.candidates or ())
-            raise StatementError(f"{given} is none of the {count} candidates; the nearest of them is {other}.")
+            raise StatementError(f"{given} is not among the {count} candidates; the nearest of them is {other}.")
         return nearest
 
     def output(self, y: Any, *, partial: bool = False) -> Float64[Tensor, "m"]:
-        """Read outputs that were told or returned: a mapping by name, a sequence in order, a number when m is 1.
+        """Read outputs that were told or returned: a mapping by name, a sequence in order, or a number if m is 1.
 
         Args:
             y: What was told.
-            partial: Whether names may be missing; they become NaN.
+            partial: Whether names may be missing; their values become NaN.
         """
         try:
             read = numbers(y, self._y, "output", EvaluationError, partial=partial)
         except PiedError:
             raise
-        except Exception as error:  # an object of the user's, which may raise anything when it is read
+        except Exception as error:  # reading a user's object may raise anything
             kind = type(y).__name__
             raise EvaluationError(f"The outputs came as {kind}, which cannot be read: {error}") from error
         return torch.tensor(read, dtype=torch.float64)
@@ -310,15 +310,15 @@ class Problem:
     def g(
         self, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], which: Sequence[int] | None = None
     ) -> list[Tensor]:
-        """Evaluate the white box in the paper's form: the objective to be maximized, constraints >= 0.
+        """Evaluate the white box in the paper's form: the objective is maximized, constraints are >= 0.
 
         Args:
             X: Points, natural units.
             Y: Samples of the outputs at these points.
-            which: Places of the functions wanted, in this order; None for all.
+            which: Places of the functions to evaluate, in this order; None for all.
 
         Returns:
-            For each function a tensor `L b`, or `b` when the function is white.
+            For each function a tensor `L b`, or `b` if the function is white.
         """
         return self._white_box.values(X, Y, which)
 
@@ -332,7 +332,7 @@ class Problem:
         return self._white_box.traced(X, Y, which)
 
     def user_value(self, f0: float) -> float:
-        """Turn a value of g_0 back to the user's sense."""
+        """Return a value of g_0 with the sign of the user's objective."""
         return -f0 if self.minimizes else f0
 
     def penalized(self, f: Float64[Tensor, "*b k"], rho: float) -> Float64[Tensor, "*b"]:
@@ -342,7 +342,7 @@ class Problem:
     # ------------------------------------------------------------------------------------------------- other problems
 
     def revised(self, **changes: Any) -> "Problem":
-        """Return the same problem with some words replaced; `maximize` replaces `minimize` and the other way round."""
+        """Return the problem with some arguments replaced; `maximize` replaces `minimize` and vice versa."""
         for word in changes:
             if word not in self._words:
                 raise UnknownName(f"A problem has no word '{word}'.{did_you_mean(word, self._words)}", word)
@@ -352,9 +352,9 @@ class Problem:
         return Problem(**(same | changes))
 
     def folded(self) -> "Problem":
-        """Return the problem with g moved into the black box: its outputs are the values of the functions.
+        """Return the problem with g moved into the black box, whose outputs are then the values of the functions.
 
-        Functions that are white stay white: they are known exactly. The objective's output is in the paper's form.
+        White functions stay white, since they are known exactly. The objective's output is in the paper's form.
         """
         kept = [place for place in range(self.k) if not self._white_box.is_white[place]] or [0]
         taken = set(self.variables) | set(self.constants)
@@ -374,7 +374,7 @@ class Problem:
         )
 
     def statement(self) -> dict[str, Any]:
-        """Describe the problem in a form that can be stored as JSON: formulas whole, functions as source and hash."""
+        """Describe the problem for storage as JSON: formulas as text, functions as source and hash."""
         functions = [
             described(name, call) for name, call in zip(self.functions, self._white_box.functions, strict=True)
         ]

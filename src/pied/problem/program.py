@@ -1,9 +1,9 @@
-"""The slopes of a formula, in NumPy: its tree as a list of instructions, run forward and then back.
+"""The slopes of a formula, in NumPy: reverse-mode differentiation of its tree as a list of instructions.
 
-Automatic differentiation by torch would do, and does for functions written in Python. But a formula has some dozen
-operations on a hundred numbers, the search for the next point needs its slopes some hundred times, and there the time
-of torch goes into building a graph that is known beforehand. Values have the shapes of `formula`: one number per point
-(and sample), or a vector on a further last axis.
+Torch differentiates functions written in Python. A formula has about a dozen operations on a hundred numbers, and the
+search for the next point needs its slopes some hundred times. Torch would spend most of that time on building a graph
+that is known beforehand. Values have the shapes of `formula`: one number per point (and sample), or a vector on a
+further last axis.
 """
 
 import operator
@@ -22,17 +22,19 @@ Value = Any
 
 @dataclass(frozen=True)
 class Step:
-    """One instruction: what to do, with the values of which earlier steps."""
+    """One instruction: an operation on the values of earlier steps."""
 
     kind: str
     """"number", "x", "y", "lift", "minus", "sum", "product", "power", "min", "max", "total" or a function's name."""
     parts: tuple[int, ...] = ()
+    """Places of the operands."""
     value: Any = None
     """The number, the column of x or y, or which parts are subtracted or divided by."""
 
 
 By = Callable[[Sequence[Value], Value, Value], Value]
-"""From the parts of an operation, its value and the slope by its value: the slope by one part, not yet summed."""
+"""From the operands of an operation, its value and the slope by its value: the slope by one operand, before
+`_summed`."""
 
 _FUNCTIONS: Mapping[str, tuple[Callable[[Value], Value], By]] = {
     "exp": (np.exp, lambda parts, f, slope: slope * f),
@@ -45,14 +47,15 @@ _FUNCTIONS: Mapping[str, tuple[Callable[[Value], Value], By]] = {
     "tan": (np.tan, lambda parts, f, slope: slope * (1.0 + f * f)),
     "tanh": (np.tanh, lambda parts, f, slope: slope * (1.0 - f * f)),
 }
-"""By name: the function, and its way back."""
+"""By name: the function and its derivative."""
 
 FUNCTIONS = tuple(_FUNCTIONS)
+"""Names of the functions of one number."""
 
 
 @dataclass(frozen=True)
 class _Operation:
-    """What a step does, as a function of the values of its parts, and the slopes by each of them."""
+    """A function of the values of the operands, and the slopes by each of them."""
 
     run: Callable[..., Value]
     back: tuple[By, ...]
@@ -70,13 +73,13 @@ _SQUARE = _Operation(lambda a, _: a * a, (lambda parts, f, slope: slope * (2.0 *
 
 
 def _by_base(parts: Sequence[Value], f: Value, slope: Value) -> Value:
-    """Return the slope of a^p by a; 0 where p = 0, as in torch: a^0 is 1 for every a, also at 0."""
+    """Return the slope of a^p by a; 0 where p = 0, as in torch, because a^0 is 1 for every a, also at 0."""
     by = slope * parts[1] * np.power(parts[0], parts[1] - 1.0)
     return by if isinstance(parts[1], float) and parts[1] != 0.0 else np.where(parts[1] == 0.0, 0.0, by)
 
 
 def _by_exponent(parts: Sequence[Value], f: Value, slope: Value) -> Value:
-    """Return the slope of a^p by p; 0 where a = 0 and p >= 0, as in torch: 0^p is 0 for every p above 0."""
+    """Return the slope of a^p by p; 0 where a = 0 and p >= 0, as in torch, because 0^p is 0 for every p > 0."""
     by = slope * f * np.log(parts[0])
     is_zero = parts[0] == 0.0
     return np.where(is_zero & (parts[1] >= 0.0), 0.0, by) if np.any(is_zero) else by
@@ -90,17 +93,18 @@ _TOTAL = _Operation(lambda a: a.sum(-1), (lambda parts, f, slope: np.broadcast_t
 
 @dataclass(frozen=True)
 class _Program:
-    """A tape made ready: numbers in their places, then columns to load, then operations on at most a few values."""
+    """A tape ready to run: numbers in their places, then columns to load, then operations on a few values each."""
 
     values: tuple[Value, ...]
-    """Of every place; None where it is not a number."""
+    """The value at every place; None if it is not a number."""
     x: tuple[tuple[int, Any], ...]
-    """Places of columns of x: single ones, each once, then vectors of them."""
+    """Place and column of each part of x that is loaded: first single columns, each once, then vectors of them."""
     y: tuple[tuple[int, Any], ...]
+    """The same for y."""
     operations: tuple[tuple[int, Callable[..., Value], tuple[int, ...]], ...]
-    """Place, function, places of the parts."""
+    """Place, function and places of the operands."""
     backwards: tuple[tuple[int, tuple[int, ...], tuple[tuple[int, By], ...]], ...]
-    """Place, places of the parts, and the way back to those that are not numbers; the last operation first."""
+    """Place, places of the operands, and the slope by each operand that is not a number; the last operation first."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class Tape:
 
     steps: tuple[Step, ...]
     at_once: int | None = None
-    """Points and samples, at most, that are computed at once: long vectors take much memory. None: all."""
+    """Most points times samples that are computed at once, since long vectors take much memory; None: all."""
 
     @cached_property
     def _program(self) -> _Program:
@@ -118,9 +122,9 @@ class Tape:
     def traced(
         self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], sign: float = 1.0
     ) -> tuple[Float64[ndarray, "*L b"], Callable[[Any], tuple[Any, Any]]]:
-        """Return the value, times a sign, and the way back from weights of it to slopes by x and y.
+        """Return the value times a sign, and the way back from weights of the value to slopes by x and y.
 
-        What is too large for memory is computed a few points at a time, and once more on the way back.
+        If all values would take too much memory, a few points are computed at a time, and again on the way back.
         """
         size = len(X) if self.at_once is None else max(1, self.at_once // len(Y))
         if size >= len(X):
@@ -138,7 +142,7 @@ class Tape:
         return sign * np.concatenate([self.forward(X[each], Y[:, each])[-1] for each in pieces], -1), back
 
     def forward(self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]) -> list[Value]:
-        """Return the value of every place of the program; the last one is the formula's."""
+        """Return the value at every place of the program; the last one is the formula's."""
         program = self._program
         values = list(program.values)
         for place, column in program.x:
@@ -158,32 +162,43 @@ class Tape:
         Y: Float64[ndarray, "L b m"],
     ) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "L b m"]]:
         """Return the slopes of the weighted sum of the formula's values by x and y."""
-        program = self._program
-        by_x, by_Y = np.zeros(X.shape), np.zeros(Y.shape)
-        slopes: list[Value] = [None] * len(values)
-        slopes[-1] = weight
-        repeated = total = weight  # the parts of a sum have one slope, which is summed once
-        with np.errstate(all="ignore"):
-            for place, parts, back in program.backwards:
-                given, value, slope = [values[i] for i in parts], values[place], slopes[place]
-                for i, by in back:
-                    own, shape = by(given, value, slope), values[i].shape
-                    if own.shape != shape:
-                        if own is not repeated or total.shape != shape:
-                            repeated, total = own, _summed(own, shape)
-                        own = total
-                    slopes[i] = own if slopes[i] is None else slopes[i] + own
-        for slope, loads in ((by_x, program.x), (by_Y, program.y)):
-            for place, column in loads:
-                if isinstance(column, int):
-                    slope[..., column] = slopes[place]
-                else:
-                    slope[..., column] += slopes[place]
-        return by_x, by_Y
+        slopes = _slopes(self._program, values, weight)
+        return _unloaded(self._program.x, slopes, X.shape), _unloaded(self._program.y, slopes, Y.shape)
+
+
+def _slopes(program: _Program, values: Sequence[Value], weight: Float64[ndarray, "*L b"]) -> list[Value]:
+    """Return the slope of the weighted sum by the value at every place; None for numbers."""
+    slopes: list[Value] = [None] * len(values)
+    slopes[-1] = weight
+    last = last_sum = weight  # the terms of a sum share one slope array, which is then summed only once
+    with np.errstate(all="ignore"):
+        for place, parts, back in program.backwards:
+            operands = [values[i] for i in parts]
+            for i, by in back:
+                slope, shape = by(operands, values[place], slopes[place]), values[i].shape
+                if slope.shape != shape:
+                    if slope is not last or last_sum.shape != shape:
+                        last, last_sum = slope, _summed(slope, shape)
+                    slope = last_sum
+                slopes[i] = slope if slopes[i] is None else slopes[i] + slope
+    return slopes
+
+
+def _unloaded(
+    loads: Sequence[tuple[int, Any]], slopes: Sequence[Value], shape: tuple[int, ...]
+) -> Float64[ndarray, "..."]:
+    """Gather the slopes of loaded columns into an array with the shape of x or y."""
+    by_columns = np.zeros(shape)
+    for place, column in loads:
+        if isinstance(column, int):
+            by_columns[..., column] = slopes[place]
+        else:
+            by_columns[..., column] += slopes[place]
+    return by_columns
 
 
 def _written(steps: Sequence[Step]) -> _Program:
-    """Write steps as a program: sums and products two by two, and what depends on numbers alone done beforehand."""
+    """Write steps as a program: sums and products are joined pairwise, and constant expressions computed beforehand."""
     values: list[Value] = []
     loads: dict[str, list[tuple[int, Any]]] = {"x": [], "y": []}
     operations: list[tuple[int, Callable[..., Value], tuple[int, ...]]] = []
@@ -224,7 +239,7 @@ def _written(steps: Sequence[Step]) -> _Program:
 
 
 def _operation(kind: str, parts: Sequence[Value]) -> _Operation:
-    """Return what a step does; the values of its parts are given where they are numbers."""
+    """Return the operation of a step; its operands are given if they are numbers, else None."""
     if kind == "power":
         return _SQUARE if isinstance(parts[1], float) and parts[1] == 2.0 else _POWER
     if kind in ("min", "max"):
@@ -247,19 +262,19 @@ def _picked(pick: Callable[[Value, Value], Value], *parts: Value) -> Value:
 
 
 def _by_picked(which: int, parts: Sequence[Value], f: Value, slope: Value) -> Value:
-    """Return the slope by one of the values of which the best was picked; those that tie share it."""
+    """Return the slope of the smallest or largest value by one of the values; equal ones share it."""
     ties = sum(np.asarray(part == f, dtype=float) for part in parts)
     return slope * (parts[which] == f) / ties
 
 
 def _by_elements(parts: Sequence[Value], f: Value, slope: Value) -> Value:
-    """Return the slope by the elements of a vector of which the best was picked."""
+    """Return the slope of the smallest or largest element of a vector by its elements; equal ones share it."""
     chosen = parts[0] == f[..., None]
     return slope[..., None] * chosen / chosen.sum(-1, keepdims=True)
 
 
 def _summed(slope: Value, shape: tuple[int, ...]) -> Value:
-    """Sum a slope over the axes along which a value was repeated."""
+    """Sum a slope over the axes along which a value was broadcast."""
     have = slope.shape
     if have[1:] == shape:
         return slope.sum(0)

@@ -1,12 +1,11 @@
-"""Try the functions of the white box: refuse what cannot work, in words, and find how each uses the outputs.
+"""Try the functions of the white box: explain what cannot work, and find how each function uses the outputs.
 
-A function is first called on a tiny batch (`tried`): wrong names, NumPy on tensors, `if` on a tensor and wrong shapes
-are caught before anything costly happens. Then it is called on many points and outputs of many magnitudes (`found`):
-whether it uses the outputs at all, is affine in them, or is monotone in a single one.
+A function is first called on a tiny batch (`tried`). This catches wrong names, NumPy on tensors, `if` on a tensor and
+wrong shapes before any costly evaluation. Then it is called at many points and outputs of many magnitudes (`found`),
+to see whether it uses the outputs at all, is affine in them, or is monotone in a single one.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -15,32 +14,33 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from pied.errors import UnknownName, WhiteBoxError
-from pied.problem.named import Named
+from pied.problem.named import Function, Named
 from pied.rng import Stream
 
 logger = logging.getLogger(__name__)
 
 SAMPLES, POINTS = 2, 3
-"""The tiny batch: L and b differ, so that a swapped axis shows."""
-ROUNDING = 1e-9
-"""Relative error that is still rounding: far above float64's after a few operations, far below any true curvature."""
+"""Size of the tiny batch: L and b differ, so that swapped axes are noticed."""
+ROUNDING_OF_VALUES = 1e-9
+"""Relative difference that counts as rounding: far above float64's after a few operations, far below true curvature."""
+ROUNDING_OF_REPEATS = 1e-13
+"""Relative difference of two calls that counts as rounding, if the function does the same operations in both."""
 MAGNITUDES = (-6.0, 9.0)
-"""Powers of ten over which an open output is tried: physical quantities in any sensible unit lie between."""
+"""Powers of ten over which an open output is tried: they cover physical quantities in any sensible unit."""
 PROBES = 64
-"""Values tried for each output (L of the probe); with POINTS_TRIED points, 2048 pairs."""
+"""Values tried for each output (L of a probe): 2048 with all POINTS_TRIED points."""
 POINTS_TRIED = 32
-"""Points of the box at which the structure is tried."""
+"""Points of the box at which the structure is found."""
 NUMBERS_TRIED = PROBES * POINTS_TRIED * 1000
-"""Numbers of one array of a probe (16 MB): beyond 1,000 outputs, or with longer vectors, fewer points are tried."""
+"""Numbers in one array of a probe (16 MB): with more than 1,000 outputs or longer vectors, fewer points are tried."""
 FEWEST_POINTS = 4
-"""Points that are tried in any case."""
-EVIDENT = 1e-9
-"""A change of the function, relative to its value and estimated by its slope, that cannot be rounding."""
+"""Points that are always tried."""
+LEAST_REAL_CHANGE = 1e-9
+"""Change of a function, relative to its value and estimated from its slope, that cannot be rounding."""
 
 LONGEST_REASON = 1000
-"""Characters kept of what a function raised."""
+"""Characters kept of an error message that a function raised."""
 
-White = Callable[[Named, Named], Any]
 Places = tuple[dict[str, int], dict[str, int]]
 """The places of the names of x, and of y."""
 
@@ -52,11 +52,13 @@ class Structure:
     kind: str
     """"white" (not at all), "affine", "monotone" (exactly one output, monotone but not affine) or "general"."""
     outputs: tuple[int, ...]
-    """Places of the outputs whose change changes the function."""
+    """Places of the outputs that change the function."""
 
 
-def tried(name: str, function: White, X: Float64[Tensor, "b d"], ranges: Float64[Tensor, "m 2"], index: Places) -> bool:
-    """Call a function on a tiny batch and refuse, in words, what cannot work.
+def tried(
+    name: str, function: Function, X: Float64[Tensor, "b d"], ranges: Float64[Tensor, "m 2"], index: Places
+) -> bool:
+    """Call a function on a tiny batch, and explain what cannot work.
 
     Args:
         name: What the function is called in messages.
@@ -87,15 +89,15 @@ def tried(name: str, function: White, X: Float64[Tensor, "b d"], ranges: Float64
 
 
 def _inside(ranges: Float64[Tensor, "m 2"], part: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-    """Return the values at this part of the way from the lower to the upper end; an open end lies 1 away."""
+    """Return the values at a fraction of the way from the lower to the upper end; an open end is taken to be 1 away."""
     lo, hi = ranges.unbind(-1)
     lo = torch.where(lo.isfinite(), lo, torch.where(hi.isfinite(), hi - 1, 0.0))
     hi = torch.where(hi.isfinite(), hi, lo + 1)
     return lo * (1 - part) + hi * part
 
 
-def called(name: str, function: White, X: Tensor, Y: Tensor, index: Places) -> Tensor:
-    """Call a function and check what it returns: a function may fail at points where it was not tried.
+def called(name: str, function: Function, X: Tensor, Y: Tensor, index: Places) -> Tensor:
+    """Call a function and check what it returns, since it may fail at points where it was not tried.
 
     Args:
         name: What the function is called in messages.
@@ -109,8 +111,8 @@ def called(name: str, function: White, X: Tensor, Y: Tensor, index: Places) -> T
     return value
 
 
-def _called(name: str, function: White, X: Tensor, Y: Tensor, index: Places) -> Any:
-    """Call a function on tensors and say what is wrong with it when it raises."""
+def _called(name: str, function: Function, X: Tensor, Y: Tensor, index: Places) -> Any:
+    """Call a function on tensors, and explain the error if it raises one."""
     x, y = Named(index[0], X), Named(index[1], Y)
     before = _versions(X, Y)
     try:
@@ -127,11 +129,12 @@ def _called(name: str, function: White, X: Tensor, Y: Tensor, index: Places) -> 
 
 
 def _versions(*tensors: Tensor) -> list[int]:
-    """How often tensors were changed in place, as torch counts it."""
+    """Return how often tensors were changed in place, as counted by torch."""
     return [0 if each.is_inference() else each._version for each in tensors]
 
 
 def _explain_name(name: str, error: UnknownName, index: Places) -> NoReturn:
+    """Raise an error that says where a name belongs, or that it does not exist."""
     asked = error.args[1] if len(error.args) > 1 else None
     for letter, word, names in (("x", "a variable", index[0]), ("y", "an output", index[1])):
         if asked in names:
@@ -168,7 +171,7 @@ _REMEDIES = (
     ),
     ("'method'", "uses a name that is also a method of x and y: write it as an item, y['values'] instead of y.values."),
 )
-"""What an error of torch, NumPy or math contains, and what to do about it."""
+"""Part of an error message of torch, NumPy or math, and what to do about it."""
 
 
 def _remedy(error: Exception, X: Tensor, Y: Tensor) -> str:
@@ -207,12 +210,12 @@ def _check_result(name: str, value: Any, shape: tuple[int, int]) -> None:
 
 def found(
     name: str,
-    function: White,
+    function: Function,
     X: Float64[Tensor, "b d"],
     probes: tuple[Float64[Tensor, "L b m"], Float64[Tensor, "L b m"]],
     index: Places,
 ) -> Structure:
-    """Find how a function uses the outputs, by trying it at outputs of many magnitudes inside their ranges.
+    """Find how a function uses the outputs, by calling it at outputs of many magnitudes inside their ranges.
 
     Args:
         name: What the function is called in messages.
@@ -227,7 +230,7 @@ def found(
     if values.ndim == 1:
         return Structure("white", ())
     used = _used(name, function, X, (Y, other), (values, slopes), index)
-    valid = values.isfinite().any(0)  # points where x itself leaves the function's domain say nothing about y
+    valid = values.isfinite().any(0)  # at the other points x itself lies outside the function's domain
     if not bool(valid.any()):
         logger.warning("'%s' is not a finite number at any value tried: are ranges= of the outputs missing?", name)
         return Structure("general", tuple(range(Y.shape[-1])))
@@ -242,7 +245,7 @@ def found(
 
 
 def probes(ranges: Float64[Tensor, "m 2"], turn: int) -> Float64[Tensor, "L b m"]:
-    """Draw outputs inside their ranges: over all magnitudes where open, evenly and near both ends where closed.
+    """Draw outputs inside their ranges: over all magnitudes if open, evenly and near both ends if closed.
 
     Args:
         ranges: Lower and upper end of each output, infinite where open.
@@ -261,12 +264,12 @@ def probes(ranges: Float64[Tensor, "m 2"], turn: int) -> Float64[Tensor, "L b m"
 
 
 def points_for(width: int) -> int:
-    """Return how many points are tried where each point and sample takes so many numbers."""
+    """Return how many points are tried if each point and sample takes `width` numbers."""
     return min(POINTS_TRIED, max(FEWEST_POINTS, NUMBERS_TRIED // (PROBES * width)))
 
 
 def _values(
-    name: str, function: White, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], index: Places
+    name: str, function: Function, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], index: Places
 ) -> tuple[Float64[Tensor, "..."], Float64[Tensor, "L b m"]]:
     """Return the values and their slopes by each output."""
     X, Y = X.clone().requires_grad_(), Y.clone().requires_grad_()
@@ -284,20 +287,20 @@ def _values(
 
 def _used(
     name: str,
-    function: White,
+    function: Function,
     X: Float64[Tensor, "b d"],
     probes: tuple[Float64[Tensor, "L b m"], Float64[Tensor, "L b m"]],
     found: tuple[Float64[Tensor, "L b"], Float64[Tensor, "L b m"]],
     index: Places,
 ) -> tuple[int, ...]:
-    """Return the outputs whose change changes the value somewhere.
+    """Return the outputs that change the value somewhere.
 
-    Most are known by their slopes. The others are moved all at once, and halved until those that matter are found: one
-    call where none does, however many outputs there are.
+    Most are found by their slopes. The others are changed all at once, and bisected if the value changes. If none of
+    them matters, this takes a single call.
     """
     (Y, other), (values, slopes) = probes, found
     change = (slopes * (other - Y)).abs_()
-    used = (change > EVIDENT * values.abs()[..., None]).flatten(0, 1).any(0)
+    used = (change > LEAST_REAL_CHANGE * values.abs()[..., None]).flatten(0, 1).any(0)
     groups = [(~used).nonzero()[:, 0].tolist()]
     while groups:
         group = groups.pop()
@@ -318,37 +321,37 @@ def _used(
 
 
 def _differ(a: Float64[Tensor, "*s"], b: Float64[Tensor, "*s"]) -> bool:
-    """Tell whether two results differ anywhere beyond the last bits, or in where they are numbers."""
-    same = torch.isclose(a, b, rtol=1e-13, atol=0.0, equal_nan=True)
+    """Tell whether two results differ anywhere by more than the last bits, or are NaN at different places."""
+    same = torch.isclose(a, b, rtol=ROUNDING_OF_REPEATS, atol=0.0, equal_nan=True)
     return not bool(same.all())
 
 
 def _is_affine(Y: Float64[Tensor, "L b m"], values: Float64[Tensor, "L b"], slopes: Float64[Tensor, "L b m"]) -> bool:
-    """Tell whether, at every point, the slopes are the same for all samples and explain all differences of values."""
+    """Tell whether, at every point, all samples have the same slopes and these explain all differences of values."""
     if not bool(torch.isfinite(values).all() & torch.isfinite(slopes).all()):
         return False
-    if bool(((slopes - slopes[:1]).abs() > ROUNDING * slopes.abs().amax(0)).any()):
+    if bool(((slopes - slopes[:1]).abs() > ROUNDING_OF_VALUES * slopes.abs().amax(0)).any()):
         return False
     terms = slopes[0] * Y
-    rest = values - terms.sum(-1)  # what does not depend on y: the same for all samples
+    rest = values - terms.sum(-1)  # the part that does not depend on y is the same for all samples
     size = values.abs() + terms.abs().sum(-1)
     smallest = size.argmin(0, keepdim=True)
-    allowed = ROUNDING * (size + size.gather(0, smallest)) + 1e-15 * size.amax(0)
+    allowed = ROUNDING_OF_VALUES * (size + size.gather(0, smallest)) + 1e-15 * size.amax(0)
     return bool(((rest - rest.gather(0, smallest)).abs() <= allowed).all())
 
 
 def _is_monotone(
     column: Float64[Tensor, "L b"], values: Float64[Tensor, "L b"], slopes: Float64[Tensor, "L b"]
 ) -> bool:
-    """Tell whether, at every point, values and slopes run in one direction along the output."""
+    """Tell whether, at every point, the values only rise or only fall with the output."""
     if bool(torch.isnan(values).any() | torch.isnan(slopes).any()):
         return False
     order = column.argsort(0)
     ordered = values.gather(0, order)
     steps = torch.where(ordered[1:] == ordered[:-1], 0.0, ordered[1:] - ordered[:-1])
-    noise = ROUNDING * torch.maximum(ordered[1:].abs(), ordered[:-1].abs()).nan_to_num(posinf=0.0)
+    noise = ROUNDING_OF_VALUES * torch.maximum(ordered[1:].abs(), ordered[:-1].abs()).nan_to_num(posinf=0.0)
     rises, falls = (steps > noise).any(0), (steps < -noise).any(0)
-    steep = ROUNDING * values.abs().nan_to_num(posinf=0.0) / column.abs()
+    steep = ROUNDING_OF_VALUES * values.abs().nan_to_num(posinf=0.0) / column.abs()
     rises, falls = rises | (slopes > steep).any(0), falls | (slopes < -steep).any(0)
     mixed: Bool[Tensor, "b"] = rises & falls
     return not bool(mixed.any())

@@ -17,6 +17,11 @@ from pied.rng import Stream
 from pied.search.functions import Functions
 from pied.search.optimum import SATISFIED, Optimum, optimum_at
 
+Questions = SimpleQueue[tuple[int, ndarray | None]]
+"""The number of a solve, and the point it needs; None: it has ended."""
+Answers = SimpleQueue[tuple[float, ndarray] | None]
+"""Value and slope; None: the solve must end."""
+
 LEAST_DEVIATION = 1e-300  # avoids division by zero where all penalized values are equal
 
 
@@ -86,8 +91,8 @@ def minimize_in_step(
     Returns:
         The final points of the solves, and the values there.
     """
-    asked: SimpleQueue[tuple[int, ndarray | None]] = SimpleQueue()
-    answers: list[SimpleQueue[tuple[float, ndarray] | None]] = [SimpleQueue() for _ in starts]
+    asked: Questions = SimpleQueue()
+    answers: list[Answers] = [SimpleQueue() for _ in starts]
     ends, heights = starts.copy(), np.full(len(starts), np.inf)
     failures: list[Exception] = []
 
@@ -109,15 +114,8 @@ def minimize_in_step(
     threads = [Thread(target=solve, args=(i,), daemon=True) for i in range(len(starts))]
     for thread in threads:
         thread.start()
-    under_way = len(threads)
     try:
-        while under_way:
-            questions = sorted((asked.get() for _ in range(under_way)), key=lambda question: question[0])
-            points = {i: u for i, u in questions if u is not None}
-            under_way = len(points)
-            if points:
-                for i, value, slope in zip(points, *evaluate(np.stack(list(points.values()))), strict=True):
-                    answers[i].put((float(value), slope))
+        _serve(evaluate, asked, answers)
     finally:
         for each in answers:
             each.put(None)
@@ -126,6 +124,18 @@ def minimize_in_step(
     if failures:
         raise failures[0]
     return ends, heights
+
+
+def _serve(evaluate: Callable[[ndarray], tuple[ndarray, ndarray]], asked: Questions, answers: list[Answers]) -> None:
+    """Answer the questions of all solves, one round at a time, until every solve has ended."""
+    under_way = len(answers)
+    while under_way:
+        questions = sorted((asked.get() for _ in range(under_way)), key=lambda question: question[0])
+        points = {i: u for i, u in questions if u is not None}
+        under_way = len(points)
+        if points:
+            for i, value, slope in zip(points, *evaluate(np.stack(list(points.values()))), strict=True):
+                answers[i].put((float(value), slope))
 
 
 class _Abandoned(Exception):

@@ -133,8 +133,8 @@ class CUQBRun(BayesRun):
     def _improve(self, scene: Scene) -> tuple[Optimum, Why]:
         """Maximize the upper bound; where it promises hardly any gain over the best told value, test the belief.
 
-        Such a belief is either right, and the evaluation costs nothing but itself, or over-confident. It is tested off
-        a box bound that all points near the best one lie on, and then where wider bounds promise a gain.
+        Such a belief is either right or over-confident. It is tested off a box bound that all points near the best one
+        lie on, and then where wider bounds promise a gain.
         """
         best = self._optimistic(scene, scene.composite)
         gain, scale = self._promised_gain(scene, best), float(scene.scales[0])

@@ -1,4 +1,4 @@
-"""From a record to bounds: fit the belief, imagine what is pending, compose it with g."""
+"""From a record to bounds: fit the belief, imagine pending values, compose the belief with g."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from pied.bounds.composite import WORST_POINTS, Belief, Composite
+from pied.bounds import worst
+from pied.bounds.composite import Belief, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.tensors import TensorGP
 from pied.gp import Choice, Model
@@ -20,13 +21,13 @@ from pied.rng import Stream
 
 @dataclass(frozen=True)
 class Believer:
-    """How beliefs are made: what models may be chosen from, and how quantiles are found."""
+    """How beliefs are made: the models to choose from, and the estimator of quantiles."""
 
     model: Model = field(default_factory=Model)
     estimator: Estimator = field(default_factory=Estimator)
 
     def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> TensorGP:
-        """Fit the belief to what was told; pending and failed points are imagined at their mean."""
+        """Fit the belief to the told values; pending, failed and missing ones are imagined at their mean."""
         gp = TensorGP.fit(
             data.U,
             data.Y,
@@ -50,39 +51,39 @@ class Believer:
 
 @dataclass(frozen=True, eq=False)
 class Widened:
-    """A belief with wider deviations."""
+    """A belief whose deviations are multiplied by a factor."""
 
     belief: Belief
     factor: float
 
     @property
     def is_warped(self) -> bool:
-        """As the belief."""
+        """Whether the belief is."""
         return self.belief.is_warped
 
     def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
-        """Return the mean and the wider scale."""
-        mean, scale = self.belief.moments(U)
-        return mean, self.factor * scale
+        """Return the mean and the wider deviations."""
+        mean, root = self.belief.moments(U)
+        return mean, self.factor * root
 
     def moments_and_slopes(
         self, U: Float64[Tensor, "b d"]
     ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"], Float64[Tensor, "b m d"], Float64[Tensor, "b *m d"]]:
         """Return the moments and their derivatives."""
-        mean, scale, mean_slope, scale_slope = self.belief.moments_and_slopes(U)
-        return mean, self.factor * scale, mean_slope, self.factor * scale_slope
+        mean, root, mean_slope, root_slope = self.belief.moments_and_slopes(U)
+        return mean, self.factor * root, mean_slope, self.factor * root_slope
 
     def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """As the belief."""
+        """Return outputs in natural units, as the belief does."""
         return self.belief.unwarp(W)
 
     def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
-        """As the belief."""
+        """Return the derivatives of `unwarp`, as the belief does."""
         return self.belief.unwarp_slopes(Y)
 
 
 def ratios(problem: Problem) -> Float64[Tensor, "d"]:
-    """Return upper over lower bound of positive variables that are not on a logarithmic scale already, else 1."""
+    """Return upper / lower bound of each positive variable without a logarithmic axis; 1 for the others."""
     values = [
         variable.hi / variable.lo if variable.lo > 0 and not variable.log else 1.0
         for variable in problem.variables.values()
@@ -91,24 +92,24 @@ def ratios(problem: Problem) -> Float64[Tensor, "d"]:
 
 
 def to_memory(choices: Sequence[Choice]) -> dict[str, Any]:
-    """Return what the belief chose as plain data."""
+    """Return the choices of a belief as plain data."""
     return {"choices": [choice.to_dict() for choice in choices]}
 
 
 def from_memory(memory: Mapping[str, Any]) -> tuple[Choice, ...] | None:
-    """Return what an earlier belief chose, if it was written down."""
+    """Return the choices of an earlier belief, if they were recorded."""
     stored = memory.get("choices")
     return tuple(Choice.from_dict(each) for each in stored) if stored else None
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """The functions of a subproblem: every function of the problem at its level."""
+    """The functions of a subproblem: one quantile of every function of the problem."""
 
     composite: Composite
     levels: tuple[float | None, ...]
     screening: bool = False
-    """Whether slopes, too, are found with the samples of screening."""
+    """Whether slopes are computed with the samples of screening, too."""
 
     def coarse(self) -> "Bounds | None":
         """Return the bounds with fewer samples; None where everything has a closed form."""
@@ -125,7 +126,7 @@ class Bounds:
         return self.composite.problem.white
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
-        """Return all functions with the samples of screening."""
+        """Return all functions, with the fewer samples of screening."""
         return self.composite.values(U, self.levels, screening=True)
 
     def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
@@ -138,34 +139,34 @@ class Bounds:
         return self.composite.problem.active.any(0)
 
     def widths(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
-        """Return how far apart the bounds are at a point."""
+        """Return upper minus lower bound of every function at a point."""
         return self.composite.widths(u)
 
 
 def optimistic(composite: Composite, level: float) -> Bounds:
-    """Explore: upper bounds throughout."""
+    """Return the functions of exploration: upper bounds throughout."""
     return Bounds(composite, (level,) * composite.problem.k)
 
 
 def possible(composite: Composite, level: float) -> Bounds:
-    """Judge feasibility: upper bounds of the constraints, no objective."""
+    """Return the functions of the test of feasibility: upper bounds of the constraints, no objective."""
     return Bounds(composite, (None,) + (level,) * composite.problem.n)
 
 
 def pessimistic(composite: Composite, level: float) -> Bounds:
-    """Verify: the median of the objective, lower bounds of the constraints."""
+    """Return the functions of verification: the median of the objective, lower bounds of the constraints."""
     return Bounds(composite, (0.5,) + (1.0 - level,) * composite.problem.n)
 
 
 @dataclass(frozen=True, eq=False)
 class White:
-    """The constraints that are known exactly, as a subproblem of their own that needs no belief."""
+    """The constraints that are known exactly, as a subproblem that needs no belief."""
 
     problem: Problem
     which: tuple[int, ...]
     """Places of the constraints among the problem's functions."""
     near: Float64[Tensor, "d"] | None = None
-    """The objective: as near to this point as possible; None: anywhere."""
+    """The objective is to be near this point; None: there is no objective."""
 
     @property
     def k(self) -> int:
@@ -178,25 +179,22 @@ class White:
         return tuple(range(1, self.k))
 
     def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
-        """Return all functions; where one is not finite, what stands for the worst."""
+        """Return all functions; the worst value where one is not finite."""
         f = torch.stack(self._columns(U), -1).detach()
         fine = torch.isfinite(f)
         return f if bool(fine.all()) else torch.where(fine, f, self._worst.to(f.device))
 
     @cached_property
     def _worst(self) -> Float64[Tensor, "k"]:
-        """Below zero, and one range below what each function is in the box; found from the same points always.
-
-        So a value depends on its point alone, not on the points beside it.
-        """
-        f = torch.stack(self._columns(Stream(0).at("worst").sobol(WORST_POINTS, self.problem.d)), -1).detach()
+        """What stands for minus infinity (`worst`): below zero, and one range below the values in the box."""
+        f = torch.stack(self._columns(worst.points(self.problem.d)), -1).detach()
         fine = torch.isfinite(f)
         low, high = torch.where(fine, f, torch.inf).amin(0), torch.where(fine, f, -torch.inf).amax(0)
-        worst = torch.minimum(low, -high.abs()) - (high - low)
-        return torch.where(fine.any(0) & (worst < 0.0), worst, -1.0)
+        below = torch.minimum(low, -high.abs()) - (high - low)
+        return torch.where(fine.any(0) & (below < 0.0), below, -1.0)
 
     def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
-        """Return all functions and their slopes; not finite where they are not."""
+        """Return all functions and their slopes, also where they are not finite."""
         points = U.detach().requires_grad_()
         with torch.enable_grad():
             columns = self._columns(points)

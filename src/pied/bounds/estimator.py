@@ -1,16 +1,21 @@
-"""How quantiles are found where no closed form is known, or wanted."""
+"""How quantiles are estimated from samples where no closed form is used."""
 
 from dataclasses import dataclass
 
+from jaxtyping import Float64
+from torch import Tensor
+
+from pied.arrays import Array
+from pied.bounds import quantile
 from pied.errors import SettingError
 
-TAIL = 4  # samples that must lie beyond a sampled quantile
-MOST_SAMPLES = 2**14  # more extreme levels are left to closed forms
+TAIL_SAMPLES = 4  # samples that must lie beyond a sampled quantile; with fewer it is hardly an estimate
+MOST_SAMPLES = 2**14  # base samples; levels that need more can be bounded by closed forms only
 
 
 @dataclass(frozen=True)
 class Estimator:
-    """How quantiles are found where no closed form is known, or wanted."""
+    """How quantiles are estimated from samples where no closed form is used."""
 
     kind: str = "harrell-davis"
     """"harrell-davis", "order" (plain order statistic) or "soft" (soft sort, the paper's)."""
@@ -23,7 +28,7 @@ class Estimator:
     closed_forms: bool = True
     """Whether closed forms are used where the structure allows; the paper samples everything."""
     ranges: bool = True
-    """Whether outputs are kept inside their stated ranges; the paper knows none."""
+    """Whether outputs are kept inside their stated ranges; the paper has none."""
     sobol: bool = True
     """Scrambled Sobol base samples; False: independent ones, as the paper draws them."""
 
@@ -33,16 +38,34 @@ class Estimator:
         if self.samples < 2 or self.screening < 2 or self.softness <= 0:
             raise SettingError("an estimator needs at least 2 samples and a positive softness")
 
+    def estimate(self, samples: Float64[Tensor, "L b"], level: float) -> Float64[Tensor, "b"]:
+        """Return a quantile of samples."""
+        if self.kind == "soft":
+            return quantile.soft_order_statistic(samples, level, self.softness)
+        if self.kind == "order":
+            return quantile.order_statistic(samples, level)
+        return quantile.harrell_davis(samples, level)
+
+    def estimate_and_weights(
+        self, samples: Float64[Array, "L b"], level: float
+    ) -> tuple[Float64[Array, "b"], Float64[Array, "L b"]]:
+        """Return a quantile of samples, and the weight of every sample in it, which is its slope."""
+        if self.kind == "soft":
+            return quantile.soft_order_statistic_and_weights(samples, level, self.softness)
+        if self.kind == "order":
+            return quantile.order_statistic_and_weights(samples, level)
+        return quantile.harrell_davis_and_weights(samples, level)
+
     def needed(self, level: float, samples: int) -> int:
         """Return how many samples a level needs; refuse levels that cannot be sampled."""
         if self.kind != "harrell-davis":
             return samples
         tail = min(level, 1.0 - level)
-        while samples * tail < TAIL and samples < MOST_SAMPLES:
+        while samples * tail < TAIL_SAMPLES and samples < MOST_SAMPLES:
             samples *= 2
-        if samples * tail < TAIL:
+        if samples * tail < TAIL_SAMPLES:
             raise SettingError(
-                f"a level of {level:.8g} is too extreme to be sampled (at most {1 - TAIL / MOST_SAMPLES:.6f}): "
+                f"a level of {level:.8g} is too extreme to be sampled (at most {1 - TAIL_SAMPLES / MOST_SAMPLES:.6f}): "
                 "only functions with a closed form (white, affine, or monotone in one output) can be bounded there"
             )
         return samples

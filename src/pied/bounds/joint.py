@@ -1,12 +1,13 @@
-"""Joint optimism: the best of g over a point and one outcome of the black box that is plausible there.
+"""Joint optimism: maximize g over a point and one outcome of the black box that is plausible there.
 
-Bounds of each function alone let the objective hope for one outcome and a constraint for another, of the same outputs.
-Here one outcome must serve all functions:
+If each function is bounded alone, the objective may assume one outcome and a constraint another, of the same outputs.
+Here all functions share one outcome:
 
     maximize g_0(x, y)  subject to  g_i(x, y) >= 0,  y = mu(x) + z C(x) xi,  |xi| <= 1
 
-over x and xi, C C' the covariance of the outputs and z the quantile of the level. For a single function affine in y
-this is its upper quantile bound (Proposition 2); with more of them it is never above theirs, and nothing is sampled.
+over x and xi, C C' the covariance of the outputs and z the normal quantile of the level. For a single function affine
+in y this is its upper quantile bound (Proposition 2). With several functions it is never above theirs. No samples are
+needed.
 """
 
 from dataclasses import dataclass, replace
@@ -19,22 +20,22 @@ from pied.bounds.composite import Composite
 from pied.rng import Stream
 from pied.search import VIOLATION_WEIGHT, Optimum, Search
 
-MOST_OUTPUTS = 24  # with more, the subproblem has too many unknowns to be solved as a whole
-TINIEST = 1e-300
+MOST_OUTPUTS = 24  # with more outputs, the subproblem has too many unknowns
+LEAST_NORM = 1e-300  # avoids division by zero
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
     """g over points and outcomes together: w = (u, v) in the unit cube, xi = 2 v - 1.
 
-    The functions of the problem come first; where the region is a ball, 1 - |xi|^2 comes last.
+    The functions of the problem come first. If the region is a ball, 1 - |xi|^2 is the last constraint.
     """
 
     composite: Composite
     radius: float
-    """How many standard deviations the outcomes reach."""
+    """z: how many standard deviations outcomes may be away from the mean."""
     in_ball: bool = True
-    """Whether |xi| <= 1; else every coordinate alone, a box."""
+    """Whether |xi| <= 1; else |xi_j| <= 1 for every coordinate, a box."""
 
     @property
     def k(self) -> int:
@@ -68,15 +69,15 @@ class Joint:
         return self.composite.problem.active.any(0)
 
     def widths(self, w: Float64[Tensor, "w"]) -> Float64[Tensor, "k"]:
-        """Return how far apart the bounds of the functions of the problem are at the point."""
+        """Return upper minus lower bound of the functions of the problem at the point."""
         return self.composite.widths(w[: self.composite.problem.d])
 
     def lifted(self, U: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]) -> Float64[Tensor, "b w"]:
-        """Pair points with the outcome on the rim to which the slopes of objective and broken constraints point."""
+        """Pair points with the boundary outcome that most improves the objective and broken constraints."""
         f, _, by_xi = self.composite.outcomes_and_slopes(U, U.new_zeros(len(U), self.composite.problem.m))
         broken = (f[:, 1:] < 0).to(f.dtype) / scales[1:]
         merit = by_xi[:, 0] / scales[0] + VIOLATION_WEIGHT * (broken[:, :, None] * by_xi[:, 1:]).sum(1)
-        xi = merit / merit.norm(dim=1, keepdim=True).clamp_min(TINIEST) if self.in_ball else merit.sign()
+        xi = merit / merit.norm(dim=1, keepdim=True).clamp_min(LEAST_NORM) if self.in_ball else merit.sign()
         return torch.cat([U, 0.5 + 0.5 * xi], 1)
 
     def maximum(
@@ -87,18 +88,18 @@ class Joint:
         known: Float64[Tensor, "s d"],
         stream: Stream,
     ) -> Optimum:
-        """Search the best point, with the functions of the problem at its outcome.
+        """Search the best point; return it with the functions of the problem at its outcome.
 
-        Every point of the pool is paired with the outcome that its slopes point to, and with one from anywhere.
+        Every point of the pool is paired with the outcome in the direction of its slopes, and with a random one.
         """
         d, k, m = self.composite.problem.d, self.composite.problem.k, self.composite.problem.m
-        anywhere = 2.0 * stream.at("outcomes").uniform(len(pool), m).to(pool.device) - 1.0
+        random = 2.0 * stream.at("outcomes").uniform(len(pool), m).to(pool.device) - 1.0
         if self.in_ball:
-            anywhere = anywhere / anywhere.norm(dim=1, keepdim=True).clamp_min(1.0)
-        pairs = torch.cat([self.lifted(pool, scales), torch.cat([pool, 0.5 + 0.5 * anywhere], 1)])
+            random = random / random.norm(dim=1, keepdim=True).clamp_min(1.0)
+        pairs = torch.cat([self.lifted(pool, scales), torch.cat([pool, 0.5 + 0.5 * random], 1)])
         starts = self.lifted(known, scales) if len(known) else pairs[:0]
-        everything = torch.cat([scales, scales.new_ones(self.k - k)])
-        best = search.solve(self, everything, pairs, starts, stream, rescue=False)
+        all_scales = torch.cat([scales, scales.new_ones(self.k - k)])
+        best = search.solve(self, all_scales, pairs, starts, stream, rescue=False)
         return replace(best.of_first(k), u=best.u[:d])
 
     def _split(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b d"], Float64[Tensor, "b m"]]:
@@ -111,6 +112,6 @@ def _inside(xi: Float64[Tensor, "b m"]) -> Float64[Tensor, "b 1"]:
 
 
 def is_shared(composite: Composite) -> bool:
-    """Tell whether two functions depend on one output, so that they could hope for different outcomes of it."""
+    """Tell whether two functions depend on the same output, so that separate bounds could assume different outcomes."""
     outputs = [j for structure in composite.problem.structure for j in structure.outputs]
     return len(outputs) > len(set(outputs)) and composite.problem.m <= MOST_OUTPUTS

@@ -1,4 +1,4 @@
-"""Quantiles of a sample or of a known law; pure arrays, samples on the first axis.
+"""Quantiles of a sample or of a known distribution, as functions of arrays with samples on the first axis.
 
 A *level* p is the probability below the quantile: the upper bound of a function is Q(p), the lower one Q(1 - p).
 """
@@ -13,16 +13,18 @@ from jaxtyping import Float64, Int
 from scipy.special import betainc, ndtri
 from torch import Tensor
 
-from pied.arrays import Array, library
+from pied.arrays import Array, library, like, quick, tensor
 from pied.errors import SettingError
 
-TINIEST = 1e-200  # below this a sum of squares is zero; keeps the slope of its root finite
-MEANS_AT_ONCE = 4_000_000  # numbers in one array of the soft sort
+LEAST_SQUARES = 1e-200  # a smaller sum of squares counts as this one, so that the slope of its root is finite
+MEANS_AT_ONCE = 4_000_000  # numbers in one array of the soft sort: bounds its memory to 32 MB
+LEAST_WEIGHT = 1e-12  # of the largest weight: smaller weights of order statistics are left out
+RANK_ROUNDING = 1e-9  # ranks: p L that exceeds an integer by less is that integer
 
 
 @lru_cache(maxsize=256)
 def normal(level: float) -> float:
-    """Return the standard normal quantile; a level that rounds to 0 or 1 would be infinitely far out."""
+    """Return the standard normal quantile; levels that round to 0 or 1 are refused, as it would be infinite."""
     if not 0.0 < level < 1.0:
         raise SettingError(f"a level must lie strictly between 0 and 1, got {level}")
     return float(ndtri(level))
@@ -32,7 +34,7 @@ def shift(values: Float64[Array, "R *b"], level: float) -> tuple[Float64[Array, 
     """Return the bound center +- sqrt(sum_j delta_j^2) from one shift per output, and the slope by each value.
 
     delta_j is the change of g when output j alone moves from its median to the better (or worse) of its two quantiles.
-    Exact for g affine in independent normals, where it is Proposition 2, and for g monotone in one output of any law.
+    It is exact for g affine in independent normals (Proposition 2) and for g monotone in one output.
 
     Args:
         values: g at the medians of all outputs; then with each output in turn at its upper quantile; then at its lower.
@@ -42,8 +44,8 @@ def shift(values: Float64[Array, "R *b"], level: float) -> tuple[Float64[Array, 
     center = values[0]
     gain = sign * (values[1:] - center)
     delta = xp.maximum(gain[:J], gain[J:]).clip(0.0, None)
-    size = delta[0] if J == 1 else xp.sqrt((delta * delta).sum(0).clip(TINIEST, None))
-    share = delta / size.clip(TINIEST, None)
+    size = delta[0] if J == 1 else xp.sqrt((delta * delta).sum(0).clip(LEAST_SQUARES, None))
+    share = delta / size.clip(LEAST_SQUARES, None)
     lower = xp.where(gain[J:] > gain[:J], share, 0.0)
     return center + sign * size, xp.concatenate([(1.0 - share.sum(0))[None], share - lower, lower])
 
@@ -52,8 +54,10 @@ def harrell_davis(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Ten
     """Return the averaged order statistic of Harrell and Davis (1982): sum_l w_l Y_(l).
 
     w_l is the mass of Beta((L + 1) p, (L + 1)(1 - p)) on [(l - 1)/L, l/L]. Averaging neighbouring order statistics
-    makes value and slope smooth in x where a single one has kinks.
+    makes value and slope smooth in x; a single one has kinks.
     """
+    if samples.requires_grad:
+        return _with_slopes(samples, *harrell_davis_and_weights(quick(samples), level))
     low, weights = _harrell_davis_weights(len(samples), level)
     ordered = _ordered(samples, low, low + len(weights))
     return torch.tensordot(weights.to(ordered.device), ordered, dims=1)
@@ -64,72 +68,93 @@ def harrell_davis_and_weights(
 ) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
     """Return the averaged order statistic, and the weight of every sample in it, which is its slope."""
     low, weights = _harrell_davis_weights(len(samples), level)
-    high = low + len(weights)
-    if isinstance(samples, Tensor):
-        ordered, order = samples.sort(0)
-        each = weights.to(samples.device).reshape(-1, *[1] * (samples.ndim - 1)).expand_as(ordered[low:high])
-        return (each * ordered[low:high]).sum(0), torch.zeros_like(samples).scatter(0, order[low:high], each)
-    places = np.argpartition(samples, (low, high - 1), axis=0)[low:high]
-    chosen = np.take_along_axis(samples, places, 0)
-    inner = np.argsort(chosen, axis=0)
-    places, chosen = np.take_along_axis(places, inner, 0), np.take_along_axis(chosen, inner, 0)
-    shaped = weights.numpy().reshape(-1, *[1] * (samples.ndim - 1))
-    result = np.zeros(samples.shape)
-    np.put_along_axis(result, places, np.broadcast_to(shaped, chosen.shape), 0)
-    return (shaped * chosen).sum(0), result
+    return _weighted(samples, low, like(weights, samples))
 
 
 @lru_cache(maxsize=256)
 def _harrell_davis_weights(L: int, level: float) -> tuple[int, Float64[Tensor, "w"]]:
-    """Return the first rank with a weight that counts, and the weights from there on."""
+    """Return the first rank with a weight that is not negligible, and the weights from there on."""
     edges = torch.from_numpy(betainc((L + 1) * level, (L + 1) * (1 - level), torch.arange(L + 1).numpy() / L))
     weights = edges.diff()
-    ranks = (weights > 1e-12 * weights.max()).nonzero()[:, 0]
+    ranks = (weights > LEAST_WEIGHT * weights.max()).nonzero()[:, 0]
     low, high = int(ranks[0]), int(ranks[-1]) + 1
     return low, weights[low:high] / weights[low:high].sum()
 
 
 def rank(L: int, level: float) -> int:
     """Return the rank ceil(p L) of the order statistic, equation (20), counted from 1."""
-    return min(L, max(1, math.ceil(level * L - 1e-9)))
+    return min(L, max(1, math.ceil(level * L - RANK_ROUNDING)))
 
 
 def order_statistic(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Tensor, "*b"]:
     """Return the plain order statistic of rank ceil(p L), equation (20)."""
+    if samples.requires_grad:
+        return _with_slopes(samples, *order_statistic_and_weights(quick(samples), level))
     place = rank(len(samples), level)
     return _ordered(samples, place - 1, place)[0]
+
+
+def order_statistic_and_weights(
+    samples: Float64[Array, "L *b"], level: float
+) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
+    """Return the plain order statistic, and the weight of every sample in it: 1 for the one chosen, else 0."""
+    return _weighted(samples, rank(len(samples), level) - 1, like(torch.ones(1, dtype=torch.float64), samples))
+
+
+def soft_order_statistic(samples: Float64[Tensor, "L *b"], level: float, softness: float) -> Float64[Tensor, "*b"]:
+    """Return entry ceil(p L) of the soft sort: the paper's estimate."""
+    if samples.requires_grad:
+        return _with_slopes(samples, *soft_order_statistic_and_weights(quick(samples), level, softness))
+    values, _, _, _ = _pooled(_columns(samples), level, softness)
+    return torch.from_numpy(values).reshape(samples.shape[1:]).to(samples.device)
+
+
+def soft_order_statistic_and_weights(
+    samples: Float64[Array, "L *b"], level: float, softness: float
+) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
+    """Return entry ceil(p L) of the soft sort, and the weight of every sample in it, which is its slope."""
+    y = _columns(tensor(samples))
+    values, order, first, last = _pooled(y, level, softness)
+    ranks = np.arange(len(y))[:, None]
+    weights = np.empty_like(y)
+    np.put_along_axis(weights, order, ((ranks >= first) & (ranks <= last)) / (last + 1 - first), 0)
+    value, weight = (like(torch.from_numpy(each), samples) for each in (values, weights))
+    return value.reshape(samples.shape[1:]), weight.reshape(samples.shape)
+
+
+def _columns(samples: Float64[Tensor, "L *b"]) -> Float64[np.ndarray, "L c"]:
+    return samples.detach().cpu().numpy().reshape(len(samples), -1)
+
+
+def _with_slopes(samples: Float64[Tensor, "L *b"], value: Array, weights: Array) -> Float64[Tensor, "*b"]:
+    """Return the value with the weights of the samples as its derivative, for autograd."""
+    return tensor(value) + (tensor(weights) * (samples - samples.detach())).sum(0)
 
 
 def _ordered(samples: Float64[Tensor, "L *b"], low: int, high: int) -> Float64[Tensor, "w *b"]:
     """Return the order statistics from low (counted from 0) to high; NumPy sorts thirty times as fast as torch."""
     if samples.device.type != "cpu":
         return samples.sort(0).values[low:high]
-    if not samples.requires_grad:
-        return torch.from_numpy(np.sort(samples.numpy(), axis=0)[low:high])
-    order = np.argsort(samples.detach().numpy(), axis=0)[low:high]
-    return samples.gather(0, torch.from_numpy(order))
+    return torch.from_numpy(np.sort(samples.numpy(), axis=0)[low:high])
 
 
-def soft_order_statistic(samples: Float64[Tensor, "L *b"], level: float, softness: float) -> Float64[Tensor, "*b"]:
-    """Return entry ceil(p L) of the soft sort: the paper's estimate."""
-    if samples.requires_grad:
-        value, weights = soft_order_statistic_and_weights(samples, level, softness)
-        return value + (weights * (samples - samples.detach())).sum(0)
-    values, _, _, _ = _pooled(samples.detach().cpu().numpy().reshape(len(samples), -1), level, softness)
-    return torch.from_numpy(values).reshape(samples.shape[1:]).to(samples.device)
-
-
-def soft_order_statistic_and_weights(
-    samples: Float64[Tensor, "L *b"], level: float, softness: float
-) -> tuple[Float64[Tensor, "*b"], Float64[Tensor, "L *b"]]:
-    """Return entry ceil(p L) of the soft sort, and the weight of every sample in it, which is its slope."""
-    y = samples.detach().cpu().numpy().reshape(len(samples), -1)
-    values, order, first, last = _pooled(y, level, softness)
-    ranks = np.arange(len(y))[:, None]
-    weights = np.empty_like(y)
-    np.put_along_axis(weights, order, ((ranks >= first) & (ranks <= last)) / (last + 1 - first), 0)
-    value, weight = (torch.from_numpy(each).to(samples.device) for each in (values, weights))
-    return value.reshape(samples.shape[1:]), weight.reshape(samples.shape)
+def _weighted(
+    samples: Float64[Array, "L *b"], low: int, weights: Float64[Array, "w"]
+) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
+    """Return the weighted sum of the order statistics from low (counted from 0), and the weight of every sample."""
+    high = low + len(weights)
+    shaped = weights.reshape(-1, *[1] * (samples.ndim - 1))
+    if isinstance(samples, Tensor):
+        ordered, order = samples.sort(0)
+        each = shaped.expand_as(ordered[low:high])
+        return (each * ordered[low:high]).sum(0), torch.zeros_like(samples).scatter(0, order[low:high], each)
+    places = np.argpartition(samples, (low, high - 1), axis=0)[low:high]
+    chosen = np.take_along_axis(samples, places, 0)
+    inner = np.argsort(chosen, axis=0)
+    places, chosen = np.take_along_axis(places, inner, 0), np.take_along_axis(chosen, inner, 0)
+    result = np.zeros(samples.shape)
+    np.put_along_axis(result, places, np.broadcast_to(shaped, chosen.shape), 0)
+    return (shaped * chosen).sum(0), result
 
 
 def _pooled(
@@ -139,10 +164,10 @@ def _pooled(
 
     The soft sort (Blondel et al. 2020, l2) projects (1, ..., L) / e onto the permutahedron of the sample. With
     z = (L, ..., 1)/e and y the sorted sample it is v - z, v the non-increasing regression of z + y. Blocks of v pool
-    neighbours: outside of pools the soft sort is the sort, value and slope, as it is while neighbours differ by at most
-    1/e. Far beyond, everything pools and the sort tends to the mean: rescaling g changes the result, so this lives in
-    `CUQB.paper()` only. The block that holds a place is the one that attains min over its first, max over its last
-    element of the mean between them; a sample weighs 1 over the size of its block, or 0.
+    neighbours. Outside of blocks, and everywhere while neighbours differ by at most 1/e, the soft sort equals the sort
+    in value and slope. With much larger gaps everything pools and the result tends to the mean, so it depends on the
+    units of g; only `CUQB.paper()` uses it. The block that holds a place attains min over its first, max over its last
+    element of the mean between them; the weight of a sample is 1 over the size of its block, or 0.
     """
     L, place = len(samples), rank(len(samples), level) - 1
     order = np.argsort(samples, axis=0)
@@ -169,11 +194,10 @@ def _pooled(
 def worst_where_not_finite(
     samples: Float64[Tensor, "L *b"], worst: float = -1.0
 ) -> tuple[Float64[Tensor, "L *b"], bool]:
-    """Let samples that are not finite count as worst. Tell whether any was.
+    """Replace samples that are not finite by a bad finite value; tell whether there were any.
 
-    Minus infinity would reach every averaged order statistic, so they get a finite value instead: the given one, or
-    one range below the worst finite sample of the same point where that is lower. What a point gets does not depend on
-    the points beside it.
+    Minus infinity would spread to every averaged order statistic. The value is the given one, or one range below the
+    worst finite sample of the same point where that is lower. It does not depend on other points of the batch.
 
     Args:
         samples: Values of g.
@@ -191,8 +215,8 @@ def worst_where_not_finite(
 def confidence(delta: float, size: int, functions: int) -> Callable[[int], float]:
     """Return the schedule of levels of Lemma 1: t -> p_t = 1 - a_t / 2.
 
-    Here a_t = 6 delta / (pi^2 (t + 1)^2 functions size). With it every bound holds at every point of a finite set, for
-    every function and at all times, with probability at least 1 - delta.
+    Here a_t = 6 delta / (pi^2 (t + 1)^2 functions size). With it all bounds hold together, at every point of a
+    finite set, for every function and at all times, with probability at least 1 - delta.
 
     Args:
         delta: Probability that any bound fails.

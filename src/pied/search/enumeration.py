@@ -1,7 +1,7 @@
-"""Best of a list of candidates: the subproblem solved exactly, by looking at every candidate.
+"""The best of a list of candidates: the subproblem is solved exactly, by evaluating every candidate.
 
-It answers the calls of `subproblem.Search`. Values are computed for a few thousand candidates at a time, so that memory
-grows only with the values themselves, k numbers a candidate.
+It has the methods of `multistart.Search`. Values are computed for a few thousand candidates at a time, so that memory
+grows only with the results, k numbers per candidate.
 """
 
 from dataclasses import dataclass, replace
@@ -17,13 +17,15 @@ from pied.search.functions import Functions
 from pied.search.optimum import SATISFIED, WHITE_SATISFIED, Optimum, optimum_at
 
 AT_ONCE = 8192  # candidates evaluated at once: a few hundred told points then take some tens of megabytes
-POOL = 1024  # candidates from which scales are taken
-SHORTLIST = 128  # candidates compared with the samples of solving, where values come from samples
+POOL = 1024  # random candidates from which the scales of functions are taken
+SHORTLIST = 128  # best candidates by screening that are compared again with all samples
+UNKNOWN_MARGIN = -1e300  # ranks a candidate with unknown constraints behind all others
+WHITE_BROKEN_MARGIN = 1e200  # taken off the margin of candidates that break a white constraint
 
 
 @dataclass(frozen=True, eq=False)
 class Enumeration:
-    """Every candidate is looked at; the first of equal ones wins."""
+    """A search that evaluates every candidate; the first of equal ones wins."""
 
     U: Float64[Tensor, "c d"]
     """The candidates, unit cube."""
@@ -32,23 +34,23 @@ class Enumeration:
 
     @classmethod
     def of(cls, listing: Listing) -> "Enumeration":
-        """Offer every candidate."""
+        """Return a search among all candidates of a list."""
         return cls(listing.U, torch.ones(len(listing), dtype=torch.bool))
 
     def without(self, rows: Int64[Tensor, "e"]) -> "Enumeration":
-        """Offer some candidates no more."""
+        """Return the search without some candidates."""
         offered = self.offered.clone()
         offered[rows] = False
         return replace(self, offered=offered)
 
     def also(self, rows: Int64[Tensor, "e"]) -> "Enumeration":
-        """Offer some candidates again."""
+        """Return the search with some candidates added again."""
         offered = self.offered.clone()
         offered[rows] = True
         return replace(self, offered=offered)
 
     def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
-        """Return the pool: candidates drawn at random, and the known good points."""
+        """Return the pool: random candidates and the best told points."""
         draw = stream.at("pool").generator()
         rows = draw.choice(len(self.U), min(POOL, len(self.U)), replace=False, shuffle=False)
         return torch.cat([self.U[torch.from_numpy(rows)], known.cpu()])
@@ -93,15 +95,15 @@ class Enumeration:
     def rescue(
         self, functions: Functions, scales: Float64[Tensor, "k"], starts: Float64[Tensor, "s d"] | None = None
     ) -> Optimum:
-        """Maximize the smallest scaled constraint, white ones held; where it gets to zero, the objective."""
+        """Maximize the smallest scaled constraint subject to white ones; where it reaches zero, the objective."""
         return self.solve(functions, scales)
 
     def largest(self, functions: Functions, scales: Float64[Tensor, "k"]) -> Float64[Tensor, "n"]:
-        """Return the largest scaled value of each constraint alone, over the whole list."""
+        """Return the largest scaled value of each constraint over the whole list."""
         return torch.nan_to_num(self._values(functions) / scales, nan=-torch.inf)[:, 1:].amax(0)
 
     def _values(self, functions: Functions) -> Float64[Tensor, "c k"]:
-        """All functions at all candidates, in pieces of bounded memory."""
+        """All functions at all candidates, computed in pieces of bounded memory."""
         if not bool(self.offered.any()):
             raise SolverDone("every candidate has been measured, and measuring again would teach nothing")
         f = torch.empty(len(self.U), functions.k, dtype=self.U.dtype)
@@ -115,7 +117,7 @@ class Enumeration:
         return torch.isfinite(f).all(1) & (f[:, 1:] >= -(slack * scales)[1:]).all(1)
 
     def _least_violated(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "c k"]) -> Optimum:
-        """The candidate on offer with the largest smallest scaled constraint, white constraints first."""
+        """The offered candidate with the largest margin: the smallest scaled constraint, white constraints first."""
         rows = _best(torch.where(self.offered, self._margin(functions, scales, f), -torch.inf), int(self.offered.sum()))
         there, _ = functions.values_and_slopes(self.U[rows])
         best = int(self._margin(functions, scales, there).argmax())
@@ -123,18 +125,18 @@ class Enumeration:
         return optimum_at(self.U[rows[best]], there[best], scales, is_fine)
 
     def _margin(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "b k"]) -> Float64[Tensor, "b"]:
-        """The smallest scaled constraint; where white ones are broken, far below any that is not."""
+        """The smallest scaled constraint; points that break white ones rank below all others."""
         white = list(functions.white)
         scaled = torch.nn.functional.pad((f / scales)[:, 1:], (0, 1), value=torch.inf)  # also without constraints
-        margin = torch.nan_to_num(scaled.amin(1), nan=-1e300)
+        margin = torch.nan_to_num(scaled.amin(1), nan=UNKNOWN_MARGIN)
         broken = (f[:, white] < -WHITE_SATISFIED * scales[white]).any(1)
-        return torch.where(broken, margin.clamp_max(0.0) - 1e200, margin)
+        return torch.where(broken, margin.clamp_max(0.0) - WHITE_BROKEN_MARGIN, margin)
 
 
 def _best(score: Float64[Tensor, "c"], count: int) -> Int64[Tensor, "b"]:
     """Rows of the best scores, in the order of the list; of equal ones the first.
 
-    `topk` alone takes any of those that tie with the last, others on another platform.
+    Which of several equal scores `topk` takes depends on the platform.
     """
     count = min(SHORTLIST, count)
     last = score.topk(count).values[-1]
@@ -145,7 +147,7 @@ def _best(score: Float64[Tensor, "c"], count: int) -> Int64[Tensor, "b"]:
 def exact_weight(scaled: Float64[Tensor, "c k"], best: float) -> float:
     """Return the smallest weight of violations at which no point of a set that breaks a constraint beats the best.
 
-    max over x of (f_0(x) - best) / sum_i [-f_i(x)]+: what multipliers say near one optimum, here for the whole set.
+    It is max over x of (f_0(x) - best) / sum_i [-f_i(x)]+: what multipliers are at one optimum, for a whole set.
 
     Args:
         scaled: Functions at the points, each divided by its scale.

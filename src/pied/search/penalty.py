@@ -17,10 +17,17 @@ from pied.rng import Stream
 from pied.search.functions import Functions
 from pied.search.optimum import SATISFIED, Optimum, optimum_at
 
+Questions = SimpleQueue[tuple[int, ndarray | None]]
+"""The number of a solve, and the point it needs; None: it has ended."""
+Answers = SimpleQueue[tuple[float, ndarray] | None]
+"""Value and slope; None: the solve must end."""
+
+LEAST_DEVIATION = 1e-300  # avoids division by zero where all penalized values are equal
+
 
 @dataclass(frozen=True)
 class PenaltySearch:
-    """Maximize f_0 - rho sum max(-f_i, 0) from a few starts."""
+    """Maximize f_0 - rho sum max(-f_i, 0) by local solves from a few starts."""
 
     pool: int = 8192
     """Sobol points screened (paper, table 3)."""
@@ -32,7 +39,7 @@ class PenaltySearch:
     """rho, natural units (paper, table 3)."""
 
     def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
-        """Return the pool: Sobol points alone."""
+        """Return the pool, which consists of Sobol points only."""
         return stream.at("pool").sobol(self.pool, d)
 
     def solve(
@@ -45,11 +52,11 @@ class PenaltySearch:
         *,
         rescue: bool = True,
     ) -> Optimum:
-        """Return the best end of the local solves."""
+        """Return the best result of the local solves."""
         f = functions.values(pool)
         merit = f[:, 0] - self.penalty * (-f[:, 1:]).clamp_min(0.0).sum(1)
         merit = torch.nan_to_num(merit, nan=float(torch.nan_to_num(merit, nan=0.0).min()))
-        z = (merit - merit.mean()) / merit.std().clamp_min(1e-300)
+        z = (merit - merit.mean()) / merit.std().clamp_min(LEAST_DEVIATION)
         weights = torch.softmax(self.temperature * z, 0).cpu().numpy()
         if not np.isfinite(weights).all():
             raise NumericalError("the penalized values of the pool are too large to be compared")
@@ -74,18 +81,18 @@ def minimize_in_step(
 ) -> tuple[Float64[ndarray, "s d"], Float64[ndarray, "s"]]:
     """Minimize over the unit cube by L-BFGS-B from every start, with one evaluation for all of them per round.
 
-    SciPy asks for one point at a time; three points cost hardly more than one. Each solve waits in a thread of its own
-    for the answer to its question, so that each takes the steps that it would take alone.
+    SciPy evaluates one point at a time, but three points cost hardly more than one. Each solve runs in its own thread
+    and waits there for its values, so it takes the same steps as it would alone.
 
     Args:
-        evaluate: Values and slopes at points, called from this thread only.
+        evaluate: Returns values and slopes at points; called from this thread only.
         starts: Points of the unit cube.
 
     Returns:
-        Where the solves ended, and the values there.
+        The final points of the solves, and the values there.
     """
-    asked: SimpleQueue[tuple[int, ndarray | None]] = SimpleQueue()
-    answers: list[SimpleQueue[tuple[float, ndarray] | None]] = [SimpleQueue() for _ in starts]
+    asked: Questions = SimpleQueue()
+    answers: list[Answers] = [SimpleQueue() for _ in starts]
     ends, heights = starts.copy(), np.full(len(starts), np.inf)
     failures: list[Exception] = []
 
@@ -107,15 +114,8 @@ def minimize_in_step(
     threads = [Thread(target=solve, args=(i,), daemon=True) for i in range(len(starts))]
     for thread in threads:
         thread.start()
-    under_way = len(threads)
     try:
-        while under_way:
-            questions = sorted((asked.get() for _ in range(under_way)), key=lambda question: question[0])
-            points = {i: u for i, u in questions if u is not None}
-            under_way = len(points)
-            if points:
-                for i, value, slope in zip(points, *evaluate(np.stack(list(points.values()))), strict=True):
-                    answers[i].put((float(value), slope))
+        _serve(evaluate, asked, answers)
     finally:
         for each in answers:
             each.put(None)
@@ -126,5 +126,17 @@ def minimize_in_step(
     return ends, heights
 
 
+def _serve(evaluate: Callable[[ndarray], tuple[ndarray, ndarray]], asked: Questions, answers: list[Answers]) -> None:
+    """Answer the questions of all solves, one round at a time, until every solve has ended."""
+    under_way = len(answers)
+    while under_way:
+        questions = sorted((asked.get() for _ in range(under_way)), key=lambda question: question[0])
+        points = {i: u for i, u in questions if u is not None}
+        under_way = len(points)
+        if points:
+            for i, value, slope in zip(points, *evaluate(np.stack(list(points.values()))), strict=True):
+                answers[i].put((float(value), slope))
+
+
 class _Abandoned(Exception):
-    """The evaluation failed: the solves that wait for it must end."""
+    """Raised in solves that wait for an evaluation that failed, to end them."""

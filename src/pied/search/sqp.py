@@ -1,10 +1,10 @@
 """Sequential quadratic programming from many starts in step.
 
-Minimizes phi(z) subject to c(z) >= 0 and a box, from S starts at once: a function with slopes costs nearly the same for
-one point or sixteen, so every round evaluates the current trial points of all starts together, each at its own stage of
-its own line search. SciPy's SLSQP keeps its loop to itself and would be called once per start; that is the reason for
-this file. The quadratic subproblems are solved exactly, as least-distance problems by non-negative least squares
-(Lawson and Hanson 1974, chapter 23).
+Minimizes phi(z) subject to c(z) >= 0 and a box, from S starts at once. A function with slopes costs nearly the same for
+one point or sixteen. So every round evaluates the current trial points of all starts together, each at its own stage of
+its own line search. SciPy's SLSQP cannot do this: it runs its loop internally and must be called once per start. The
+quadratic subproblems are solved exactly, as least-distance problems by non-negative least squares (Lawson and Hanson
+1974, chapter 23).
 """
 
 from collections.abc import Callable
@@ -18,18 +18,28 @@ from scipy.optimize import nnls
 Evaluated = tuple[ndarray, ndarray, ndarray, ndarray]
 """At b points: phi b, its slopes b z, c b n, its slopes b n z."""
 
-ENOUGH = 1e-10  # predicted decrease of the merit below which a start has converged; functions are scaled to about 1
-FEASIBLE = 1e-10  # violation, scaled, below which it may
-CAUTION = 1.5  # penalty weights exceed the multipliers by this factor: at equality the merit does not see a violation
-SHORTEST = 1e-7  # step of the line search at which it gives up
-ROUNDING = 1e-11  # predicted decrease that, when the full step is refused, is rounding of the function and none
-NEWS = 1e-9  # improvement of the best point for which stragglers are waited on
-SAME = 1e-3  # a start this near (every coordinate) to one that has converged, and not better, would end there
-PATIENCE = 6  # rounds that stragglers are waited for
-NOTHING = (float("inf"), float("inf"))  # violation and value before anything is known
-ACTIVE = 1e-10  # a bound with a multiplier is met exactly by a step that misses it by less
-EDGE = 1e-14  # of the width of the box: this near to a bound, a point lies on it
-FARTHEST = 1e6  # relaxation weight of inconsistent linearized constraints
+# Functions are scaled to about 1, so tolerances of values are relative to that.
+CONVERGED_DECREASE = 1e-10  # predicted decrease of the merit below which a feasible start has converged
+ROUNDING_DECREASE = 1e-11  # predicted decrease that, when the full step is refused, is rounding error: converged
+FEASIBLE = 1e-10  # a smaller violation counts as none
+STILL_STEP = 1e-12  # a shorter step (every coordinate) does not move the point
+WEIGHT_FACTOR = 1.5  # penalty weights over multipliers: above 1, so that the merit increases with a violation
+SHORTEST_LENGTH = 1e-7  # of the full step: the line search gives up at a shorter one
+ARMIJO_SHARE = 1e-4  # share of the predicted decrease that an accepted step must achieve
+MERIT_ROUNDING = 1e-14  # relative increase of the merit that is rounding error
+SHORTENING, SHORTENING_NOT_FINITE = 0.4, 0.1  # factors of a refused step: by its merit, or by values not finite
+IMPROVEMENT = 1e-9  # of the best value: a larger improvement restarts the wait for stragglers
+SAME_DISTANCE = 1e-3  # of the box, every coordinate: a start this near to a converged one, and not better, follows it
+SAME_MERIT = 1e-6  # relative: a merit lower by less is not better
+PATIENCE = 6  # rounds without improvement after which stragglers are stopped
+UNKNOWN_LEAD = (float("inf"), float("inf"))  # violation and value before any point is known
+ACTIVE_DISTANCE = 1e-10  # a step that misses a bound with a multiplier by less ends on it
+EDGE_DISTANCE = 1e-14  # of the width of the box: a point this near to a bound is put on it
+RELAXATION_WEIGHT = 1e6  # penalty of relaxing inconsistent linearized constraints
+LEAST_RESIDUAL = 1e-10  # of the least squares problem: a smaller one means that the constraints are inconsistent
+LEAST_DIVISOR = 1e-14  # likewise for the component that the solution is divided by
+LEAST_SQUARED_STEP = 1e-28  # a shorter step does not update the model
+CURVATURES = (1e-3, 1e6)  # range of the first estimate of the curvature
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,23 +78,23 @@ def solve_qp(
 def _least_distances(
     G: Float64[ndarray, "s c z"], h: Float64[ndarray, "s c"]
 ) -> tuple[Float64[ndarray, "s z"], Float64[ndarray, "s c"], Bool[ndarray, "s"]]:
-    """Minimize |v| subject to G v >= h, many times; return v, the multipliers, and whether anything satisfies it."""
+    """Minimize |v| subject to G v >= h for many G, h; return v, the multipliers, and whether a solution exists."""
     E = np.concatenate([G.swapaxes(1, 2), h[:, None]], 1)
     f = np.zeros(E.shape[1])
     f[-1] = 1.0
     weights, sizes = np.zeros(h.shape), np.zeros(len(h))
     for i, each in enumerate(E):
-        if not np.isfinite(each).all():  # overflow: an inconsistent subproblem, too
+        if not np.isfinite(each).all():  # after an overflow: treated like an inconsistent subproblem
             continue
         try:
             weights[i], sizes[i] = nnls(each, f)
         except RuntimeError:  # too many iterations: treated like an inconsistent subproblem
             continue
     r = (E @ weights[:, :, None])[:, :, 0] - f
-    scale = -r[:, -1:]
-    is_met = (sizes >= 1e-10) & (scale[:, 0] > 1e-14)
-    scale = np.where(is_met[:, None], scale, 1.0)
-    return r[:, :-1] / scale, weights / scale, is_met
+    divisor = -r[:, -1:]
+    is_met = (sizes >= LEAST_RESIDUAL) & (divisor[:, 0] > LEAST_DIVISOR)
+    divisor = np.where(is_met[:, None], divisor, 1.0)
+    return r[:, :-1] / divisor, weights / divisor, is_met
 
 
 def solve_relaxed_qp(
@@ -95,11 +105,11 @@ def solve_relaxed_qp(
     low: Float64[ndarray, "z"],
     high: Float64[ndarray, "z"],
 ) -> tuple[Float64[ndarray, "z"], Float64[ndarray, "n"]]:
-    """Like `solve_qp`, but violated constraints may be met only in part: A p + b (1 - s) >= 0 with s in [0, 1] dear."""
+    """Like `solve_qp`, but violated constraints may be met in part: A p + b (1 - s) >= 0, s in [0, 1] penalized."""
     n = len(g)
     bigger = np.zeros((n + 1, n + 1))
     bigger[:n, :n] = root
-    bigger[n, n] = 1.0 / np.sqrt(FARTHEST)
+    bigger[n, n] = 1.0 / np.sqrt(RELAXATION_WEIGHT)
     violated = np.minimum(b, 0.0)
     answer = solve_qp(
         bigger,
@@ -114,7 +124,7 @@ def solve_relaxed_qp(
     return answer[0][:n], answer[1]
 
 
-class _Runs:
+class _Starts:
     """All starts: their points, quadratic models and line searches, as arrays with one row per start."""
 
     def __init__(self, Z: Float64[ndarray, "S z"], low: ndarray, high: ndarray, evaluated: Evaluated) -> None:
@@ -143,13 +153,13 @@ class _Runs:
             return
         z, phi, g, c, J = self.z[rows], self.phi[rows], self.g[rows], self.c[rows], self.J[rows]
         p, planned = _solve_qps(self._roots(rows), g, J, c, self.low - z, self.high - z)
-        wanted = CAUTION * planned
+        wanted = WEIGHT_FACTOR * planned
         weights = np.maximum(wanted, 0.5 * (self.weights[rows] + wanted))
         violation = np.maximum(-c, 0.0)
         linearized = np.maximum(-(c + (J @ p[:, :, None])[:, :, 0]), 0.0)
         decrease = -(g * p).sum(1) + (weights * (violation - linearized)).sum(1)
-        is_still = np.abs(p).max(1) < 1e-12
-        small = np.abs(decrease) < ENOUGH * (1.0 + np.abs(phi))
+        is_still = np.abs(p).max(1) < STILL_STEP
+        small = np.abs(decrease) < CONVERGED_DECREASE * (1.0 + np.abs(phi))
         converged = (violation.max(1, initial=0.0) < FEASIBLE) & (is_still | small)
         self.step[rows], self.planned[rows], self.weights[rows] = p, planned, weights
         self.decrease[rows], self.length[rows] = decrease, 1.0
@@ -159,7 +169,7 @@ class _Runs:
             self.multipliers[rows[converged]] = planned[converged]
 
     def _roots(self, rows: ndarray) -> Float64[ndarray, "s z z"]:
-        """Return root with B^-1 = root root'; a model that is not positive is forgotten."""
+        """Return root with B^-1 = root root'; a model that is not positive definite is reset."""
         try:
             factors = np.linalg.cholesky(self.B[rows])
         except np.linalg.LinAlgError:
@@ -170,7 +180,7 @@ class _Runs:
         return np.linalg.inv(factors).swapaxes(1, 2)
 
     def trials(self, rows: ndarray) -> Float64[ndarray, "s z"]:
-        """The next points that these starts want evaluated."""
+        """Return the next points to evaluate for these starts."""
         return within(self.z[rows] + self.length[rows, None] * self.step[rows], self.low, self.high)
 
     def receive(self, rows: ndarray, z: Float64[ndarray, "s z"], evaluated: Evaluated) -> None:
@@ -179,9 +189,9 @@ class _Runs:
         fine = _is_fine(evaluated)
         self._remember(*_those(fine, rows, z, phi, c))
         weights, before = self.weights[rows], self.phi[rows]
-        least = 1e-4 * self.length[rows] * np.maximum(self.decrease[rows], 0.0)
+        least = ARMIJO_SHARE * self.length[rows] * np.maximum(self.decrease[rows], 0.0)
         enough = self._merit(before, self.c[rows], weights) - least
-        accepted = fine & (self._merit(phi, c, weights) <= enough + 1e-14 * (1.0 + np.abs(before)))
+        accepted = fine & (self._merit(phi, c, weights) <= enough + MERIT_ROUNDING * (1.0 + np.abs(before)))
         if not accepted.all():
             self._shorten(rows[~accepted], fine[~accepted])
             if not accepted.any():
@@ -196,7 +206,7 @@ class _Runs:
         self.plan(rows)
 
     def _remember(self, rows: ndarray, z: ndarray, phi: ndarray, c: ndarray) -> None:
-        """Keep the best point that every start has seen: feasible ones by value, the others by violation."""
+        """Keep the best point of every start: feasible ones by value, the others by violation."""
         violation, was = _violation(c), self.best_violation[rows]
         lower = phi < self.best_phi[rows]
         better = np.where(
@@ -207,15 +217,15 @@ class _Runs:
             self.best_violation[rows], self.best_phi[rows], self.best_z[rows], self.best_c[rows] = violation, phi, z, c
 
     def _shorten(self, rows: ndarray, fine: ndarray) -> None:
-        """Shorten steps that were refused; where they become too short, forget the model once, then give up."""
+        """Shorten refused steps; where they become too short, reset the model once, then give up."""
         if not len(rows):
             return
-        self.length[rows] *= np.where(fine, 0.4, 0.1)
+        self.length[rows] *= np.where(fine, SHORTENING, SHORTENING_NOT_FINITE)
         feasible = np.maximum(-self.c[rows], 0.0).max(1, initial=0.0) < FEASIBLE
-        flat = rows[fine & feasible & (self.decrease[rows] < ROUNDING * (1.0 + np.abs(self.phi[rows])))]
+        flat = rows[fine & feasible & (self.decrease[rows] < ROUNDING_DECREASE * (1.0 + np.abs(self.phi[rows])))]
         self.converged[flat], self.done[flat] = True, True
         rows = rows[~self.done[rows]]
-        short = rows[self.length[rows] < SHORTEST]
+        short = rows[self.length[rows] < SHORTEST_LENGTH]
         self.done[short[self.is_fresh[short]]] = True
         misled = short[~self.is_fresh[short]]
         if len(misled):
@@ -223,13 +233,16 @@ class _Runs:
             self.plan(misled)
 
     def drop_followers(self) -> None:
-        """Let starts that are about to end where another one has end there."""
+        """Stop starts that approach a point where another one has converged, and give them its result."""
         active, ended = (~self.done).nonzero()[0], self.converged.nonzero()[0]
         if not len(active) or not len(ended):
             return
-        near = np.abs(self.z[active][:, None, :] - self.z[ended][None]).max(2) < SAME * (self.high - self.low).min()
+        near = (
+            np.abs(self.z[active][:, None, :] - self.z[ended][None]).max(2)
+            < SAME_DISTANCE * (self.high - self.low).min()
+        )
         merit = self._merit(self.phi, self.c, self.weights)
-        slack = 1e-6 * (1.0 + np.abs(merit[ended]))
+        slack = SAME_MERIT * (1.0 + np.abs(merit[ended]))
         follows = near & (merit[active][:, None] >= merit[ended] - slack)
         followers, leaders = active[follows.any(1)], ended[follows.argmax(1)[follows.any(1)]]
         self.done[followers] = True
@@ -239,11 +252,11 @@ class _Runs:
     def _update(self, rows: ndarray, s: Float64[ndarray, "s z"], y: Float64[ndarray, "s z"]) -> None:
         """Powell's damped BFGS update of the models."""
         length = (s * s).sum(1)
-        rows, s, y, length = _those(length >= 1e-28, rows, s, y, length)
+        rows, s, y, length = _those(length >= LEAST_SQUARED_STEP, rows, s, y, length)
         B, sy = self.B[rows], (s * y).sum(1)
         first = self.is_fresh[rows] & (sy > 0)
         if first.any():
-            B[first] = np.eye(s.shape[1]) * np.clip(sy[first] / length[first], 1e-3, 1e6)[:, None, None]
+            B[first] = np.eye(s.shape[1]) * np.clip(sy[first] / length[first], *CURVATURES)[:, None, None]
         self.is_fresh[rows] = False
         Bs = (B @ s[:, :, None])[:, :, 0]
         sBs = (s * Bs).sum(1)
@@ -260,7 +273,7 @@ class _Runs:
 
 
 def _those(mask: Bool[ndarray, "s"], *arrays: ndarray) -> tuple[ndarray, ...]:
-    """Return the rows of arrays for which the mask holds; the arrays themselves where it holds throughout."""
+    """Return the rows of arrays where the mask holds; the arrays themselves if it holds everywhere."""
     return arrays if mask.all() else tuple(each[mask] for each in arrays)
 
 
@@ -270,11 +283,11 @@ def _clipped(z: ndarray, low: ndarray, high: ndarray) -> ndarray:
 
 
 def within(z: Float64[ndarray, "*s z"], low: Float64[ndarray, "z"], high: Float64[ndarray, "z"]) -> ndarray:
-    """Return points moved into the box; a coordinate within rounding of a bound lies on it, exactly.
+    """Return points moved into the box; a coordinate within rounding of a bound is put exactly on it.
 
-    The step to an active bound is computed, and ends a few last bits beside it; which ones, differs by machine.
+    A computed step to an active bound misses it by a few last bits, which differ between machines.
     """
-    edge = EDGE * (high - low)
+    edge = EDGE_DISTANCE * (high - low)
     return np.where(z <= low + edge, low, np.where(z >= high - edge, high, z))
 
 
@@ -286,7 +299,7 @@ def _solve_qps(
     low: Float64[ndarray, "s z"],
     high: Float64[ndarray, "s z"],
 ) -> tuple[Float64[ndarray, "s z"], Float64[ndarray, "s n"]]:
-    """Like `solve_qp` for many at once, relaxed where it must be."""
+    """Like `solve_qp` for many subproblems at once; inconsistent ones are relaxed."""
     target = (root.swapaxes(1, 2) @ g[:, :, None])[:, :, 0]
     G = np.concatenate([A @ root, root, -root], 1)
     h = (G @ target[:, :, None])[:, :, 0] - np.concatenate([b, -low, high], 1)
@@ -299,7 +312,7 @@ def _solve_qps(
         is_low[bound], is_high[bound] = np.split(weights[:, b.shape[1] :] > 0, 2, 1)
         inconsistent = bound[~is_met]
     p = _clipped((root @ (v - target)[:, :, None])[:, :, 0], low, high)
-    p = np.where(is_low & (p - low < ACTIVE), low, np.where(is_high & (high - p < ACTIVE), high, p))
+    p = np.where(is_low & (p - low < ACTIVE_DISTANCE), low, np.where(is_high & (high - p < ACTIVE_DISTANCE), high, p))
     for i in inconsistent:
         p[i], multipliers[i] = solve_relaxed_qp(root[i], g[i], A[i], b[i], low[i], high[i])
     return p, multipliers
@@ -326,13 +339,13 @@ def _is_fine(evaluated: Evaluated) -> Bool[ndarray, "s"]:
 
 
 def lead_of(phi: Float64[ndarray, "s"], c: Float64[ndarray, "s n"]) -> tuple[float, float]:
-    """Return violation, beyond what counts as feasible, and value of the best of some points."""
+    """Return the violation, beyond what counts as feasible, and the value of the best point."""
     return min(zip(np.maximum(_violation(c) - FEASIBLE, 0.0).tolist(), phi.tolist(), strict=True))
 
 
-def _lead(runs: _Runs) -> tuple[float, float]:
-    """Return violation and value of the best point any start has seen."""
-    return lead_of(runs.best_phi, runs.best_c)
+def _lead(starts: _Starts) -> tuple[float, float]:
+    """Return violation and value of the best point of all starts."""
+    return lead_of(starts.best_phi, starts.best_c)
 
 
 def minimize(
@@ -344,34 +357,36 @@ def minimize(
     patience: int | None = PATIENCE,
     lead: tuple[float, float] | None = None,
 ) -> Solution:
-    """Minimize phi subject to c >= 0 from every start; return the best point each of them saw.
+    """Minimize phi subject to c >= 0 from every start; return the best point of each.
 
     Args:
         evaluate: Gives phi, its slopes, c and its slopes at b points.
         starts: Starting points; moved into the box.
         low: Lower ends of the box.
         high: Upper ends of the box.
-        rounds: Batched evaluations at most.
-        patience: Rounds without a better point, one start having converged, after which the stragglers are left alone;
-            None: every start goes on to its own end.
-        lead: Violation and value of a point that is known already; the starts are given patience rounds to beat it.
+        rounds: Largest number of batched evaluations.
+        patience: Rounds without improvement, after one start has converged, after which the others are stopped; None:
+            every start goes on to its end.
+        lead: Violation and value of a point that is known already; the starts have `patience` rounds to beat it.
     """
     Z = np.clip(starts, low, high)
-    runs = _Runs(Z, low, high, evaluate(Z))
+    all_starts = _Starts(Z, low, high, evaluate(Z))
     can_give_up = lead is not None
-    used, improved, best = 1, 1, min(_lead(runs), lead or NOTHING)
+    used, improved, best = 1, 1, min(_lead(all_starts), lead or UNKNOWN_LEAD)
     while used < rounds:
-        active = (~runs.done).nonzero()[0]
+        active = (~all_starts.done).nonzero()[0]
         if not len(active):
             break
-        if patience is not None and used - improved > patience and (can_give_up or runs.converged.any()):
+        if patience is not None and used - improved > patience and (can_give_up or all_starts.converged.any()):
             break
-        trials = runs.trials(active)
-        runs.receive(active, trials, evaluate(trials))
+        trials = all_starts.trials(active)
+        all_starts.receive(active, trials, evaluate(trials))
         if patience is not None:
-            runs.drop_followers()
+            all_starts.drop_followers()
         used += 1
-        now = min(_lead(runs), best)
-        if now[0] < best[0] - FEASIBLE or now[1] < best[1] - NEWS * (1.0 + abs(now[1])):
+        now = min(_lead(all_starts), best)
+        if now[0] < best[0] - FEASIBLE or now[1] < best[1] - IMPROVEMENT * (1.0 + abs(now[1])):
             improved, best = used, now
-    return Solution(runs.best_z, runs.best_phi, runs.best_c, runs.multipliers, runs.converged, used)
+    return Solution(
+        all_starts.best_z, all_starts.best_phi, all_starts.best_c, all_starts.multipliers, all_starts.converged, used
+    )

@@ -1,7 +1,7 @@
-"""The protocol every solver speaks: settings are data, a run answers `ask`.
+"""The interface of every solver: settings are data, and a run answers `ask`.
 
-A run is handed the whole record each time. It may keep what it computed, but the record alone decides what it proposes;
-what it wants to find again after a restart it writes into the proposal (`Why.memory`).
+A run is given the whole record each time. It may keep what it computed, but its proposals depend on the record alone.
+What it needs again after a restart it writes into the proposal (`Why.memory`).
 """
 
 from abc import ABC, abstractmethod
@@ -18,10 +18,10 @@ from pied.problem import Problem
 from pied.records import Dataset, Why
 from pied.rng import Stream
 
-_TORCHS: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
-BREAKDOWNS = (NumericalError, _TORCHS, np.linalg.LinAlgError, FloatingPointError, OverflowError)
-"""What is raised where linear algebra, a fit or a search breaks down on the numbers it is given. A solver then falls
-back; every other exception is a mistake and is seen."""
+_TORCH_ERROR: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
+BREAKDOWNS = (NumericalError, _TORCH_ERROR, np.linalg.LinAlgError, FloatingPointError, OverflowError)
+"""Exceptions of linear algebra, fits and searches that fail for numerical reasons. A solver then falls back; every
+other exception is a mistake and is raised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +39,19 @@ class Run(ABC):
     def ask(self, number: int, data: Dataset) -> Proposal:
         """Propose the point of trial `number`, given everything told, pending and failed so far."""
 
-    def close(self) -> None:  # noqa: B027  a run without resources has nothing to close
-        """Release what the run holds."""
+    def close(self) -> None:  # noqa: B027  most runs hold no resources
+        """Release the resources of the run."""
 
 
 class Solver(ABC):
     """Frozen settings of one method."""
 
     name: ClassVar[str]
-    """How the solver is asked for."""
+    """The name by which users choose the solver."""
     parallel: ClassVar[bool] = True
-    """Whether several trials may be pending."""
+    """Whether several trials may be pending at once."""
     lists: ClassVar[bool] = False
-    """Whether it can choose from a list of candidates; without, it needs the whole box."""
+    """Whether it can choose from a list of candidates; if not, it needs the whole box."""
 
     @abstractmethod
     def start(self, problem: Problem, stream: Stream) -> Run:

@@ -32,9 +32,9 @@ WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bou
 
 @dataclass(frozen=True)
 class CUQB(Solver):
-    """The constrained upper quantile bound, with the departures from the paper that measurements favour.
+    """The constrained upper quantile bound, with the changes to the paper that did better in benchmarks.
 
-    `CUQB.paper()` undoes them all.
+    `CUQB.paper()` is the method without them.
     """
 
     name: ClassVar[str] = "cuqb"
@@ -43,24 +43,24 @@ class CUQB(Solver):
     level: float = 0.95
     """p: the upper bound is Q(p), the lower Q(1 - p)."""
     verify_every: int | None = 3
-    """After the initial design every so-many-th trial maximizes the median objective subject to lower bounds.
+    """After the initial design, every so-many-th trial maximizes the median objective subject to lower bounds.
     None: never."""
     believer: Believer = field(default_factory=Believer)
-    """Models to choose from and the estimator of quantiles."""
+    """The models to choose from and the estimator of quantiles."""
     search: Search | PenaltySearch = field(default_factory=Search)
     """How the subproblem is solved."""
     verdict: str = "joint"
     """"joint": all constraints together, at z = 3; "single": one at a time, at the level (the paper's)."""
     widen: bool = True
-    """Whether an exact black box is searched with wider bounds once the level promises no improvement."""
+    """Whether an exact black box is searched with wider bounds once those at the level promise no gain."""
     probe: bool = True
-    """Whether an exact black box is asked beside the best point, off the bounds it lies on (`solvers.probes`), once the
-    level promises little improvement."""
+    """Whether an exact black box is probed near the best point, off the box bounds it lies on (`solvers.probes`), once
+    the upper bound promises hardly any gain."""
     penalty: float | None = None
     """rho of the recommendation (14), natural units; None: from the multipliers of the subproblems."""
     joint: bool = True
-    """Whether functions of the same outputs must hope for one and the same outcome (`bounds.joint`); False: each
-    for its own upper bound (the paper's)."""
+    """Whether functions of the same outputs share one outcome (`bounds.joint`); False: each has its own upper bound
+    (the paper's)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
@@ -133,8 +133,8 @@ class CUQBRun(BayesRun):
     def _improve(self, scene: Scene) -> tuple[Optimum, Why]:
         """Maximize the upper bound; where it promises hardly any gain over the best told value, test the belief.
 
-        Such a belief is either right, and the evaluation costs nothing but itself, or over-confident. It is tested off
-        a box bound that all points near the best one lie on, and then where wider bounds promise a gain.
+        Such a belief is either right or over-confident. It is tested off a box bound that all points near the best one
+        lie on, and then where wider bounds promise a gain.
         """
         best = self._optimistic(scene, scene.composite)
         gain, scale = self._promised_gain(scene, best), float(scene.scales[0])

@@ -75,7 +75,7 @@ def _kept(
     seed: int | None,
     initial: int | None,
 ) -> tuple[Record, Solver, int]:
-    """Do the same for a study in a store."""
+    """Return the same for a study in a store."""
     name = made.name
     record = place.record(name) if place.is_read_only else place.find(name) or place.create(made)
     about = record.about

@@ -216,7 +216,7 @@ class Snapshot:
         """Answer the question anywhere in the box, and compare with the optimum of an old question.
 
         Args:
-            old: The old question; None when it cannot be stated again.
+            old: The old question; None when it cannot be restored.
             number: Number of the old question.
         """
         result = self.result("anywhere")
@@ -226,7 +226,7 @@ class Snapshot:
         if past.x is None:
             return Revision(result, None, past)
         found = self.at(past.x, past.trial)
-        return Revision(result, self.described(found, self.status, "The old optimum, asked anew."), past)
+        return Revision(result, self.described(found, self.status, "The old optimum under the new question."), past)
 
     # ------------------------------------------------------------------------------------------------ the result
 
@@ -350,5 +350,5 @@ class Revision:
     def __str__(self) -> str:
         lines = [str(self.result)]
         if self.before is not None:
-            lines += ["beside it, the old optimum under the new question:", str(self.before)]
+            lines += ["For comparison:", str(self.before)]
         return "\n".join(lines)

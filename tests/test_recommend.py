@@ -66,7 +66,7 @@ def test_bounds_contain_what_was_observed_where_a_belief_smooths_over_it() -> No
 
 def test_nothing_is_certain_of_a_point_that_was_measured_to_be_infeasible() -> None:
     best = found(hill(), hill_data(), "observed")
-    assert replace(best, is_feasible=False, certified=1.0).measured(best.value).certified is None
+    assert replace(best, is_feasible=False, certified=1.0).with_told(best.value).certified is None
 
 
 def test_observed_without_a_feasible_point_is_the_least_scaled_violation() -> None:

@@ -80,7 +80,7 @@ def keep(record: Record, entry: Entry) -> str | None:
             "failure": cleaned(entry.failure), "kept": time.time(),
         }
     )  # fmt: skip
-    for place in record.beside:
+    for place in record.fallbacks:
         file = Path(f"{place}.{identity(record)}-{entry.number}-{secrets.token_hex(4)}{SUFFIX}")
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def take_in(record: Record) -> int:
 def _kept(record: Record) -> list[Path]:
     """Return the files with unwritten results of a study."""
     found = []
-    for place in record.beside:
+    for place in record.fallbacks:
         folder, start = Path(place).parent, f"{Path(place).name}.{identity(record)}-"
         try:
             with os.scandir(folder) as entries:
@@ -221,8 +221,8 @@ class Patient(Record):
 
     def __init__(self, record: Record) -> None:
         self.inner = record
-        self.about, self.clock, self.is_shared, self.beside = (
-            record.about, record.clock, record.is_shared, record.beside,
+        self.about, self.clock, self.is_shared, self.fallbacks = (
+            record.about, record.clock, record.is_shared, record.fallbacks,
         )  # fmt: skip
 
     def _writing(self) -> AbstractContextManager[Pen]:

@@ -150,7 +150,7 @@ class Record(ABC):
     """Whether other processes can read and change it."""
     damage: str = ""
     """What is damaged, as a sentence; a damaged record can be read but not written."""
-    beside: tuple[str, ...] = ()
+    fallbacks: tuple[str, ...] = ()
     """Path prefixes of the files for results that could not be written, in order of preference (see `journal`)."""
 
     @abstractmethod

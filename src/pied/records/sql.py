@@ -56,7 +56,7 @@ class Store:
         self._secrets: tuple[str, ...] = ()
         self.is_read_only = read_only
         self.clock = clock
-        self.beside = journal.places(file)
+        self.fallbacks = journal.places(file)
         """Path prefixes of the files for results that could not be written (see `journal`)."""
 
     @classmethod
@@ -175,7 +175,7 @@ class _Kept(Record):
 
     def __init__(self, store: Store, study: int, about: About, damage: str = "") -> None:
         self._store, self._study, self.about, self.clock = store, study, about, store.clock
-        self.damage, self.beside = damage, store.beside
+        self.damage, self.fallbacks = damage, store.fallbacks
 
     @contextmanager
     def _writing(self) -> Iterator[Pen]:

@@ -34,9 +34,9 @@ class Why:
     """Why a point was proposed, with the bounds at that time; plain data, stored with the trial."""
 
     aim: str
-    """"initial", "explore", "verify", "probe" (off a bound that all points asked near the best lie on), "widen"
-    (explore with wider bounds: the level promises nothing), "feasibility" (nothing satisfies the bounds), "spread"
-    (anything else would repeat), "fill" (the search failed)."""
+    """"initial", "explore", "verify", "probe" (off a box bound on which all points near the best lie), "widen" (explore
+    with wider bounds, because the level promises no gain), "feasibility" (no point satisfies the bounds), "spread"
+    (any other point would be a repetition), "fill" (the search failed)."""
     lower: tuple[float, ...] = ()
     """Lower bounds of objective and constraints at the point, in the paper's form."""
     upper: tuple[float, ...] = ()

@@ -3,6 +3,7 @@
 from pied.study.opening import opened
 from pied.study.recommendation import gap, observed_row, recommend
 from pied.study.result import Result
-from pied.study.study import Study, maximize, minimize, solve
+from pied.study.shortcuts import maximize, minimize, solve
+from pied.study.study import Study
 
 __all__ = ["Result", "Study", "gap", "maximize", "minimize", "observed_row", "opened", "recommend", "solve"]

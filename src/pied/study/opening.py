@@ -1,4 +1,4 @@
-"""Open a study's record, new or kept: the same variables and outputs, the same seed and solver, or a clear refusal."""
+"""Open the record of a new or stored study; refuse another seed, solver, or other variables and outputs."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ def opened(
 ) -> tuple[Record, Solver, int]:
     """Return the record of a study, its solver, and the number of its question.
 
-    What a kept study was made with is used where nothing is given; what is given otherwise must agree with it.
+    A stored study keeps its seed, solver and initial design; those that are given must agree with it.
     """
     if problem.candidates is not None:
         if solver is not None and not solver.lists:
@@ -50,7 +50,7 @@ def opened(
     )
     if store is None:
         if read_only:
-            raise SettingError("a study that is only read needs the store it is read from: give store=")
+            raise SettingError("a study opened for reading needs a store: give store=")
         return Memory(made), solver or make("cuqb"), 1
     if not name:
         raise SettingError("a study in a store needs a name, by which it is found again: give name=")
@@ -75,7 +75,7 @@ def _kept(
     seed: int | None,
     initial: int | None,
 ) -> tuple[Record, Solver, int]:
-    """Return the record of a study in a store, its solver, and the number of its question."""
+    """Return the same for a study in a store."""
     name = made.name
     record = place.record(name) if place.is_read_only else place.find(name) or place.create(made)
     about = record.about
@@ -102,7 +102,7 @@ def _kept(
 
 
 def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> int:
-    """Return the number of the question; a new one is written down."""
+    """Return the number of the question, and record a new one."""
     about = record.about
     if key(about.statement) == key(statement):
         before, now = about.statement.get("blackbox"), statement.get("blackbox")
@@ -120,16 +120,16 @@ def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> 
 
 
 def has_code(words: Mapping[str, Any]) -> bool:
-    """Tell whether words of a problem state g by functions: what they do cannot be read off them."""
+    """Return whether arguments of a problem define g by Python functions, which cannot be compared."""
     limits = words.get("subject_to")
     goals = [words.get("maximize"), words.get("minimize"), *(limits.values() if isinstance(limits, Mapping) else ())]
     return any(callable(each) for each in goals)
 
 
 def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Refuse a problem whose variables or outputs are not those of the kept data, showing the difference.
+    """Refuse a problem whose variables or outputs differ from the stored ones, and show the difference.
 
-    A unit may be added later or left out, but not become another one.
+    A unit may be added or left out, but not changed.
     """
     lines = []
     before, now = kept.get("variables", {}), given["variables"]
@@ -178,7 +178,7 @@ def _settings_to_data(settings: Any) -> dict[str, Any]:
 
 
 def _same_solver(name: str, kept: Mapping[str, Any], given: Solver | None) -> Solver:
-    """Return the solver of a kept study; one that is given must be the same."""
+    """Return the solver of a stored study; a given one must be the same."""
     if given is None:
         return solver_from_data(kept)
     new = solver_to_data(given)
@@ -194,7 +194,7 @@ def _same_solver(name: str, kept: Mapping[str, Any], given: Solver | None) -> So
 
 
 def _differences(kept: Mapping[str, Any], given: Mapping[str, Any], path: str = "") -> list[str]:
-    """Settings that differ; ones that only one of them knows come from another version and are passed over."""
+    """Return the settings that differ; those that only one side has come from another version and are ignored."""
     found = []
     for name in kept:
         if name not in given or kept[name] == given[name]:
@@ -207,7 +207,7 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any], path: str = 
 
 
 def solver_from_data(data: Mapping[str, Any]) -> Solver:
-    """Make a solver from its name and settings; only classes that its own fields name are made."""
+    """Create a solver from its name and settings; only classes named by its own fields are created."""
     solver = make(str(data.get("name")))
     return _settings_from_data(type(solver), data["settings"]) if data.get("settings") else solver
 
@@ -218,7 +218,7 @@ def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
         if name == "is":
             continue
         if name not in hints:
-            logger.warning("the setting '%s' of %s is no longer known and is passed over", name, kind.__name__)
+            logger.warning("the setting '%s' of %s is no longer known and is ignored", name, kind.__name__)
             continue
         hint = hints[name]
         kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
@@ -235,16 +235,16 @@ def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
 
 
 def stated(statement: Mapping[str, Any], candidates: Listing | None = None) -> Problem | None:
-    """State a kept question again, when it is all formulas; code that was kept as text is never run.
+    """Restore a stored question if it consists of formulas only; stored code is never run.
 
     Args:
-        statement: As it was kept.
-        candidates: The list of the study, of which a statement keeps the fingerprint alone.
+        statement: The stored statement.
+        candidates: The study's list of candidates; a statement stores only its fingerprint.
     """
     try:
         return _stated(statement, candidates)
     except (StatementError, AttributeError, KeyError, TypeError, ValueError) as error:
-        logger.warning("an earlier question cannot be stated again: %s", error)
+        logger.warning("an earlier question cannot be restored: %s", error)
         return None
 
 

@@ -1,12 +1,13 @@
-"""Which point to return, what it is worth, and how sure that is: independent of the solver that gathered the data.
+"""Recommend a point from the data, with its value and bounds, whatever solver gathered the data.
 
-Four rules (`RULES`): the best point as observed, the told point with the best pessimistic bound now or as it stood when
-it was asked, or the best pessimistic point anywhere in the box.
+Four rules (`RULES`): the best told value; the told point with the best lower bound, now or when it was proposed; or the
+best point anywhere in the box whose constraints hold by their lower bounds.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Float64
@@ -21,42 +22,45 @@ from pied.rng import Stream
 from pied.search import Enumeration, Picked, Search, exact_weight, white_feasible
 
 RULES = {
-    "observed": "the best feasible point as observed",
+    "observed": "the best feasible point by its told values",
     "lower": "the told point with the best penalized lower bound under the current belief",
-    "asked": "the told point with the best penalized lower bound as it stood when it was asked, equation (14)",
+    "asked": "the told point with the best penalized lower bound at the time it was proposed, equation (14)",
     "anywhere": "the best median objective in the whole box where the lower bounds of all constraints hold",
 }
 NEAREST = 256
-"""Told points, the nearest ones, by which an observed point is bounded: what lies beyond them says little about it, and
-the belief of all takes time that grows with the cube of their number. A model is chosen from as many."""
-SAFETY = 2.0  # of the largest multiplier seen: beliefs change, and a multiplier holds at one optimum
+"""Told points, the nearest ones, from which a told point is bounded: more distant ones add little, and the time of a
+belief grows with the cube of their number. Models are chosen from the same number."""
+PENALTY_MARGIN = 2.0
+"""In largest multipliers seen: weight of the penalty. Beliefs change, and a multiplier is exact only at one optimum."""
+CONFLICT_MARGIN = 1e-3
+"""In scales of a constraint: within this distance of the smallest constraint, another one is in conflict, too."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recommendation:
-    """A point, and what is known there; paper's form, unit cube."""
+    """A point and what is known there, in the paper's form and the unit cube."""
 
     rule: str
     u: Float64[Tensor, "d"]
     row: int | None
-    """Row of the data it is; None for a point that was not told."""
+    """Its row of the data; None for a point that was not told."""
     value: Float64[Tensor, "k"]
-    """Functions there: as observed (rule "observed"), else their medians."""
+    """Functions there: told (rule "observed"), else their medians."""
     lower: Float64[Tensor, "k"]
     upper: Float64[Tensor, "k"]
-    """Bounds there under the current belief; by the rule "observed" an exact observation lies within them."""
+    """Bounds there under the current belief; with the rule "observed" they include an exact told value."""
     probability: Float64[Tensor, "n"]
-    """That each constraint holds, by the belief."""
+    """Probability that each constraint holds, by the belief."""
     joint: float
-    """That all hold together."""
+    """Probability that all hold together."""
     is_feasible: bool
-    """Whether the rule found a point it calls feasible; if not, the least violated one is returned."""
+    """Whether the rule calls the point feasible; if not, it is the least violated one."""
     certified: float | None
-    """What the point is certain to be worth: the observed value when exact and feasible, else its lower bound when the
-    lower bounds of all constraints hold; None when neither can be said."""
+    """Certified objective: the told value when exact and feasible, else the lower bound when the lower bounds of all
+    constraints hold; None when neither applies."""
 
-    def measured(self, f: Float64[Tensor, "k"]) -> "Recommendation":
-        """Return the same with what an exact black box made of the point; bounds that smoothed over it reach it too."""
+    def with_told(self, f: Float64[Tensor, "k"]) -> "Recommendation":
+        """Return the same with the told functions of an exact black box; the bounds are widened to include them."""
         certified = float(f[0]) if self.is_feasible else None
         lower, upper = torch.fmin(self.lower, f), torch.fmax(self.upper, f)
         return replace(self, rule="observed", value=f, lower=lower, upper=upper, certified=certified)
@@ -80,18 +84,18 @@ def recommend(
     search: Search | None = None,
     penalty: float | None = None,
 ) -> Recommendation | None:
-    """Recommend a point from a record; None when nothing was told completely.
+    """Recommend a point from the data; return None when no point was told completely.
 
     Args:
         problem: The statement.
-        data: What was told.
+        data: The told values.
         rule: One of `RULES`; by default `default_rule`.
         level: p of the bounds.
         believer: How the belief is made; CUQB's default.
-        previous: Choices of the last belief, where one was written down.
-        asked: Per row why it was asked, for the rule "asked".
-        stream: Randomness of samples and search.
-        search: Search of the rule "anywhere"; a list of candidates is enumerated.
+        previous: Models chosen for the last belief, if recorded.
+        asked: Why each row was proposed, for the rule "asked".
+        stream: Random numbers of samples and search.
+        search: Search for the rule "anywhere"; a list of candidates is enumerated.
         penalty: rho of equation (14), natural units (the paper's: 1e5); None: see `weights`.
     """
     rule = rule or default_rule(problem)
@@ -99,65 +103,43 @@ def recommend(
         raise SettingError(f"unknown rule '{rule}'.{did_you_mean(rule, RULES)}")
     if not bool(data.complete.any()):
         return None
-    believer, stream = believer or Believer(), stream or Stream(0)
-    if rule == "observed":
-        return _observed(problem, data, believer, previous, level, stream)
-    belief = believer.fit(problem, data, previous)
-    composite = believer.bound(problem, data, belief, stream.at("recommend"))
-    if rule == "anywhere":
-        found = _anywhere(problem, data, composite, level, _searching(problem, search), stream)
-        if found is not None:
-            return found
-        rule = "lower"
-    if rule == "asked":
-        lower = _as_asked(problem, data, believer, level, asked or [None] * len(data.U), stream)
-    else:
-        lower, _, _ = composite.bounds(data.U, level)
-    lower = torch.where(data.complete[:, None], lower, torch.nan)
-    rho = weights(lower, spread(data.functions(problem)[data.complete]), asked or ()) if penalty is None else penalty
-    weighted = torch.cat([lower[:, :1], rho * lower[:, 1:]], 1)
-    row = int(torch.nan_to_num(problem.penalized(weighted, 1.0), nan=-torch.inf).argmax())
-    is_feasible = bool((lower[row, 1:] >= 0).all())
-    found = _describe(composite, data.U[row], row, rule, level, is_feasible)
-    if rule != "asked":
-        return found
-    # Bounds as they stood may have been refuted since: what is known now has the last word.
-    holds = bool((found.lower[1:] >= 0).all())
-    nearly = found.value[1:] >= -tolerances(problem, data.functions(problem))
-    certified = float(found.lower[0]) if holds else None
-    return replace(found, is_feasible=is_feasible and bool(nearly.all()), certified=certified)
+    given = Inputs(
+        problem, data, level, believer or Believer(), previous, asked or [None] * len(data.U), stream or Stream(0),
+        search, penalty,
+    )  # fmt: skip
+    return _BY_RULE[rule](given)
 
 
 def _searching(problem: Problem, search: Search | None) -> Search | Enumeration:
-    """How a subproblem over all that can be chosen is solved."""
+    """Return the search over the box, or over the list of candidates."""
     return search or Search(brevity=0.0) if problem.candidates is None else Enumeration.of(problem.candidates)
 
 
 def weights(
     lower: Float64[Tensor, "N k"], scales: Float64[Tensor, "k"], asked: Sequence[Why | None]
 ) -> Float64[Tensor, "n"]:
-    """Return rho of equation (14), one per constraint, natural units, for which the penalty is exact.
+    """Return rho of equation (14), one per constraint, natural units, large enough for an exact penalty.
 
-    Above the multipliers of the subproblems so far, near their optima; and large enough that no told point that may
-    break a constraint beats one that surely does not. At least one scale of the objective for one of the constraint.
+    Each weight exceeds the multipliers of all subproblems so far. It is so large that a told point whose lower bounds
+    break a constraint never beats one whose bounds hold, and at least one objective scale per constraint scale.
 
     Args:
         lower: Lower bounds at told points.
-        scales: One scale per function.
-        asked: Why points were asked, with multipliers.
+        scales: Spread of each function.
+        asked: Why points were proposed, with multipliers.
     """
     scaled = lower / scales
     fine = (scaled[:, 1:] >= 0).all(1) & torch.isfinite(scaled).all(1)
     among = exact_weight(scaled, float(scaled[fine, 0].max())) if bool(fine.any()) else 0.0
-    rho = max(1.0, SAFETY * among) * scales[0] / scales[1:]
+    rho = max(1.0, PENALTY_MARGIN * among) * scales[0] / scales[1:]
     for why in asked:
         if why is not None and len(why.multipliers) == len(rho):
-            rho = torch.maximum(rho, SAFETY * torch.tensor(why.multipliers, dtype=torch.float64))
+            rho = torch.maximum(rho, PENALTY_MARGIN * torch.tensor(why.multipliers, dtype=torch.float64))
     return rho
 
 
 def observed_row(problem: Problem, f: Float64[Tensor, "N k"]) -> int:
-    """Return the row that the rule "observed" recommends: the best feasible one, else the least scaled violation."""
+    """Return the row that the rule "observed" recommends: the best feasible one, else the one least violated."""
     is_feasible = feasible(problem, f)
     if bool(is_feasible.any()):
         score = torch.where(is_feasible, f[:, 0], -torch.inf)
@@ -167,51 +149,101 @@ def observed_row(problem: Problem, f: Float64[Tensor, "N k"]) -> int:
     return int(torch.nan_to_num(score, nan=-torch.inf).argmax())
 
 
-def _observed(
-    problem: Problem,
-    data: Dataset,
-    believer: Believer,
-    previous: Sequence[Choice] | None,
-    level: float,
-    stream: Stream,
-) -> Recommendation:
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The arguments of `recommend`, with defaults filled in; the rules share it."""
+
+    problem: Problem
+    data: Dataset
+    level: float
+    believer: Believer
+    previous: Sequence[Choice] | None
+    asked: Sequence[Why | None]
+    stream: Stream
+    search: Search | None
+    penalty: float | None
+
+    @cached_property
+    def composite(self) -> Composite:
+        """The bounds under the belief of all data."""
+        return self.bounded(self.data)
+
+    def bounded(self, data: Dataset) -> Composite:
+        """Return the bounds under the belief of some of the data."""
+        belief = self.believer.fit(self.problem, data, self.previous)
+        return self.believer.bound(self.problem, data, belief, self.stream.at("recommend"))
+
+
+def _observed(given: Inputs) -> Recommendation:
     """Recommend the best told point by its told values.
 
     The point is found without a belief; its bounds come from the belief of the points around it (`NEAREST`).
     """
+    problem, data = given.problem, given.data
     f = data.functions(problem)
     row = observed_row(problem, f)
-    around = data.near(data.U[row], NEAREST)
-    composite = believer.bound(problem, around, believer.fit(problem, around, previous), stream.at("recommend"))
-    found = _describe(composite, data.U[row], row, "observed", level, bool(feasible(problem, f)[row]))
-    return found.measured(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
+    composite = given.bounded(data.near(data.U[row], NEAREST))
+    found = describe(composite, data.U[row], row, "observed", given.level, bool(feasible(problem, f)[row]))
+    return found.with_told(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
 
 
-def _anywhere(
-    problem: Problem, data: Dataset, composite: Composite, level: float, search: Search | Enumeration, stream: Stream
-) -> Recommendation | None:
-    """The best median objective where every lower bound holds; None when no such point was found."""
-    lower, median, _ = composite.bounds(data.U, level)
+def _lower(given: Inputs) -> Recommendation:
+    """Recommend the told point with the best penalized lower bound under the current belief."""
+    lower, _, _ = given.composite.bounds(given.data.U, given.level)
+    return _best_told(given, lower, "lower")
+
+
+def _asked(given: Inputs) -> Recommendation:
+    """Recommend the told point with the best penalized lower bound at the time it was proposed.
+
+    Those bounds may have been refuted since, so feasibility and certified value also use the current belief.
+    """
+    found = _best_told(given, _lower_when_proposed(given), "asked")
+    holds = bool((found.lower[1:] >= 0).all())
+    nearly = found.value[1:] >= -tolerances(given.problem, given.data.functions(given.problem))
+    certified = float(found.lower[0]) if holds else None
+    return replace(found, is_feasible=found.is_feasible and bool(nearly.all()), certified=certified)
+
+
+def _anywhere(given: Inputs) -> Recommendation:
+    """Recommend the best median objective where every lower bound holds; by the rule "lower" if none is found."""
+    problem, composite, stream = given.problem, given.composite, given.stream.at("anywhere")
+    lower, median, _ = composite.bounds(given.data.U, given.level)
     fine = (lower[:, 1:] >= 0).all(1)
     order = torch.where(fine, median[:, 0], -torch.inf).argsort(descending=True)
-    known = data.U[order[:3]]
-    if (success := SuccessModel.fit(data)) is not None:
+    known = given.data.U[order[:3]]
+    search = _searching(problem, given.search)
+    if (success := SuccessModel.fit(given.data)) is not None:
         search = where_success_is_likely(search, success)
-    pool = search.screen(stream.at("anywhere"), problem.d, known)
+    pool = search.screen(stream, problem.d, known)
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
-    best = search.solve(pessimistic(composite, level), scales, pool, known, stream.at("anywhere"), rescue=True)
-    return _describe(composite, best.u, None, "anywhere", level, True) if best.satisfied else None
+    best = search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
+    return describe(composite, best.u, None, "anywhere", given.level, True) if best.satisfied else _lower(given)
 
 
-def _as_asked(
-    problem: Problem,
-    data: Dataset,
-    believer: Believer,
-    level: float,
-    asked: Sequence[Why | None],
-    stream: Stream,
-) -> Float64[Tensor, "N k"]:
-    """Lower bounds as they stood when each point was asked; initial and added points by the first belief."""
+_BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {
+    "observed": _observed,
+    "lower": _lower,
+    "asked": _asked,
+    "anywhere": _anywhere,
+}
+"""One function for each of `RULES`."""
+
+
+def _best_told(given: Inputs, lower: Float64[Tensor, "N k"], rule: str) -> Recommendation:
+    """Recommend the complete told point whose penalized lower bound is the largest."""
+    problem, data, rho = given.problem, given.data, given.penalty
+    lower = torch.where(data.complete[:, None], lower, torch.nan)
+    if rho is None:
+        rho = weights(lower, spread(data.functions(problem)[data.complete]), given.asked)
+    weighted = torch.cat([lower[:, :1], rho * lower[:, 1:]], 1)
+    row = int(torch.nan_to_num(problem.penalized(weighted, 1.0), nan=-torch.inf).argmax())
+    return describe(given.composite, data.U[row], row, rule, given.level, bool((lower[row, 1:] >= 0).all()))
+
+
+def _lower_when_proposed(given: Inputs) -> Float64[Tensor, "N k"]:
+    """Return lower bounds at the time each point was proposed; for initial and added points under the first belief."""
+    problem, data, asked = given.problem, given.data, given.asked
     lower = torch.full((len(data.U), problem.k), torch.nan, dtype=torch.float64)
     unscored = []
     for row, why in enumerate(asked):
@@ -221,22 +253,34 @@ def _as_asked(
             unscored.append(row)
     if unscored:
         first = data.first(max(2, unscored[-1] + 1 if len(unscored) == len(data.U) else _leading(asked)))
-        composite = believer.bound(problem, first, believer.fit(problem, first), stream.at("first"))
-        lower[unscored] = composite.bounds(data.U[unscored], level)[0]
+        belief = given.believer.fit(problem, first)
+        composite = given.believer.bound(problem, first, belief, given.stream.at("first"))
+        lower[unscored] = composite.bounds(data.U[unscored], given.level)[0]
     return lower
 
 
 def _leading(asked: Sequence[Why | None]) -> int:
-    """How many rows come before the first one that a belief asked for."""
+    """Return the number of rows before the first one that a belief proposed."""
     return next((row for row, why in enumerate(asked) if why is not None and why.lower), len(asked))
 
 
-def _describe(
-    composite: Composite, u: Tensor, row: int | None, rule: str, level: float, is_feasible: bool
+def describe(
+    composite: Composite, u: Tensor, row: int | None, rule: str, level: float, is_feasible: bool | None = None
 ) -> Recommendation:
-    """Bounds and probabilities at a point; whatever rule but "observed" calls feasible, its lower bounds do."""
+    """Return bounds and probabilities at a point.
+
+    Args:
+        composite: Bounds of all functions.
+        u: The point, unit cube.
+        row: Row of the data it is, if any.
+        rule: Rule that chose it.
+        level: p of the bounds.
+        is_feasible: Whether the rule calls it feasible; by default, whether the lower bounds of all constraints hold.
+    """
     lower, median, upper = (each[0] for each in composite.bounds(u[None], level))
     each, joint = composite.probability(u[None])
+    holds = bool((lower[1:] >= 0).all())
+    is_feasible = holds if is_feasible is None else is_feasible
     return Recommendation(
         rule=rule,
         u=u,
@@ -247,19 +291,19 @@ def _describe(
         probability=each[0],
         joint=float(joint[0]),
         is_feasible=is_feasible,
-        certified=float(lower[0]) if (is_feasible and rule != "observed") or bool((lower[1:] >= 0).all()) else None,
+        certified=float(lower[0]) if (is_feasible and rule != "observed") or holds else None,
     )
 
 
 def gap(optima: Sequence[float], certain: float | None) -> float:
-    """Return U - L: how much better any point could still be, by what was believed.
+    """Return U - L: how much better any point could still be, by the beliefs so far.
 
-    U is the smallest optimistic optimum of all beliefs so far: bounds that hold together intersect. An optimum below
-    what is certain has been refuted and says nothing any more; when all have been, the gap is infinite.
+    U is the smallest optimistic optimum of all beliefs, because all bounds hold together. An optimum below L has been
+    refuted and is ignored; when all are refuted, the gap is infinite.
 
     Args:
-        optima: Largest optimistic objective of each belief that was searched.
-        certain: L, what the recommended point is certain to be worth; None when nothing is.
+        optima: Largest upper bound of the objective of each belief that was searched.
+        certain: L, certified objective of the recommended point; None when there is none.
     """
     if certain is None:
         return math.inf
@@ -268,12 +312,12 @@ def gap(optima: Sequence[float], certain: float | None) -> float:
 
 @dataclass(frozen=True)
 class Relaxation:
-    """What would make a problem plausible again, at z = 3, natural units."""
+    """Relaxations that would make an infeasible problem plausible again, at z = 3, natural units."""
 
     alone: dict[str, float | None]
-    """Per constraint: by how much relaxing it alone would do; None where that cannot help."""
+    """Per constraint: the relaxation that suffices by itself; None where none does."""
     together: dict[str, float]
-    """Per constraint: its share when all are relaxed by the same number of scales."""
+    """Per constraint: its relaxation when all are relaxed by the same number of scales."""
     conflict: tuple[str, ...]
     """The constraints in conflict."""
 
@@ -283,8 +327,8 @@ def relax(
 ) -> Relaxation:
     """Find the smallest relaxations that make the joint test of feasibility pass.
 
-    Relaxing i alone must make up for max of upper_i where every other upper bound holds: a subproblem with constraint i
-    as the objective.
+    The relaxation of i alone is the negative maximum of upper_i where all other upper bounds hold: a subproblem with
+    constraint i as the objective.
     """
     problem = composite.problem
     searching = _searching(problem, search)
@@ -302,13 +346,15 @@ def relax(
     conflict = tuple(name for name, amount in alone.items() if amount is not None)
     if not conflict:
         conflict = tuple(
-            problem.functions[i] for i in range(1, problem.k) if widest.f[i] / scales[i] < widest.margin + 1e-3
+            problem.functions[i]
+            for i in range(1, problem.k)
+            if widest.f[i] / scales[i] < widest.margin + CONFLICT_MARGIN
         )
     return Relaxation(alone, together, conflict)
 
 
 def white_conflict(problem: Problem) -> Relaxation | None:
-    """Find white constraints that no point satisfies, before anything is evaluated; None if all is well."""
+    """Find white constraints that no point satisfies, before any evaluation; return None if there are none."""
     white = White(problem, problem.white)
     if not white.which:
         return None

@@ -1,4 +1,4 @@
-"""What a study found, in the user's words and units."""
+"""The result of a study, in the user's names and units."""
 
 import math
 from collections import Counter
@@ -13,28 +13,28 @@ from pied.study.recommendation import Relaxation
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The recommended point, how good it is, how sure that is, and how the study ended."""
+    """The recommended point, its value and bounds, and how the study ended."""
 
     status: Status
     message: str
-    """The status as a sentence, with the figures that matter."""
+    """The status as a sentence, with the relevant numbers."""
     x: Named | None
-    """Recommended point, natural units; None while nothing is known."""
+    """Recommended point, natural units; None before any point was told completely."""
     y: Named | None
     """Outputs there, when the point was evaluated."""
     value: float
-    """Objective there, in the user's sense: observed (rule "observed"), else the median; NaN while nothing is known."""
+    """Objective there, with the user's sign: told (rule "observed"), else the median; NaN while `x` is None."""
     bounds: dict[str, tuple[float, float]]
     """Lower and upper bound of objective and constraints there, by name."""
     slack: dict[str, float]
     """Value of each constraint there: satisfied when >= 0."""
     probability: dict[str, float]
-    """That each constraint holds there, by the belief; "all" for all together."""
+    """Probability that each constraint holds there, by the belief; "all" for all together."""
     is_feasible: bool
-    """Whether the point is feasible by the rule's measure; if not, it is the least violated one."""
+    """Whether the rule calls the point feasible; if not, it is the least violated one."""
     gap: float | None
-    """Largest imaginable improvement: the smallest optimistic optimum so far less what is certain; infinite while
-    nothing is; None: no belief."""
+    """Largest possible improvement: the smallest optimistic optimum so far minus the certified value; infinite without
+    a certified value, None without a belief."""
     relative_gap: float | None
     """The gap relative to the size of the objective."""
     rule: str
@@ -48,21 +48,20 @@ class Result:
     level: float
     """Level of the bounds."""
     seed: int
-    """Seed of the study: with it, the run can be repeated."""
+    """Seed of the study, with which it can be repeated."""
     relaxation: Relaxation | None = None
-    """When infeasible: the conflict, and what would resolve it."""
+    """If infeasible: the conflict, and what would resolve it."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Solver and settings, as data."""
 
     @property
     def evaluations(self) -> int:
-        """Asked trials, the budget's measure."""
+        """Number of proposed trials, which the budget limits."""
         return sum(not trial.is_added for trial in self.trials)
 
     @property
     def rungs(self) -> dict[str, int]:
-        """How often a proposal needed a rung of the numerical ladder: "jitter 1e-08", "space-filling"; plain ones not
-        counted."""
+        """Number of proposals that needed a numerical fallback, by its name: "jitter 1e-08", "space-filling"."""
         return dict(Counter(trial.why.rung.partition(":")[0] for trial in self.trials if trial.why.rung != "plain"))
 
     def __str__(self) -> str:
@@ -75,7 +74,7 @@ class Result:
             for name, slack in self.slack.items():
                 is_near = slack < 0 and self.is_feasible
                 mark = "nearly holds, within its tolerance" if is_near else "holds" if slack >= 0 else "VIOLATED"
-                is_told = name in self.probability and not is_near  # the belief knows no tolerance
+                is_told = name in self.probability and not is_near  # the belief ignores tolerances
                 likely = f", probability {self.probability[name]:.3g}" if is_told else ""
                 lines.append(f"  {name}: slack {slack:.4g} ({mark}{likely})")
             if self.gap is not None and math.isfinite(self.gap):
@@ -87,7 +86,7 @@ class Result:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result as JSON-able data, the record included."""
+        """Return the result as data for JSON, with all trials."""
         return {
             "status": self.status.name,
             "message": self.message,
@@ -110,7 +109,7 @@ class Result:
         }
 
     def to_frame(self) -> Any:
-        """Return the record as a pandas DataFrame, one row a trial."""
+        """Return the record as a pandas DataFrame, one row per trial."""
         try:
             import pandas
         except ImportError as error:
@@ -126,12 +125,12 @@ class Result:
 
 
 def _plain(value: float | None) -> float | None:
-    """A number JSON can hold."""
+    """Return a number, or None where JSON has no such number."""
     return None if value is None or not math.isfinite(value) else float(value)
 
 
 def _row(trial: Trial) -> dict[str, Any]:
-    """One trial as JSON-able data."""
+    """Return one trial as data for JSON."""
     return {
         "number": trial.number,
         "state": trial.state.value,

@@ -1,4 +1,4 @@
-"""What a record says: status, gap, verdict, recommendation, as functions of one snapshot of a study."""
+"""Status, gap, verdict and recommendation of a study, all computed from one snapshot of its record."""
 
 import math
 from collections import Counter
@@ -9,21 +9,33 @@ import torch
 
 from pied.bounds import Composite, from_memory
 from pied.errors import Status, is_everywhere
+from pied.gp import Choice
 from pied.problem import Named, Problem
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.rng import Stream
 from pied.solvers.base import Solver
 from pied.solvers.cuqb import CUQB, VERDICT_LEVEL
-from pied.study.recommendation import Recommendation, Relaxation, default_rule, gap, recommend, relax
+from pied.study.recommendation import (
+    Recommendation,
+    Relaxation,
+    default_rule,
+    describe,
+    gap,
+    recommend,
+    relax,
+    white_conflict,
+)
 from pied.study.result import Result
 
-FIRST_FAILURES = 3  # failures from the very start that cannot depend on the point, after which a run stops
-SHOWN = 3  # reasons that are spelled out, the most frequent first
+FIRST_FAILURES = 3
+"""Trials: if these first ones all fail for reasons that cannot depend on the point, a run stops."""
+REASONS_SHOWN = 3
+"""Reasons of failure that a message quotes, the most frequent first; the rest are counted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A study at one moment, and all that follows from it."""
+    """A study at one moment, and all answers that follow from its record."""
 
     problem: Problem
     solver: Solver
@@ -32,9 +44,9 @@ class Snapshot:
     initial: int
     trials: tuple[Trial, ...]
     revision: int = 1
-    """Number of the question: what was bounded under another one does not count."""
+    """Number of the question: bounds for other questions do not count."""
     white: Relaxation | None = None
-    """Conflict of the known constraints."""
+    """Conflict between white constraints, if any."""
     is_done: bool = False
     """Whether the solver has nothing more to propose."""
 
@@ -45,29 +57,29 @@ class Snapshot:
 
     @property
     def used(self) -> int:
-        """Asked trials: told, partial, failed or pending."""
+        """Number of proposed trials: told, partial, failed or pending."""
         return sum(not trial.is_added for trial in self.trials)
 
     @property
     def pending(self) -> tuple[int, ...]:
-        """Numbers of the trials whose outcome is not known, or not completely."""
+        """Numbers of the trials with missing values."""
         return tuple(trial.number for trial in self.trials if trial.state in (State.ASKED, State.PARTIAL))
 
     @property
     def settings(self) -> CUQB:
-        """The solver's settings where it has a belief, else those of the belief that judges for it."""
+        """The solver's settings if it has a belief, else the default ones, for the belief behind the answers."""
         return self.solver if isinstance(self.solver, CUQB) else CUQB()
 
     @property
     def stream(self) -> Stream:
-        """Randomness of samples and searches."""
+        """Random numbers of samples and searches."""
         return Stream(self.seed)
 
-    # ------------------------------------------------------------------------------------------------ how it stands
+    # ------------------------------------------------------------------------------------------------ status
 
     @cached_property
     def status(self) -> Status:
-        """How the study stands."""
+        """Status of the study."""
         if self.white is not None or self.is_infeasible:
             return Status.INFEASIBLE
         if self.is_broken:
@@ -76,10 +88,10 @@ class Snapshot:
 
     @cached_property
     def is_broken(self) -> bool:
-        """Whether the black box does not work at all: failing in a part of the box is normal, and is learned.
+        """Whether the black box does not work at all; failures in a part of the box are normal and are learned.
 
-        Nothing was told, and the whole initial design failed, or the first evaluations did for reasons that cannot
-        depend on the point.
+        It does not when nothing was told and either the whole initial design failed, or the first evaluations failed
+        for reasons that cannot depend on the point.
         """
         if any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials):
             return False
@@ -116,11 +128,11 @@ class Snapshot:
 
     @cached_property
     def confirmations(self) -> int:
-        """How many outcomes in a row confirm that the constraints cannot be met.
+        """Number of consecutive tests which confirm that the constraints cannot be met.
 
-        A test that finds them unsatisfiable (M < 0) confirms when its trial was told. Tests made side by side rest on
-        the same data and count once: each needs the outcome of the one before it. So this is the longest chain of told
-        tests, each of which knew its predecessor's outcome, since the last test that was passed.
+        A test that finds them unsatisfiable (M < 0) confirms once its trial is told. Parallel tests use the same data
+        and count once. The number is therefore the length of the longest chain of told tests since the last passed
+        test, in which each test knew the values of its predecessor.
         """
         chains: list[tuple[Trial, int]] = []
         for trial in self._of_this_question:
@@ -134,16 +146,21 @@ class Snapshot:
         return max((length for _, length in chains), default=0)
 
     @property
+    def _previous(self) -> tuple[Choice, ...] | None:
+        """Models chosen for the last belief, if recorded."""
+        return from_memory(self.data.last.memory) if self.data.last is not None else None
+
+    @property
     def _of_this_question(self) -> list[Trial]:
         return [trial for trial in self.trials if trial.revision == self.revision]
 
-    # ------------------------------------------------------------------------------------------------ judgement
+    # ------------------------------------------------------------------------------------------------ answers
 
     def gap(self, recommendation: Recommendation | None = None) -> tuple[float | None, float | None]:
-        """Return the gap and the relative gap: how much better any point could still be (see `recommend.gap`)."""
+        """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
         whys = [trial.why for trial in self._of_this_question]
         optima = [why.optimistic for why in whys if why.optimistic is not None]
-        if not optima:  # while constraints are judged, nothing is known to be feasible, and nothing is certain
+        if not optima:  # while feasibility is being tested, no point is certified
             return (math.inf, math.inf) if any(why.margin is not None for why in whys) else (None, None)
         found = recommendation or self.recommend(None)
         certain = found.certified if found is not None else None
@@ -155,7 +172,7 @@ class Snapshot:
         return width, width / size
 
     def recommend(self, rule: str | None) -> Recommendation | None:
-        """Recommend a point; None when nothing was told completely."""
+        """Recommend a point; return None when no point was told completely."""
         data, settings = self.data, self.settings
         rows = {trial.number: trial for trial in self.trials}
         asked = [rows[number] for number in data.numbers]
@@ -166,20 +183,20 @@ class Snapshot:
             rule or ("asked" if settings == CUQB.paper() else default_rule(self.problem)),
             level=settings.level,
             believer=settings.believer,
-            previous=from_memory(data.last.memory) if data.last is not None else None,
+            previous=self._previous,
             asked=[None if is_plain else trial.why for trial, is_plain in zip(asked, plain, strict=True)],
             stream=self.stream,
             penalty=settings.penalty,
         )
 
     def composite(self, label: str) -> Composite:
-        """Return the bounds of all functions under the present belief; their samples come from the stream `label`."""
+        """Return the bounds of all functions under the current belief; `label` names the stream of their samples."""
         data, settings = self.data, self.settings
-        belief = settings.believer.fit(self.problem, data, from_memory(data.last.memory) if data.last else None)
+        belief = settings.believer.fit(self.problem, data, self._previous)
         return settings.believer.bound(self.problem, data, belief, self.stream.at(label))
 
     def relaxation(self) -> Relaxation | None:
-        """Return what would make an infeasible problem plausible again; None while it is not called infeasible."""
+        """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
         if self.white is not None:
             return self.white
         if not self.is_infeasible:
@@ -189,20 +206,40 @@ class Snapshot:
         return relax(self.composite("relax"), level, self.stream.at("relax"), self.data.U[-1])
 
     def at(self, x: Named, number: int | None) -> Recommendation:
-        """Return what is known at a point, under the question as it stands: observed where it is exact and told."""
+        """Return what is known at a point under the current question: the told value if it is exact, else bounds."""
         problem, data, level = self.problem, self.data, self.settings.level
         composite = self.composite("recommend")
         u = problem.to_unit(problem.point(x)).clamp(0.0, 1.0)
-        lower, median, upper = (each[0] for each in composite.bounds(u[None], level))
-        each, joint = composite.probability(u[None])
         row = data.numbers.index(number) if number in data.numbers else None
-        holds = bool((lower[1:] >= 0).all())
-        certified = float(lower[0]) if holds else None
-        found = Recommendation("lower", u, row, median, lower, upper, each[0], float(joint[0]), holds, certified)
+        found = describe(composite, u, row, "lower", level)
         if row is None or default_rule(problem) != "observed" or not bool(data.complete[row]):
             return found
         f = data.functions(problem)
-        return replace(found, is_feasible=bool(feasible(problem, f)[row])).measured(f[row])
+        return replace(found, is_feasible=bool(feasible(problem, f)[row])).with_told(f[row])
+
+    @property
+    def initial_index(self) -> int | None:
+        """Index of the next point of the initial design; None when the design is complete."""
+        proposed = sum(not trial.is_added and trial.why.aim == "initial" for trial in self.trials)
+        added = sum(trial.is_added and trial.state is State.TOLD for trial in self.trials)
+        told = sum(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials)
+        return proposed if proposed < self.initial - added or told < 2 else None
+
+    def compared(self, old: Problem | None, number: int) -> "Revision":
+        """Answer the question anywhere in the box, and compare with the optimum of an old question.
+
+        Args:
+            old: The old question; None when it cannot be restored.
+            number: Number of the old question.
+        """
+        result = self.result("anywhere")
+        if old is None:
+            return Revision(result, None, None)
+        past = replace(self, problem=old, revision=number, white=white_conflict(old)).result()
+        if past.x is None:
+            return Revision(result, None, past)
+        found = self.at(past.x, past.trial)
+        return Revision(result, self.described(found, self.status, "The old optimum under the new question."), past)
 
     # ------------------------------------------------------------------------------------------------ the result
 
@@ -210,8 +247,8 @@ class Snapshot:
         """Return the recommended point and all that is known about it.
 
         Args:
-            rule: Of recommendation.
-            ended: How the last run ended, when nothing has happened since.
+            rule: Rule of recommendation.
+            ended: How the last run ended, if nothing has changed since.
         """
         status = ended if ended is not None and self.status is Status.RUNNING else self.status
         relaxation = self.relaxation() if status is Status.INFEASIBLE else None
@@ -226,7 +263,7 @@ class Snapshot:
         rule: str | None = None,
         relaxation: Relaxation | None = None,
     ) -> Result:
-        """Put a recommendation into the user's words and units."""
+        """Convert a recommendation to the user's names and units."""
         problem = self.problem
         nothing = Result(
             status=status, message=message, x=None, y=None, value=math.nan, bounds={}, slack={}, probability={},
@@ -258,7 +295,7 @@ class Snapshot:
         )
 
     def message(self, status: Status, relaxation: Relaxation | None = None, found: Recommendation | None = None) -> str:
-        """The status as a sentence with the figures that matter."""
+        """Return the status as a sentence, with the relevant numbers."""
         if status is Status.INFEASIBLE and relaxation is not None:
             return self._verdict(relaxation)
         if status is Status.BROKEN:
@@ -282,10 +319,10 @@ class Snapshot:
         return text
 
     def _broken(self) -> str:
-        """Say how many evaluations failed and why, and what to do."""
+        """Return a message: how many evaluations failed, why, and what to do."""
         reasons = Counter(trial.reason for trial in self.trials if trial.state is State.FAILED)
-        shown = [f"{count} x {reason}" for reason, count in reasons.most_common(SHOWN)]
-        others = sum(reasons.values()) - sum(count for _, count in reasons.most_common(SHOWN))
+        shown = [f"{count} x {reason}" for reason, count in reasons.most_common(REASONS_SHOWN)]
+        others = sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS_SHOWN))
         shown += [f"{others} x other reasons"] if others else []
         text = f"{Status.BROKEN.value} {sum(reasons.values())} of {self.used} failed. Reasons: {' | '.join(shown)}"
         if all(is_everywhere(reason) for reason in reasons):
@@ -293,7 +330,7 @@ class Snapshot:
         return f"{text} | Mend the black box, or add a point where it works, then run again."
 
     def _verdict(self, relaxation: Relaxation) -> str:
-        """Say that no point can meet the constraints, which are in conflict, and what would help."""
+        """Return a message: no point meets the constraints, which of them are in conflict, and what would help."""
         quoted = " and ".join(f"'{name}'" for name in relaxation.conflict)
         together = " together" if len(relaxation.conflict) > 1 else ""
         if self.white is not None:
@@ -314,17 +351,17 @@ class Snapshot:
 
 @dataclass(frozen=True, eq=False)
 class Revision:
-    """A new question on the same data: its answer, and the old optimum beside it."""
+    """The answer to a new question on the same data, and the old optimum for comparison."""
 
     result: Result
     """The answer to the new question."""
     before: Result | None
-    """The old optimum under the new question: what it is worth now, and whether it still holds."""
+    """The old optimum under the new question: its value now, and whether it still meets the constraints."""
     old: Result | None
-    """The answer to the old question, as it stood."""
+    """The answer to the old question."""
 
     def __str__(self) -> str:
         lines = [str(self.result)]
         if self.before is not None:
-            lines += ["beside it, the old optimum under the new question:", str(self.before)]
+            lines += ["For comparison:", str(self.before)]
         return "\n".join(lines)

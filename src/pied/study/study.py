@@ -1,22 +1,23 @@
-"""The only thing that remembers: ask, tell, add, fail, run, revise, result."""
+"""The one stateful class: ask, tell, add, fail, run, revise, result."""
 
 import logging
 import math
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError
-from pied.evaluation import Crew, Terminated, every
+from pied.evaluation import Crew, Terminated
 from pied.problem import Problem
 from pied.records import Dataset, Entry, Keeper, Question, Row, State, Trial, Value, Why
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.base import Proposal, Solver
 from pied.solvers.initial import initial_point
+from pied.study.loop import Loop, renewing
 from pied.study.opening import check_same, has_code, opened, stated
 from pied.study.recommendation import Recommendation, Relaxation, white_conflict
 from pied.study.result import Result
@@ -24,10 +25,10 @@ from pied.study.snapshot import Revision, Snapshot
 
 logger = logging.getLogger(__name__)
 
-GAP_CONFIRMATIONS = 3  # evaluations in a row, no probe among them, after which a small gap ends a run: one belief alone
-# may be over-confident
-RETRIES = 100  # how often a number may be taken by others before an ask gives up
-HOUR, WEEK = 3600.0, 7 * 24 * 3600.0  # default leases: of a program that evaluates, of people who measure
+ASK_ATTEMPTS = 100
+"""Attempts to take the next number of a trial while other workers take it first."""
+PROGRAM_LEASE, PERSON_LEASE = 3600.0, 7 * 24 * 3600.0
+"""Seconds, default leases: an hour for a program that evaluates, a week for people who measure."""
 
 Observer = Callable[["Study", Trial], None]
 
@@ -37,19 +38,19 @@ class Study:
 
     Args:
         problem: The statement.
-        name: By which a stored study is found again.
-        store: Where the record is kept: "sqlite:///lab.db", "postgresql+psycopg://...", a file's path, an open
+        name: Name under which a stored study is found again.
+        store: Where to store the record: "sqlite:///lab.db", "postgresql+psycopg://...", a file's path, an open
             `Store`; None keeps it in memory.
         solver: A solver's name or settings; a stored study keeps its own, a new one gets "cuqb".
-        seed: Of everything random; drawn and kept when not given.
-        patience: How many tests in a row must find the constraints unsatisfiable before the problem is called
+        seed: Seed of all random numbers; drawn and stored when not given.
+        patience: Number of consecutive tests that must find the constraints unsatisfiable before the problem is called
             infeasible; None never stops.
         initial: Size of the initial random design; 2d + 1 by default (paper, table 3). Complete added points reduce it.
         stop_at_gap: Stop a run when the gap, natural units, has been at most this for three evaluations in a row.
         settings: Settings of the solver, when it is given by name.
-        worker: Who asks; whoever asks again under the same name gets the own pending trial back.
-        lease: Seconds after which a trial that was asked and not told is offered again, to anyone; by default an hour
-            when the problem has a black box, a week when someone measures; infinite for never.
+        worker: Name of whoever asks; asking again under the same name returns the pending trial of that worker.
+        lease: Seconds after which a pending trial is offered to any worker again; by default an hour when the problem
+            has a black box, a week when someone measures; infinite for never.
         read_only: Open the store for reading only.
     """
 
@@ -87,17 +88,17 @@ class Study:
         self.patience, self.stop_at_gap = patience, stop_at_gap
         self.worker = worker if worker is not None else uuid.uuid4().hex[:12]
         self._is_named = worker is not None and self._record.is_shared
-        usual = HOUR if problem.blackbox is not None else WEEK
+        usual = PROGRAM_LEASE if problem.blackbox is not None else PERSON_LEASE
         self.lease = (usual if lease is None else float(lease)) if self._record.is_shared else math.inf
         self._stream = Stream(self.seed)
         self._trials: dict[int, Trial] = {}
         self._rows: dict[int, Row] = {}
         self._change = 0
-        self._open: set[int] = set()  # trials of `run` that are under way, or were when it was interrupted
+        self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
         self._put(problem)
 
     def _put(self, problem: Problem) -> None:
-        """Make this the question."""
+        """Make this the current question."""
         self.problem = problem
         self._run = self.solver.start(problem, self._stream)
         self._is_done = False
@@ -109,12 +110,12 @@ class Study:
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """The record, by number."""
+        """All trials, by number."""
         return self._snapshot().trials
 
     @property
     def used(self) -> int:
-        """Asked trials: told, partial, failed or pending."""
+        """Number of proposed trials: told, partial, failed or pending."""
         return self._snapshot().used
 
     @property
@@ -124,26 +125,26 @@ class Study:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The study at this moment: one view of the record, with the belief and the answers that follow from it."""
+        """The study at this moment: its trials, and the belief and answers that follow from them."""
         return self._snapshot()
 
     @property
     def status(self) -> Status:
-        """How the study stands; a property of the record."""
+        """Status of the study, computed from the record."""
         return self._snapshot().status
 
     @property
     def values(self) -> list[Value]:
-        """Everything that was ever told, also what contradicted an earlier value or came too late."""
+        """All values ever told, including those that contradicted an earlier value or came too late."""
         return self._record.values()
 
     @property
     def questions(self) -> list[Question]:
-        """Every question that was asked of these data, in order."""
+        """All questions asked of these data, in order."""
         return self._record.questions()
 
     def close(self) -> None:
-        """Close the store, and what the solver holds."""
+        """Close the store and the solver's run."""
         self._run.close()
         self._record.close()
 
@@ -154,7 +155,7 @@ class Study:
         self.close()
 
     def _snapshot(self) -> Snapshot:
-        """Read what is new in the record, and return the study as it stands."""
+        """Read the changes of the record and return the study at this moment."""
         change, rows = self._record.changes(self._change)
         for row in rows:
             try:
@@ -176,7 +177,7 @@ class Study:
     def ask(self, *, again: bool = True) -> Trial:
         """Propose the next point to evaluate.
 
-        In a store, a named worker gets its own pending trial back (`again`); trials whose lease has run out come first.
+        In a store, a named worker gets its own pending trial back (`again`). Trials with an expired lease come first.
 
         Raises:
             Infeasible: When no point can meet the constraints.
@@ -185,7 +186,7 @@ class Study:
         return self._offered(resume=self._is_named and again) or self._propose()
 
     def _offered(self, *, resume: bool) -> Trial | None:
-        """Take over a pending trial: one's own, or one whose lease has run out."""
+        """Take over a pending trial: the worker's own, or one with an expired lease."""
         self._snapshot()
         if not self._record.is_shared:
             return None
@@ -200,8 +201,8 @@ class Study:
         return None if row is None else self._trials[row.number]
 
     def _propose(self) -> Trial:
-        """Ask the solver, and take the next number; when someone else has just taken it, ask again."""
-        for _ in range(RETRIES):
+        """Ask the solver and take the next number; repeat when another worker has just taken it."""
+        for _ in range(ASK_ATTEMPTS):
             snapshot = self._snapshot()
             if snapshot.status is Status.INFEASIBLE:
                 raise Infeasible(snapshot.message(Status.INFEASIBLE, snapshot.relaxation()))
@@ -220,15 +221,25 @@ class Study:
             )  # fmt: skip
             if row is not None:
                 return self._logged(number)
-        raise StoreError(f"others took the next number {RETRIES} times in a row: ask again")
+        raise StoreError(f"other workers took the next number {ASK_ATTEMPTS} times in a row: ask again")
 
     def _proposal(self, snapshot: Snapshot, number: int) -> Proposal:
-        index = self._initial_index(snapshot)
+        """Take the next point of the initial design, or ask the solver once it is complete."""
+        index, data = snapshot.initial_index, snapshot.data
         try:
-            return self._run.ask(number, snapshot.data) if index is None else self._initial_point(index, snapshot.data)
+            if index is None:
+                return self._run.ask(number, data)
+            return Proposal(initial_point(self.problem, self._stream, index, data.U, data.imagined), Why("initial"))
         except SolverDone:
             self._is_done = True
             raise
+
+    def _expectation(self, why: Why) -> str:
+        """Return what is expected of a trial, as a phrase."""
+        if not why.lower:
+            return why.aim
+        low, high = sorted((self.problem.user_value(why.lower[0]), self.problem.user_value(why.upper[0])))
+        return f"{why.aim}; {self.problem.objective} expected within {low:.4g} .. {high:.4g}"
 
     def _logged(self, number: int) -> Trial:
         self._snapshot()
@@ -238,7 +249,7 @@ class Study:
     def tell(self, trial: Trial | int, y: Any) -> Trial:
         """Tell what the black box returned: all outputs, or some now and the rest later.
 
-        A value once told is never overwritten: telling it again is fine, contradicting it raises (and is kept).
+        A told value is never overwritten. Telling it again is allowed; another value is stored and raises `TellError`.
         """
         old = self._known(trial)
         values = self._values(y, f"trial {old.number}: ")
@@ -246,15 +257,15 @@ class Study:
         return self._logged(old.number)
 
     def add(self, x: Any, y: Any) -> Trial:
-        """Add old data: a point and what is known there; it does not count against the budget."""
+        """Add old data, a point and its known outputs; it does not count against the budget."""
         point = self.problem.named_x(self.problem.point(x))
         row = self._record.add(dict(point), self._values(y), revision=self._revision, worker=self.worker)
         return self._logged(row.number)
 
     def fail(self, trial: Trial | int, reason: str) -> Trial:
-        """Mark a trial as failed: it costs budget, never enters the model, and is not asked again.
+        """Mark a trial as failed: it counts against the budget, is not modelled, and is not proposed again.
 
-        The first reason stays. Who held a trial that was handed out again to someone else cannot fail it any more.
+        The first reason stays. A worker cannot fail a trial that was handed out again to another worker.
         """
         old = self._known(trial)
         row = self._record.fail(old.number, str(reason), worker=self.worker)
@@ -273,7 +284,7 @@ class Study:
         return [self._trials[number] for number in sorted(numbers)]
 
     def _values(self, y: Any, label: str = "") -> dict[str, float]:
-        """Read what was told; outputs that are missing are left out."""
+        """Return the told values by output, without missing ones."""
         try:
             outputs = self.problem.output(y, partial=True)
         except EvaluationError as error:
@@ -288,27 +299,6 @@ class Study:
             raise TellError(f"there is no trial {number}; the record has trials 1 to {len(self._trials)}")
         return self._trials[number]
 
-    # ------------------------------------------------------------------------------------------------ the design
-
-    def _initial_index(self, snapshot: Snapshot) -> int | None:
-        """Which point of the initial design comes next; None when it is complete."""
-        asked = sum(not trial.is_added and trial.why.aim == "initial" for trial in snapshot.trials)
-        added = sum(trial.is_added and trial.state is State.TOLD for trial in snapshot.trials)
-        told = sum(trial.state in (State.TOLD, State.PARTIAL) for trial in snapshot.trials)
-        if asked < self.initial - added or told < 2:
-            return asked
-        return None
-
-    def _initial_point(self, index: int, data: Dataset) -> Proposal:
-        return Proposal(initial_point(self.problem, self._stream, index, data.U, data.imagined), Why("initial"))
-
-    def _expectation(self, why: Why) -> str:
-        """What is expected of a trial, as a phrase."""
-        if not why.lower:
-            return why.aim
-        low, high = sorted((self.problem.user_value(why.lower[0]), self.problem.user_value(why.upper[0])))
-        return f"{why.aim}; {self.problem.objective} expected within {low:.4g} .. {high:.4g}"
-
     # ------------------------------------------------------------------------------------------------ the loop
 
     def run(
@@ -322,17 +312,17 @@ class Study:
     ) -> Result:
         """Evaluate the black box `budget` times more and return the result so far.
 
-        What the black box raises, or returns amiss, makes a failed trial and the run goes on; so does the death of a
-        worker. Ctrl-C keeps everything told and returns. A store that is away is tried again for a minute; results that
-        cannot be written then are kept in files, which the next opening takes in (`Unwritten` has them, too).
+        When the black box raises an exception, returns invalid values, or its worker dies, the trial fails and the run
+        goes on. Ctrl-C keeps all told values and returns. If the store is away, the run retries for a minute; results
+        that still cannot be written are saved in files, which the next opening reads (`Unwritten` has them, too).
 
         Args:
-            budget: Trials to ask.
+            budget: Number of trials to propose.
             on_tell: Called with the study and each trial that was told or failed.
-            executor: Where the black box is called: "threads", "processes", or any executor of `concurrent.futures`;
-                by default here, or in threads when there are several workers.
-            workers: How many trials are kept pending.
-            timeout: Seconds after which an evaluation has failed.
+            executor: Where to call the black box: "threads", "processes", or any executor of `concurrent.futures`; by
+                default in this thread, or in threads when there are several workers.
+            workers: Number of trials evaluated at once.
+            timeout: Seconds after which an evaluation fails.
         """
         if self.problem.blackbox is None:
             raise SettingError("this problem has no black box to run: use ask and tell, or state it with blackbox=")
@@ -343,8 +333,8 @@ class Study:
         keeper = Keeper(plain, lambda answer: self.problem.named_y(self.problem.output(answer)), self._settle)
         self._record = keeper.patient()
         try:
-            with crew, self._leases(), keeper.rescuing(crew):
-                status = self._work(crew, keeper, budget, on_tell)
+            with crew, renewing(self._renew, self.lease), keeper.rescuing(crew):
+                status = self._loop(crew, keeper, on_tell).run(budget)
         except Terminated:
             raise
         except KeyboardInterrupt:
@@ -354,50 +344,30 @@ class Study:
         self._ended = (self.used, status)
         return self.result()
 
-    def _work(self, crew: Crew, keeper: Keeper[Trial], budget: int, on_tell: Observer | None) -> Status:
-        """Keep the crew busy until the budget is spent or there is a reason to stop; then wait for the last."""
-        left, confirmed, ended = budget, 0, None
-        waiting = self._left_open()
-        workers = crew.workers if self.solver.parallel else 1
-        is_retry = self.status is Status.BROKEN  # one evaluation shows whether the black box was mended
-        while True:
-            while ended is None and crew.busy < workers and (is_retry or self.status is Status.RUNNING):
-                if crew.busy and self.snapshot.is_confirmed:  # the verdict only waits for what is under way
-                    break
-                is_retry = False
-                try:
-                    trial, is_new = self._next(waiting, left)
-                except (SolverDone, Infeasible) as error:
-                    ended = Status.DONE if isinstance(error, SolverDone) else Status.FINISHED
-                    break
-                if trial is None:
-                    break
-                left -= is_new
-                self._open.add(trial.number)
-                crew.submit(trial.number, trial.x)
-            if not crew.busy:
-                return ended or Status.FINISHED
-            outcome = crew.wait()
-            if outcome is None:
-                continue
-            trial = keeper.settle(outcome)
-            self._open.discard(trial.number)
-            if on_tell is not None and trial.state is not State.ASKED:  # someone else is still evaluating it
-                on_tell(self, trial)
-            confirmed = confirmed + 1 if self._gap_reached() and trial.why.aim != "probe" else 0
-            if confirmed == GAP_CONFIRMATIONS:
-                ended = Status.GAP_REACHED
+    def _loop(self, crew: Crew, keeper: Keeper[Trial], on_tell: Observer | None) -> Loop:
+        """Connect the loop of a run to this study."""
+        return Loop(
+            crew=crew,
+            workers=crew.workers if self.solver.parallel else 1,
+            status=lambda: self.status,
+            next_trial=partial(self._next, self._left_open()),
+            settle=keeper.settle,
+            is_gap_reached=self._gap_reached,
+            awaits_verdict=lambda: self.snapshot.is_confirmed,
+            on_settled=None if on_tell is None else partial(on_tell, self),
+            under_way=self._open,
+        )
 
     def _left_open(self) -> list[int]:
-        """Trials that an interruption, or the end of an earlier process of this worker, left unevaluated."""
+        """Return the trials left pending by an interruption, or by an earlier process of this worker."""
         self._snapshot()
         own = [row.number for row in self._rows.values() if self._is_named and row.worker == self.worker]
         return [number for number in sorted({*self._open, *own}) if self._trials[number].state is State.ASKED]
 
     def _next(self, waiting: list[int], left: int) -> tuple[Trial | None, bool]:
-        """The next trial to evaluate, and whether it is new: first those left open, then expired ones."""
+        """Return the next trial to evaluate, and whether it is new: those left open first, then expired ones."""
         while waiting:
-            for number in self._record.renew([waiting.pop(0)], self.worker, self.lease):  # unless others took it
+            for number in self._record.renew([waiting.pop(0)], self.worker, self.lease):  # unless it was taken over
                 return self._trials[number], False
         if left <= 0:
             return None, False
@@ -405,23 +375,17 @@ class Study:
         return (again, False) if again is not None else (self._propose(), True)
 
     def _settle(self, entry: Entry) -> Trial:
-        """Write down what came of an evaluation; a failure is a result too."""
+        """Write the result of an evaluation, which may be a failure."""
         number = entry.number
         try:
             return self.fail(number, entry.failure) if entry.values is None else self.tell(number, entry.values)
         except TellError as error:
-            logger.warning("what came of trial %d was not needed, or not all of it: %s", number, error)
+            logger.warning("the result of trial %d was not recorded, or only in part: %s", number, error)
             return self._known(number)
 
-    def _leases(self) -> AbstractContextManager[None]:
-        """Renew the leases of what is under way, as long as this process lives."""
-        if not math.isfinite(self.lease):
-            return nullcontext()
-
-        def renew() -> None:
-            self._record.renew(list(self._open), self.worker, self.lease)
-
-        return every(self.lease / 3, renew)
+    def _renew(self) -> None:
+        """Renew the leases of the trials under way."""
+        self._record.renew(list(self._open), self.worker, self.lease)
 
     def _gap_reached(self) -> bool:
         if self.stop_at_gap is None:
@@ -429,14 +393,14 @@ class Study:
         width, _ = self.gap()
         return width is not None and width <= self.stop_at_gap
 
-    # ------------------------------------------------------------------------------------------------ judgement
+    # ------------------------------------------------------------------------------------------------ answers
 
     def gap(self, recommendation: Recommendation | None = None) -> tuple[float | None, float | None]:
-        """Return the gap and the relative gap: how much better any point could still be (see `recommend.gap`)."""
+        """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
         return self._snapshot().gap(recommendation)
 
     def relaxation(self) -> Relaxation | None:
-        """Return what would make an infeasible problem plausible again; None while it is not called infeasible."""
+        """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
         return self._snapshot().relaxation()
 
     def result(self, rule: str | None = None) -> Result:
@@ -455,15 +419,15 @@ class Study:
     def revise(self, **words: Any) -> Revision:
         """Change the question and keep the data: new prices, limits, objective.
 
-        Formulas and constants that were asked before are that question again. Code is always a new question: what it
-        does cannot be read off it.
+        Formulas and constants of an earlier question keep its number. Code always makes a new question, because two
+        functions cannot be compared.
 
         Args:
-            words: Those of `Problem` that change: `maximize`, `minimize`, `subject_to`, `constants`, `tolerance`, ...
+            words: Changed arguments of `Problem`: `maximize`, `minimize`, `subject_to`, `constants`, `tolerance`, ...
 
         Returns:
-            The answer to the new question, anywhere in the box (h was modelled, not the old objective), with the old
-            optimum under the new question beside it.
+            The answer to the new question anywhere in the box (possible because h was modelled, not the objective),
+            and the old optimum under the new question.
         """
         old, number = self.problem, self._revision
         new = old.revised(**words)
@@ -472,57 +436,13 @@ class Study:
         self._revision = self._record.revise(new.statement(), is_new=has_code(words))
         self._run.close()
         self._put(new)
-        return self._compare(old, number)
+        return self._snapshot().compared(old, number)
 
     def compare(self) -> Revision:
-        """Answer the question, with the optimum of the question before beside it.
+        """Answer the question, and compare with the optimum of the previous question.
 
-        For a study reopened with another question; the earlier one is stated again from formulas, never from code.
+        This is for a study reopened with another question. The previous one is restored from formulas, never from code.
         """
         earlier = [question for question in self.questions if question.number != self._revision]
         old = stated(earlier[-1].statement, self.problem.candidates) if earlier else None
-        return self._compare(old, earlier[-1].number if earlier else 0)
-
-    def _compare(self, old: Problem | None, number: int) -> Revision:
-        snapshot = self._snapshot()
-        result = snapshot.result("anywhere")
-        if old is None:
-            return Revision(result, None, None)
-        past = replace(snapshot, problem=old, revision=number, white=white_conflict(old)).result()
-        if past.x is None:
-            return Revision(result, None, past)
-        found = snapshot.at(past.x, past.trial)
-        return Revision(result, snapshot.described(found, snapshot.status, "The old optimum, asked anew."), past)
-
-
-def solve(
-    problem: Problem,
-    budget: int,
-    *,
-    on_tell: Observer | None = None,
-    executor: Executor | str | None = None,
-    workers: int | None = None,
-    timeout: float | None = None,
-    **study: Any,
-) -> Result:
-    """Solve a problem with a budget of evaluations; the words of `Study` and of its `run` apply."""
-    with Study(problem, **study) as made:
-        return made.run(budget, on_tell=on_tell, executor=executor, workers=workers, timeout=timeout)
-
-
-_STUDY_WORDS = (
-    "name", "store", "solver", "seed", "on_tell", "patience", "initial", "stop_at_gap", "settings", "worker", "lease",
-    "executor", "workers", "timeout",
-)  # fmt: skip
-
-
-def maximize(objective: Any, *, budget: int, **words: Any) -> Result:
-    """Maximize an objective: `solve(Problem(maximize=objective, **words), budget)` in one call."""
-    own = {name: words.pop(name) for name in _STUDY_WORDS if name in words}
-    return solve(Problem(maximize=objective, **words), budget, **own)
-
-
-def minimize(objective: Any, *, budget: int, **words: Any) -> Result:
-    """Minimize an objective: `solve(Problem(minimize=objective, **words), budget)` in one call."""
-    own = {name: words.pop(name) for name in _STUDY_WORDS if name in words}
-    return solve(Problem(minimize=objective, **words), budget, **own)
+        return self._snapshot().compared(old, earlier[-1].number if earlier else 0)

@@ -83,7 +83,7 @@ def test_a_transaction_that_stands_still_is_ended_by_the_server(
                 time.sleep(2.5)
                 pen.last()
 
-        with pytest.raises(StoreAway, match="try again|cannot be used"):
+        with pytest.raises(StoreAway, match=r"try again|cannot be used"):
             stand_still()
         assert record.take(1, {"x": 0.5}) is not None
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from crash import NAME, WORKER, blackbox, problem
 
-from pied import PiedError, StoreAway, StoreError, Study, TellError, Unwritten, journal, sqlite
+from pied import PiedError, StoreAway, StoreError, Study, TellError, Unwritten, journal
 from pied.store import Store, tables
 
 # ----------------------------------------------------------------------------------------- a store away during a run
@@ -87,38 +87,36 @@ def _interrupt(store: Store, switch: dict[str, int]) -> None:
     store._begin = refusing  # type: ignore[method-assign]
 
 
-def full_run(file: Path, runs: int) -> dict[str, Any]:
-    """Let the file of a run grow by a few pages more and no further; then make room, and open the study again."""
+def full_run(file: Path, runs: int, budget: int = 8) -> dict[str, Any]:
+    """Let no file grow any more from a random evaluation on; then make room, and open the study again."""
+    import resource
+
     journal.PATIENCE, journal.FIRST_PAUSE = 0.1, 0.01
-    connect = sqlite.connect
-    counts = {"evaluated": 0, "told before": 0, "lost": 0, "told twice": 0}
+    generator, hard = random.Random(4), resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    counts = {"evaluated": 0, "told before": 0, "in the exception": 0, "lost": 0, "told twice": 0}
     for run in range(runs):
         place = file.with_name(f"{run}-{file.name}")
         values: list[float] = []
+        moment = generator.randint(1, budget)
 
-        def box(x: Any, values: list[float] = values) -> float:
+        def box(x: Any, values: list[float] = values, at: int = moment) -> float:
             values.append(blackbox(x))
+            if len(values) == at:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))  # a journal is smaller, a page is not
             return values[-1]
 
-        store = Store.connect(place)
-        study = Study(problem(blackbox=box), name=NAME, store=store, seed=run, solver="random")
-        pages = sqlite3.connect(place).execute("PRAGMA page_count").fetchone()[0]
-
-        def limited(*words: Any, most: int = pages + 1 + run % 3, **named: Any) -> sqlite3.Connection:
-            connection = connect(*words, **named)
-            connection.execute(f"PRAGMA max_page_count={most}")
-            return connection
-
-        sqlite.connect = limited
-        store._engine.dispose()
+        study = Study(problem(blackbox=box), name=NAME, store=place, seed=run, solver="random")
         try:
-            study.run(500, workers=1 + run % 3)
+            study.run(budget, workers=1 + run % 3)
+        except Unwritten as error:
+            counts["in the exception"] += len(error.results)
         except StoreError:
             pass
         finally:
-            sqlite.connect = connect
-        store.close()
-        counts["told before"] += sqlite3.connect(place).execute('SELECT count(*) FROM "values"').fetchone()[0]
+            resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        study.close()
+        with Store.connect(place) as store:
+            counts["told before"] += len(store.record(NAME).values())
         with Study(problem(blackbox=blackbox), name=NAME, store=place) as again:
             told = [value.value for value in again.values]
         counts["evaluated"] += len(values)

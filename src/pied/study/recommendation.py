@@ -232,10 +232,10 @@ _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {
 
 def _best_told(given: Inputs, lower: Float64[Tensor, "N k"], rule: str) -> Recommendation:
     """Recommend the complete told point whose penalized lower bound is the largest."""
-    problem, data, rho = given.problem, given.data, given.penalty
+    problem, data = given.problem, given.data
     lower = torch.where(data.complete[:, None], lower, torch.nan)
-    if rho is None:
-        rho = weights(lower, spread(data.functions(problem)[data.complete]), given.asked)
+    spreads = spread(data.functions(problem)[data.complete])
+    rho = weights(lower, spreads, given.asked) if given.penalty is None else given.penalty
     weighted = torch.cat([lower[:, :1], rho * lower[:, 1:]], 1)
     row = int(torch.nan_to_num(problem.penalized(weighted, 1.0), nan=-torch.inf).argmax())
     return describe(given.composite, data.U[row], row, rule, given.level, bool((lower[row, 1:] >= 0).all()))

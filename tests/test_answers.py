@@ -167,7 +167,7 @@ def test_the_record_is_exported_as_a_table_and_as_json(measured: Path) -> None:
     assert float(rows[2]["price*product - 0.4*time"]) == pytest.approx(10.8)
     pied_("export", "lab.toml", "--output", "out.csv")
     assert list(csv.DictReader(io.StringIO((measured / "out.csv").read_text()))) == rows
-    assert "was left as it is" in pied_("export", "lab.toml", "--output", "out.csv", code=2).stderr
+    assert "was not changed" in pied_("export", "lab.toml", "--output", "out.csv", code=2).stderr
     pied_("export", "lab.toml", "--output", "out.json", "--json")
     assert json.loads((measured / "out.json").read_text()) == data("export", "lab.toml")
 

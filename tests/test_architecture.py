@@ -17,6 +17,7 @@ SOURCE = ROOT / "src" / "pied"
 
 # package or single file: what it may import of the others
 LAYERS: dict[str, str] = {
+    "address": "",
     "errors": "",
     "rng": "",
     "arrays": "",
@@ -24,7 +25,7 @@ LAYERS: dict[str, str] = {
     "evaluation": "errors",
     "gp": "errors",
     "search": "errors problem rng",
-    "records": "errors evaluation problem",
+    "records": "address errors evaluation problem",
     "suite": "errors problem rng",
     "theory": "errors problem rng",
     "bounds": "arrays errors gp problem records rng search",
@@ -32,7 +33,7 @@ LAYERS: dict[str, str] = {
     "solvers": "bounds bridge errors gp problem records rng search",
     "study": "bounds errors evaluation gp problem records rng search solvers",
     "plots": "errors problem records study",
-    "shell": "errors evaluation plots problem records solvers study suite version",
+    "shell": "address errors evaluation plots problem records solvers study suite version",
     "bench": "bounds errors evaluation plots problem records rng shell solvers study suite",
 }
 FACE = {"__init__": "errors problem records solvers study suite"}

@@ -215,7 +215,7 @@ MISTAKES: list[tuple[str, str]] = [
     ("maximize = 'y'\n[variables]\na = 3\n[outputs]\ny={{}}", r"variables\.a: a variable has two bounds, \[70, 100\]"),
     ("maximize = 'y'\n[variables]\na = ['0', 1]\n[outputs]\ny={{}}", r"variables\.a\.lo: a number is expected, got"),
     ("maximize = 'y'\n[variables]\na = {{lo=0}}\n[outputs]\ny={{}}", r"variables\.a: the bound 'hi' is missing"),
-    ("maximize = 'y'\n[variables]\na = {{lo=0,high=1}}\n[outputs]\ny={{}}", r"no word 'high' here\. Did you mean 'hi'"),
+    ("maximize = 'y'\n[variables]\na = {{lo=0,high=1}}\n[outputs]\ny={{}}", r"no key 'high' here\. Did you mean 'hi'"),
     ("maximize = 'y'\n[variables.a]\nlo=0\nhi=1\nlog=true\n[outputs]\ny={{}}", r"line 2, variables\.a: A logarithmic"),
     ("maximize = 'y'\n[variables.a]\nlo=1\nhi=2\nlog='yes'\n[outputs]\ny={{}}", r"log is true or false"),
     ("maximize = 'y'\n[variables]\na = [0, inf]\n[outputs]\ny={{}}", r"variables\.a\.hi: a finite number is expected"),

@@ -101,7 +101,7 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "hex list": (HEAD + "[solver]\nname = [0x" + "f" * 5000 + "]", "thousands of digits"),
     "digits in a variable": (HEAD.replace("[0, 1]", f"[0, 0x{'f' * 5000}]"), "finite number"),
     "quotes": ('"""\\' * 50_000, "is not valid TOML"),
-    "variables": ("\n".join([HEAD, "[variables.b]", *(f"v{i} = [0, 1]" for i in range(3))]), "no word"),
+    "variables": ("\n".join([HEAD, "[variables.b]", *(f"v{i} = [0, 1]" for i in range(3))]), "no key"),
     "outputs": (HEAD.replace("y = {}", "\n".join(f"c{i} = {{ length = 1000 }}" for i in range(10))), "no 'y'"),
 }
 

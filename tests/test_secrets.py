@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pied import StoreError, Study
-from pied.records.address import masked
+from pied.address import masked
 from pied.records.sql import Store
 from shells import pied_
 from tiny import parabola

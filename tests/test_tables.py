@@ -55,9 +55,9 @@ def test_what_is_no_table_is_refused_with_its_line(text: str, message: str) -> N
     ("text", "message"),
     [
         ("x", r"'x' is not a number: write it like 0.78, without % or a unit, or leave it out"),
-        ("nan", "no finite number"),
-        ("1e999", "no finite number"),
-        ("1_0", "no finite number"),
+        ("nan", "not a finite number"),
+        ("1e999", "not a finite number"),
+        ("1_0", "not a finite number"),
         ("0,5", r"write '0,5' with a decimal point"),
         ("", "is not a number"),
     ],

@@ -15,6 +15,7 @@ from jaxtyping import config
 from torch import Tensor
 
 from pied import CUQB, MissingExtra, Problem, SettingError, Study
+from pied.gp import factors
 from pied.records.trial import Dataset, Why
 from pied.rng import Stream
 from pied.solvers import make, registry
@@ -342,11 +343,11 @@ def test_cuqb_falls_back_to_a_space_filling_point_and_says_so(
     """The last rung of the ladder: linear algebra gives up altogether. Strict runs raise instead."""
 
     def broken(*args: Any, **words: Any) -> Any:
-        raise torch.linalg.LinAlgError("no factorization")
+        raise np.linalg.LinAlgError("no factorization")
 
     problem = constrained()
     data = told(problem, start_of(problem, 5))
-    monkeypatch.setattr(torch.linalg, "cholesky_ex", broken)
+    monkeypatch.setattr(factors.lapack, "dpotrf", broken)
     proposal = CUQB().start(problem, Stream(0)).ask(6, data)
     assert proposal.why.aim == "fill"
     assert "no factorization" in proposal.why.rung

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from pied.address import masked
 from pied.errors import StoreAway, StoreError
-from pied.records.address import masked
 
 LOCK_WAIT = 60.0
 """Seconds that a writer waits for other writers before it gives up."""

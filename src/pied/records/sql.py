@@ -24,9 +24,9 @@ from sqlalchemy.exc import (
     OperationalError,
 )
 
+from pied.address import masked
 from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.records import journal, rows, sqlite
-from pied.records.address import masked
 from pied.records.complaints import IDLE_LIMIT, LOCK_WAIT, translated
 from pied.records.record import ASKED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value, key
 from pied.records.rows import text

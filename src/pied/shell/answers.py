@@ -49,7 +49,8 @@ def status(file: str, store: str | None, as_json: bool) -> None:
 
 
 def _status(desk: "Desk") -> dict[str, Any]:
-    from pied.records import State, masked
+    from pied.address import masked
+    from pied.records import State
     from pied.shell.pages import missing
 
     study, problem = desk.study, desk.stated.problem

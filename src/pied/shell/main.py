@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from pied import __version__
+from pied.address import masked
 from pied.errors import PiedError, did_you_mean
-from pied.records import masked
 from pied.shell.speech import INTERRUPTED, Mistake, Warnings
 
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {

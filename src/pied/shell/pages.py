@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from pied.address import masked
 from pied.problem import Problem, groups
-from pied.records import Dataset, State, Trial, feasible, masked
+from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result
 
 FEW = 6

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
+from pied.address import masked
 from pied.errors import Infeasible, PiedError, SolverDone
-from pied.records import masked
 
 MISTAKE, NOTHING, INFEASIBLE, INTERRUPTED, TERMINATED = 2, 3, 4, 130, 143
 """Exit codes: a mistake in the call, a file or a store; no answer (yet); the verdict; Ctrl-C and SIGTERM, as shells

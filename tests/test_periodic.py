@@ -8,9 +8,9 @@ import pytest
 from beliefs import V, numeric_slope, wavy
 from pied.bounds.believer import from_memory, to_memory
 from pied.gp import GP, kernels, periodic
-from pied.gp.candidates import regressions
 from pied.gp.choices import Candidate, Choice, Model
 from pied.gp.observations import Observations
+from pied.gp.regressions import regressions
 from pied.rng import Stream
 from pied.solvers.cuqb import CUQB
 

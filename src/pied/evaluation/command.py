@@ -20,13 +20,13 @@ from pied.errors import EvaluationError, SettingError, did_you_mean
 logger = logging.getLogger(__name__)
 
 SAID = 400
-"""Characters kept of what a failed program said: its last ones, where the reason stands."""
+"""Characters kept from the output of a failed program: the last ones, which usually give the reason."""
 MOST = 1_000_000
-"""Bytes of output that are kept: its last ones, where the answer stands. What comes before is read and dropped."""
+"""Bytes of output that are kept: the last ones, which contain the answer. Earlier output is discarded."""
 MOST_SAID = 64_000
-"""Bytes kept of what a program says on its standard error."""
+"""Bytes of standard error that are kept."""
 PIECE = 65_536
-"""Bytes read at once: what a pipe holds."""
+"""Bytes read at once, the size of a pipe."""
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -44,13 +44,13 @@ class Command:
     words: tuple[str, ...]
     """The program and its arguments."""
     variables: tuple[str, ...]
-    """Names that may stand in braces."""
+    """Names that may be used in braces."""
     timeout: float | None = None
-    """Seconds after which it is ended."""
+    """Seconds after which the program is ended."""
     retries: int = 0
-    """How often it is started again after a bad exit or a late answer."""
+    """How often the program is started again after an error or a timeout."""
     folder: Path | None = None
-    """Where it is started."""
+    """The working directory."""
     _alive: set["subprocess.Popen[bytes]"] = field(default_factory=set, init=False, repr=False, compare=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False, compare=False)
 
@@ -81,7 +81,7 @@ class Command:
         return shlex.join(self.words)
 
     def filled(self, x: Mapping[str, float]) -> list[str]:
-        """Return the words with the values of a point in place of names in braces."""
+        """Return the arguments with the names in braces replaced by the values of a point."""
 
         def value(match: re.Match[str]) -> str:
             return repr(float(x[match[1]])) if match[1] in self.variables else match[0]
@@ -110,7 +110,7 @@ class Command:
             raise EvaluationError(f"The program '{program}' cannot be started: {error.strerror}.") from error
         self._alive.add(process)
         try:
-            if self._ended.is_set():  # stopped while it was started
+            if self._ended.is_set():  # stopped during the start
                 raise EvaluationError(f"'{program}' was ended.")
             out, said = _talk(process, json.dumps({name: float(x[name]) for name in x}), self.timeout)
         except BaseException as error:
@@ -159,7 +159,7 @@ def _talk(process: "subprocess.Popen[bytes]", point: str, timeout: float | None)
 
 
 def _write(process: "subprocess.Popen[bytes]", text: bytes) -> None:
-    """Hand a text to a program, which need not read it."""
+    """Write a text to a program, which may ignore it."""
     with contextlib.suppress(OSError, ValueError):
         if process.stdin is not None:
             with process.stdin as pipe:
@@ -167,13 +167,13 @@ def _write(process: "subprocess.Popen[bytes]", text: bytes) -> None:
 
 
 class _Tail:
-    """The last bytes that come out of a pipe."""
+    """The last bytes from a pipe."""
 
     def __init__(self, most: int) -> None:
         self.most, self.kept = most, bytearray()
 
     def read(self, pipe: Any) -> None:
-        """Read to the end, and keep the last of it."""
+        """Read to the end, and keep the last bytes."""
         with contextlib.suppress(OSError, ValueError), pipe:
             while piece := pipe.read1(PIECE):
                 self.kept += piece
@@ -185,7 +185,7 @@ class _Tail:
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """End a program that was not waited for yet, and what it has started."""
+    """End a program and its child processes."""
     with contextlib.suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

@@ -15,13 +15,13 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 from pied.gp import likelihood
-from pied.gp.candidates import regressions, view
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.kernels import TRENDS, View, polynomial
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
+from pied.gp.regressions import regressions, view
 from pied.gp.selection import choose
 from pied.gp.warps import Warp
 

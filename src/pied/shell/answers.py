@@ -1,4 +1,4 @@
-"""`pied status`, `result`, `revise` and `export`: what the record says."""
+"""The commands `pied status`, `result`, `revise` and `export`."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ RULES = ("anywhere", "observed", "lower", "asked")
 
 
 def exit_code(result: "Result") -> int:
-    """Return the exit code of an answer: 0 for a point that meets the constraints by what is known."""
+    """Return the exit code of an answer: 0 if the point meets the constraints, as far as is known."""
     from pied.errors import Status
 
     if result.status is Status.INTERRUPTED:
@@ -227,7 +227,7 @@ def _everything(desk: "Desk") -> dict[str, Any]:
 
 
 def _csv_text(desk: "Desk") -> str:
-    """Return the record as a table: points, outputs, what they are worth."""
+    """Return the record as a table: points, outputs, objective and constraints."""
     from pied.records import Dataset, feasible
     from pied.shell.pages import when
     from pied.shell.tables import to_csv

@@ -1,4 +1,4 @@
-"""`pied ask`, `tell`, `fail` and `add`: the laboratory's side of a study."""
+"""The commands `pied ask`, `tell`, `fail` and `add`."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pied.shell.tables import Table
 
 ROUNDED = 1e-4
-"""How far a set point in a table may be from the one asked, of the variable's width: people round."""
+"""Largest difference between a set point in a table and the proposed one, relative to the variable's range."""
 
 
 @click.command()
@@ -88,7 +88,7 @@ def set_point(problem: "Problem", name: str, value: float) -> float:
 
 
 def write(file: Path, text: str) -> None:
-    """Write a file, or say why that is not possible."""
+    """Write a file; if that fails, raise an error with the reason."""
     try:
         file.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -96,7 +96,7 @@ def write(file: Path, text: str) -> None:
 
 
 def trial_column(problem: "Problem") -> str:
-    """Return the heading of the column of trial numbers, which must not be a name of the problem's."""
+    """Return the heading of the column of trial numbers; it must differ from all names of the problem."""
     return "trial" if "trial" not in {*problem.variables, *problem.outputs} else "pied trial"
 
 
@@ -194,7 +194,7 @@ def _values(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
 
 
 def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, float]]]:
-    """Read a run sheet: for each row with results its place, the trial and the values; all before any is told."""
+    """Read a run sheet completely before anything is told: place, trial and values of each row with results."""
     from pied.errors import StatementError
     from pied.shell.pages import unit
     from pied.shell.tables import Table
@@ -224,13 +224,13 @@ def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, floa
 
 
 def row_values(table: "Table", row: int, names: Any) -> dict[str, float]:
-    """Return what a row has of these names."""
+    """Return the values of a row for these names."""
     found = ((name, table.number(row, name)) for name in names if name in table.columns)
     return {name: value for name, value in found if value is not None}
 
 
 def _pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str) -> None:
-    """Check the columns, and say which ones are not used."""
+    """Check the columns, and report the unused ones."""
     others = table.check_columns(needed, [*own, *problem.variables, *problem.outputs])
     if others:
         note(f"{table.file}: passed over {', '.join(others)}, neither variables nor outputs")
@@ -274,7 +274,7 @@ def add(file: str, store: str | None, as_json: bool, worker: str | None, table: 
     problem = stated.problem
     _pass_over(read, list(problem.variables), problem, trial_column(problem))
     rows = []
-    for row in range(len(read.rows)):  # all of them before a study is made
+    for row in range(len(read.rows)):  # check all rows before a study is created
         x, y = row_values(read, row, problem.variables), row_values(read, row, problem.outputs)
         try:
             point = problem.point(x)

@@ -1,4 +1,4 @@
-"""Open the study of a file: its statement, its store, who works on it."""
+"""Open the study of a problem file: its store and its worker."""
 
 import getpass
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from pied.study import Study
 
 @dataclass(frozen=True, eq=False)
 class Desk:
-    """A study that is open, and what was named to open it."""
+    """An open study, with the file and store that were named to open it."""
 
     stated: Stated
     study: Study
@@ -27,12 +27,12 @@ class Desk:
     """As the user gave it."""
 
     def hint(self, command: str, *words: str) -> str:
-        """Return a line to type on this study."""
+        """Return a command to type for this study."""
         return hint(command, self.file, *words, store=self.store)
 
 
 def me() -> str:
-    """Return the login name of who types."""
+    """Return the login name of the user."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):
@@ -85,7 +85,7 @@ def opened(
 
 
 def _is_there(place: str) -> bool:
-    """Whether there may be a store: a server is asked later."""
+    """Tell whether a store may exist; a server is contacted later."""
     kind, sign, file = place.partition(":///")
     if not sign:
         return "://" in place or Path(place).exists()
@@ -93,5 +93,5 @@ def _is_there(place: str) -> bool:
 
 
 def _rehearse(stated: Stated, words: dict[str, Any]) -> None:
-    """Make the study in memory first: what is refused here leaves no file and no study behind."""
+    """Create the study in memory first, so that a refused one leaves no file behind."""
     Study(stated.problem, **words).close()

@@ -1,4 +1,4 @@
-"""Problems, trials and results as lines to read; nothing here prints."""
+"""Problems, trials and results as text; nothing is printed here."""
 
 import math
 import os
@@ -13,9 +13,9 @@ from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result
 
 FEW = 6
-"""Names that are spelled out before the rest is cut."""
+"""Number of names that are listed before the list is shortened."""
 STORE = "PIED_STORE"
-"""Variable of the environment that names the store."""
+"""Environment variable with the address of the store."""
 
 
 def statement_lines(problem: Problem, *, sense: str | None = None) -> list[str]:
@@ -39,7 +39,7 @@ def sizes(problem: Problem) -> str:
 
 
 def sense_of(problem: Problem) -> str:
-    """Return what is done with the objective: maximize, minimize, or find, when there is none."""
+    """Return the goal: maximize, minimize, or find, if there is no objective."""
     if problem.objective == "any feasible point":
         return "find"
     return "minimize" if problem.minimizes else "maximize"
@@ -59,7 +59,7 @@ def _structure(problem: Problem, place: int) -> str:
 
 
 def outputs_of(problem: Problem, places: Sequence[int]) -> list[str]:
-    """Return names of outputs, a whole vector by its own name, the rest cut when they are many."""
+    """Return the names of outputs as text; vectors by their own name, long lists shortened."""
     left, names = set(places), []
     for name, parts in groups(problem.outputs).items():
         if left >= set(parts):
@@ -139,7 +139,7 @@ def missing(problem: Problem, trial: Trial) -> list[str]:
 
 
 def verdict(problem: Problem, trial: Trial) -> str:
-    """Return what a told trial is worth: its objective, and which constraints it breaks."""
+    """Return the objective of a told trial, and the constraints it violates."""
     f = Dataset.of(problem, [trial]).functions(problem)
     value = problem.user_value(float(f[0, 0]))
     worth = "" if sense_of(problem) == "find" else f"{short(problem.objective)} = {value:.6g}, "
@@ -158,29 +158,29 @@ def trial_line(problem: Problem, trial: Trial) -> str:
 
 
 def short(name: str) -> str:
-    """Return a name that is at hand: a long formula becomes 'objective'."""
+    """Return a short name: a long formula becomes 'objective'."""
     return name if len(name) <= 24 else "objective"
 
 
 def result_lines(problem: Problem, result: Result) -> list[str]:
-    """Return a result to read, with units."""
+    """Return a result as text, with units."""
     ends = {f"    {name} = ": unit(problem, name) for name in problem.variables}
     lines = str(result).splitlines()
     return [line + next((end for start, end in ends.items() if line.startswith(start)), "") for line in lines]
 
 
 def when(seconds: float | None) -> str:
-    """Return a moment as people write it, local time; empty when there is none."""
+    """Return a time as text, in local time; empty if there is none."""
     return "" if seconds is None else datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def hint(command: str, file: str, *words: str, store: str | None = None) -> str:
-    """Return a line to type; the store is left out where the environment names it, and its password always."""
+    """Return a command to type; without the store if the environment names it, and never with its password."""
     end = ["--store", shlex.quote(masked(store))] if store and store != os.environ.get(STORE) else []
     return " ".join(["pied", command, shlex.quote(file), *words, *end])
 
 
 def blanks(problem: Problem, names: Sequence[str]) -> list[str]:
-    """Return the words of a `tell` that are left to fill in."""
+    """Return the NAME=VALUE arguments of a `tell`, to be filled in."""
     places = [problem.outputs.index(name) for name in names]
     return [each if each == "..." else f"{shlex.quote(each)}=..." for each in outputs_of(problem, places)]

@@ -1,4 +1,4 @@
-"""`pied run`: a program or a Python function evaluates the points."""
+"""The command `pied run`: a program or a Python function evaluates the points."""
 
 import contextlib
 import dataclasses
@@ -65,7 +65,7 @@ def run(
         "timeout": None if program is not None else timeout,
     }
     if stated.problem.blackbox is not None:
-        Crew(stated.problem.blackbox, **crew)  # refuses what cannot work, before a study is made
+        Crew(stated.problem.blackbox, **crew)  # refuse wrong settings before a study is created
     try:
         with _ending(), opened(file, store, worker=worker, stated=stated) as desk:
             study = desk.study
@@ -94,14 +94,14 @@ def run(
 
 @contextlib.contextmanager
 def _ending() -> Iterator[None]:
-    """Leave through all that is open when SIGTERM comes, so that programs and workers end and the store is closed."""
+    """On SIGTERM, end programs and workers and close the store."""
     from pied.evaluation import Terminated
 
     def end(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough, and leaving takes a moment
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore repeated signals during the shutdown
         raise Terminated
 
-    if threading.current_thread() is not threading.main_thread():  # only the main thread hears signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield
         return
     before = signal.signal(signal.SIGTERM, end)
@@ -114,7 +114,7 @@ def _ending() -> Iterator[None]:
 def _with_blackbox(
     stated: "Stated", command: str | None, python: str | None, timeout: float | None, retries: int | None
 ) -> "tuple[Stated, Command | None]":
-    """Give the problem what evaluates it: from the call, else from the file; a program is returned too."""
+    """Set the black box: from the command line, else from the file. Return the program as well, if there is one."""
     from pied.evaluation import Command
     from pied.shell.statement_file import load
 

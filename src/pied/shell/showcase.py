@@ -1,4 +1,4 @@
-"""`pied demo`, `suite` and `solvers`: what there is to look at."""
+"""The commands `pied demo`, `suite` and `solvers`."""
 
 import sys
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ def _draw(study: Any, picture: Path) -> tuple[bool, str]:
 
 
 def _check_folder(file: Path) -> None:
-    """Refuse a picture that could not be written, before anything is run."""
+    """Check before the run that the picture can be written."""
     if not file.resolve().parent.is_dir():
         raise Mistake(f"there is no folder '{file.parent}' to write '{file.name}' to")
 

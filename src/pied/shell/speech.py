@@ -1,4 +1,4 @@
-"""How the shell speaks: text without control characters, JSON, tables, one line for a mistake, a bar on a terminal."""
+"""Output of the command line: text without control characters, JSON, tables, one-line errors, a progress bar."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ MISTAKE, NOTHING, INFEASIBLE, INTERRUPTED, TERMINATED = 2, 3, 4, 130, 143
 """Exit codes: a mistake in the call, a file or a store; no answer (yet); the verdict; Ctrl-C and SIGTERM, as shells
 have them."""
 NARROW = 60
-"""Columns to which a long text is cut where the terminal leaves less."""
+"""Width to which long texts are cut on narrow terminals."""
 BAR = 40
 """Columns of a bar."""
 
@@ -25,7 +25,7 @@ _UNPRINTABLE = re.compile(r"[^\n -~]")
 
 
 def pair(word: str, example: str) -> tuple[str, str]:
-    """Split NAME=VALUE, or say how it is written."""
+    """Split NAME=VALUE; otherwise explain the form."""
     name, sign, text = word.rpartition("=")
     if not sign or not name:
         raise Mistake(f"'{word}' should be NAME=VALUE, for instance {example}=0.5")
@@ -49,7 +49,7 @@ class Mistake(click.ClickException):
 
 
 class NoAnswer(Mistake):
-    """There is nothing to answer with, yet."""
+    """There is no answer yet."""
 
     exit_code = NOTHING
 
@@ -61,7 +61,7 @@ class Verdict(Mistake):
 
 
 def printable(text: str) -> str:
-    """Make control characters visible: names and texts of files and stores must not steer the terminal."""
+    """Escape control characters, because names and texts from files and stores must not control the terminal."""
     return _UNPRINTABLE.sub(lambda match: _visible(match[0]), text)
 
 
@@ -77,12 +77,12 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a remark on stderr, where it does not disturb what is read by programs."""
+    """Print a note on stderr, so that standard output stays readable for programs."""
     click.echo(printable(masked(text)), err=True)
 
 
 class Warnings(logging.Handler):
-    """What the library warns of, as remarks; the texts may come from files, too."""
+    """Print warnings of the library as notes; their texts may come from files."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one."""
@@ -97,7 +97,7 @@ class Warnings(logging.Handler):
 
 
 def say_json(data: Any) -> None:
-    """Print JSON; what a terminal would act on is escaped."""
+    """Print JSON with control characters escaped."""
 
     def escaped(match: re.Match[str]) -> str:
         char = match[0]
@@ -125,7 +125,7 @@ def say_table(rows: Sequence[Mapping[str, Any]], right: Sequence[str] = ()) -> N
 
 
 class Progress:
-    """Live lines; on a terminal, a bar below them."""
+    """One line per evaluation and, on a terminal, a progress bar below them."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self.total, self.quiet, self.done = total, quiet, 0

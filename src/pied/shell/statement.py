@@ -1,4 +1,4 @@
-"""`pied init` and `pied check`: write a statement, and see what was understood."""
+"""The commands `pied init` and `pied check` (`statement_file` reads the files)."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Tables as laboratories keep them: CSV files, with commas, semicolons or tabs, and decimal points or commas."""
+"""CSV files as laboratories keep them: with commas, semicolons or tabs, and decimal points or commas."""
 
 import csv
 import io
@@ -13,19 +13,18 @@ from typing import Any
 from pied.errors import StatementError, did_you_mean
 
 LARGEST = 50_000_000
-"""Bytes of a table at most: experiments are counted in tens, so a larger file is a mistake."""
+"""Largest size of a table in bytes; a larger file is a mistake, since experiments number in the tens."""
 MOST_COLUMNS = 10_000
-"""Columns of a table at most: variables and outputs together are fewer."""
+"""Largest number of columns; variables and outputs together are fewer."""
 MOST_CELLS = 2_000_000
-"""Cells of a table at most: each takes a hundred bytes or more of memory."""
+"""Largest number of cells; each takes at least a hundred bytes of memory."""
 FEWEST = 6
-"""Digits of a number that is printed, at least."""
+"""Smallest number of digits that are printed."""
 EXACT = 1e-6
-"""How far a printed set point may be from the one that is meant, of the width of its range: a hundredth of what is
-accepted when it is read."""
+"""Largest rounding error of a printed set point, relative to its range: a hundredth of what is accepted on reading."""
 SEPARATORS = ",;\t"
 RISKY = ("=", "+", "-", "@")
-"""How a text starts that a spreadsheet would take for a formula."""
+"""First characters of texts that a spreadsheet would execute as a formula."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
@@ -41,14 +40,14 @@ class Table:
     lines: tuple[int, ...]
     """Line of each row in the file."""
     has_comma: bool
-    """Whether 0,5 means a half: where the columns are not separated by commas."""
+    """Whether 0,5 means one half, which requires another column separator."""
 
     @classmethod
     def read(cls, file: Path) -> "Table":
-        """Read a CSV file with a heading; empty lines are passed over.
+        """Read a CSV file with a heading; empty lines are ignored.
 
         Raises:
-            StatementError: When there is none, or it is no table.
+            StatementError: If the file does not exist or is not a table.
         """
         return cls.parse(text_of(file, "table", LARGEST), file.name)
 
@@ -82,7 +81,7 @@ class Table:
         return cls(file, tuple(columns), rows, tuple(line for line, _ in found[1:]), separator != ",")
 
     def place(self, row: int) -> str:
-        """Return where a row stands, for messages."""
+        """Return the place of a row, for messages."""
         return f"{self.file}, line {self.lines[row]}"
 
     def number(self, row: int, column: str) -> float | None:
@@ -91,7 +90,7 @@ class Table:
         return to_number(text, f"{self.place(row)}, '{column}'", comma=self.has_comma) if text else None
 
     def column(self, name: str) -> list[float]:
-        """Return the numbers of a column; it may end before the others do, but has no gaps."""
+        """Return the numbers of a column; it may be shorter than others but must not have gaps."""
         if name not in self.columns:
             raise StatementError(f"{self.file} has no column '{name}'.{did_you_mean(name, self.columns)}")
         values = [self.number(row, name) for row in range(len(self.rows))]
@@ -105,7 +104,7 @@ class Table:
         return [value for value in values if value is not None]
 
     def check_columns(self, needed: Sequence[str], known: Sequence[str]) -> list[str]:
-        """Refuse a table without the columns that are needed, or with misspelled ones; return those passed over."""
+        """Refuse a table with missing or misspelled columns; return the ignored columns."""
         missing = [name for name in needed if name not in self.columns]
         if missing:
             near = did_you_mean(missing[0], [each for each in self.columns if each not in known])
@@ -120,7 +119,7 @@ class Table:
 
 
 def _check_size(text: str, separator: str, file: str) -> None:
-    """Refuse a table of more columns or cells than can be meant, before it is taken apart."""
+    """Refuse a table with too many columns or cells before it is parsed."""
     if text.count(separator) + text.count("\n") > MOST_CELLS:
         raise StatementError(f"{file} has more than {MOST_CELLS:,} cells: keep the rows and columns that are needed")
     for line, row in enumerate(text.splitlines(), 1):
@@ -129,7 +128,7 @@ def _check_size(text: str, separator: str, file: str) -> None:
 
 
 def text_of(file: Path, what: str, largest: int) -> str:
-    """Return the text of a file, or say why there is none."""
+    """Return the text of a file; if that fails, raise an error with the reason."""
     try:
         size = file.stat().st_size if file.is_file() else None
         if size is None and not file.exists():
@@ -145,7 +144,7 @@ def text_of(file: Path, what: str, largest: int) -> str:
 
 
 def to_number(text: str, what: str, *, comma: bool = False) -> float:
-    """Read one finite number as people write it, or say what is wrong."""
+    """Read one finite number as people write it."""
     plain = text.strip().replace("−", "-")
     if comma and plain.count(",") == 1 and "." not in plain:
         plain = plain.replace(",", ".")
@@ -163,7 +162,7 @@ def to_number(text: str, what: str, *, comma: bool = False) -> float:
 
 
 def shortest(value: float, width: float) -> float:
-    """Return the number with the fewest digits, six or more, that means the same set point of a range this wide."""
+    """Return a number with as few digits, six or more, as identify a set point in a range of this width."""
     for digits in range(FEWEST, 17):
         short = float(f"{value:.{digits}g}")
         if abs(short - value) <= EXACT * width:
@@ -172,7 +171,7 @@ def shortest(value: float, width: float) -> float:
 
 
 def to_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    """Write a table; texts that a spreadsheet would run as a formula are made harmless by an apostrophe."""
+    """Write a table; an apostrophe protects texts that a spreadsheet would execute as a formula."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([_cell(column) for column in columns])

@@ -1,4 +1,4 @@
-"""The candidates of a selection: which models the data allow, what each must gain, and their regressions."""
+"""The regressions that a selection compares: which models the data allow, and what each must gain."""
 
 from collections.abc import Sequence
 

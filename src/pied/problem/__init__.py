@@ -1,9 +1,33 @@
 """The statement of a problem: variables, outputs, the white box g and its structure."""
 
-from pied.problem.candidates import SAME, Listing
-from pied.problem.formula import Formula, Scope
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pied.problem.named import Named, groups
-from pied.problem.problem import Problem
-from pied.problem.variables import Variable
+
+if TYPE_CHECKING:
+    from pied.problem.candidates import SAME, Listing
+    from pied.problem.formula import Formula, Scope
+    from pied.problem.problem import Problem
+    from pied.problem.variables import Variable
 
 __all__ = ["SAME", "Formula", "Listing", "Named", "Problem", "Scope", "Variable", "groups"]
+
+_HOMES = {
+    "SAME": "candidates",
+    "Listing": "candidates",
+    "Formula": "formula",
+    "Scope": "formula",
+    "Problem": "problem",
+    "Variable": "variables",
+}
+"""Where each name is that is loaded when first used: a worker process receives named points and needs no torch."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"pied.problem has no '{name}'")
+    value = getattr(import_module(f"pied.problem.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -2,31 +2,34 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+LIGHT  := .venv-light
+WITHOUT_TORCH := $(addprefix tests/test_,light.py rng.py trace.py called.py quantile.py)
 export OMP_NUM_THREADS ?= 1
 
 # pip names every folder of an index that it does not use: those lines are left out, all others, errors among them, are
 # shown, and pip's own exit status counts (a pipe would give that of the filter).
 PIP = sh -c 'status=0; said=$$(mktemp) || exit 1; trap "rm -f $$said" EXIT; \
 	"$$@" 2>"$$said" || status=$$?; \
-	grep -v "^WARNING: Location .* is ignored" "$$said" >&2; exit $$status' pip \
-	$(BIN)/pip install --quiet --disable-pip-version-check
+	grep -v "^WARNING: Location .* is ignored" "$$said" >&2; exit $$status' pip
+INSTALL = pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test check setup setup-dev clean
 
 demo: setup            ## the Williams-Otto reactor, from nothing to a recommended operating point
 	$(BIN)/pied demo
 
-test: setup-dev        ## linter, types, shapes and every test; what CI runs
+test: setup-dev $(LIGHT)/.installed  ## linter, types, shapes and every test; what CI runs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2
+	$(LIGHT)/bin/pytest $(WITHOUT_TORCH)
 
 check: setup-dev       ## the quick part of `make test`
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow and not long"
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -37,14 +40,20 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml
-	@echo "Installing pied with torch, SciPy, SQLAlchemy and matplotlib into $(VENV); once, takes a minute or more ..."
-	@$(PIP) --editable '.[plots]'
+	@echo "Installing pied with NumPy, SciPy, SQLAlchemy and matplotlib into $(VENV); once, takes half a minute ..."
+	@$(PIP) $(BIN)/$(INSTALL) --editable '.[plots]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml
 	@echo "Installing pied with everything it can use, pytest, ruff and mypy into $(VENV); once, takes some minutes ..."
-	@$(PIP) --editable '.[dev]'
+	@$(PIP) $(BIN)/$(INSTALL) --editable '.[dev]'
 	@touch $@ $(VENV)/.installed
 
+$(LIGHT)/.installed: pyproject.toml
+	@echo "Installing pied without torch into $(LIGHT), to test that it needs none; once, takes half a minute ..."
+	@$(PYTHON) -m venv $(LIGHT)
+	@$(PIP) $(LIGHT)/bin/$(INSTALL) --editable . pytest pytest-timeout hypothesis jaxtyping beartype
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LIGHT) .pytest_cache .mypy_cache .ruff_cache

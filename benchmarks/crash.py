@@ -3,8 +3,8 @@
     python benchmarks/crash.py            # the full numbers, about five minutes; writes benchmarks/results/crash.md
     python benchmarks/crash.py --quick    # a small version
 
-Workers are forked from a process that never imports torch, so that a thousand of them can be killed in minutes; they
-use `records.record` and the store alone. Only the part with CUQB uses whole studies. A worker acknowledges a
+Workers are forked from a process that loads `records.record` and a store alone, so that a thousand of them can be
+killed in minutes. Only the part with CUQB uses whole studies. A worker acknowledges a
 trial on a pipe after `tell` has returned; from then on it must be in the store.
 """
 
@@ -41,7 +41,7 @@ EARLY = 0.15
 
 
 def statement() -> dict[str, Any]:
-    """`problem().statement()`, written down for processes without torch."""
+    """`problem().statement()`, written down for processes that do not load `pied.problem`."""
     box = {"lo": 0.0, "hi": 4.0, "log": False, "unit": ""}
     return {
         "variables": {"a": dict(box), "b": dict(box)},
@@ -87,7 +87,7 @@ def measured(x: Any) -> float:
 
 
 def point(number: int) -> dict[str, float]:
-    """Where trial `number` of the solver `random` is: the numbers of `rng.Stream`, drawn without torch."""
+    """Where trial `number` of the solver `random` is: the numbers of `rng.Stream`, drawn without SciPy."""
     label, row, shape = (("initial",), number - 1, (10_000, D)) if number <= INITIAL else (("trial", number), 0, (1, D))
     text = repr((SEED, label)).encode()
     u = np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "big")).random(shape)[row]
@@ -180,7 +180,7 @@ def look(file: Path, acknowledged: set[int]) -> dict[str, int]:
 
 def kills(file: Path, count: int, moment: float = 0.1) -> dict[str, Any]:
     """Kill workers at random moments of ask and tell, and check the store after each."""
-    assert "torch" not in sys.modules, "these workers are forked: torch must not be loaded"
+    assert "scipy" not in sys.modules, "these workers are forked: no solver must be loaded"
     url, generator = f"sqlite:///{file}", random.Random(0)
     create(url)
     acknowledged: set[int] = set()
@@ -220,11 +220,8 @@ def same_next(file: Path) -> bool:
 
 def cuqb_kills(file: Path, count: int, moment: float = 5.0) -> dict[str, Any]:
     """The same with whole studies and CUQB, evaluated by `run`."""
-    import torch
-
     from pied import Study
 
-    torch.set_num_threads(1)
     url, generator = f"sqlite:///{file}", random.Random(1)
     stated = problem(blackbox=measured)
     Study(stated, name=NAME, store=url, seed=SEED, worker=WORKER).close()
@@ -397,7 +394,7 @@ def main() -> None:
         "Every figure called lost, told twice, damaged, wrong, torn, vanished or raw errors must be 0.\n"
     )
     titles = {
-        "kills": "Killed (-9) at random moments, torch-free workers, solver `random`",
+        "kills": "Killed (-9) at random moments, workers that load a store alone, solver `random`",
         "cuqb": "Killed (-9) at random moments, whole studies, CUQB",
         "crowd": "Many processes on one study, and a reader",
         "full": "Disk full",

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 import report
-import torch
 from guarantee_tables import claims, loose, row
 from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
 from report import Record, table
 from runner import run_all
-from torch import Tensor
+from scipy.spatial.distance import cdist
 
 import pied
 from pied import theory
@@ -87,8 +87,8 @@ class Setting:
 
     problem: pied.Problem
     lipschitz: tuple[float, ...]
-    K: Float64[Tensor, "c c"]
-    root: Float64[Tensor, "c c"]
+    K: Float64[ndarray, "c c"]
+    root: Float64[ndarray, "c c"]
 
 
 @lru_cache(maxsize=32)
@@ -106,20 +106,20 @@ def setting(case: str) -> Setting:
     problem = pied.Problem(["x1", "x2"], outputs, candidates=X, maximize=objective, subject_to=asked[: int(n)] or None)
     assert all(each.kind in ("affine", "monotone") for each in problem.structure), problem.structure
     K = covariance(kernel, X)
-    values, vectors = torch.linalg.eigh(K)
-    return Setting(problem, constants[: 1 + int(n)], K, vectors * values.clamp_min(0).sqrt())
+    values, vectors = np.linalg.eigh(K)
+    return Setting(problem, constants[: 1 + int(n)], K, vectors * np.sqrt(np.maximum(values, 0)))
 
 
-def covariance(kernel: str, X: Float64[Tensor, "c d"]) -> Float64[Tensor, "c c"]:
+def covariance(kernel: str, X: Float64[ndarray, "c d"]) -> Float64[ndarray, "c c"]:
     """Return a kernel of variance at most 1."""
     if kernel == "linear":
-        Z = torch.cat([torch.ones(len(X), 1, dtype=X.dtype), 2 * X - 1], 1)
+        Z = np.concatenate([np.ones((len(X), 1)), 2 * X - 1], 1)
         return Z @ Z.T / Z.shape[1]
-    r = torch.cdist(X, X) / LENGTH_SCALE
+    r = cdist(X, X) / LENGTH_SCALE
     if kernel == "squared exponential":
-        return torch.exp(-0.5 * r**2)
+        return np.exp(-0.5 * r**2)
     s = math.sqrt(5 if kernel == "matern 5/2" else 3) * r
-    return (1 + s + (s**2 / 3 if kernel == "matern 5/2" else 0.0)) * torch.exp(-s)
+    return (1 + s + (s**2 / 3 if kernel == "matern 5/2" else 0.0)) * np.exp(-s)
 
 
 class Posterior:
@@ -133,47 +133,48 @@ class Posterior:
     def __init__(self, made: Setting, draws: int) -> None:
         assert made.problem.candidates is not None
         self.list = made.problem.candidates.U
-        self.mean = torch.zeros(draws, SIZE, made.problem.m, dtype=torch.float64)
-        self.covariance = made.K.repeat(draws, 1, 1)
+        self.mean = np.zeros((draws, SIZE, made.problem.m))
+        self.covariance = np.tile(made.K, (draws, 1, 1))
 
     @property
-    def U(self) -> Float64[Tensor, "b d"]:
+    def U(self) -> Float64[ndarray, "b d"]:
         """The list, once for each draw."""
-        return self.list.repeat(len(self.mean), 1)
+        return np.tile(self.list, (len(self.mean), 1))
 
-    def tell(self, rows: Int64[Tensor, "D"], Y: Float64[Tensor, "D m"]) -> None:
+    def tell(self, rows: Int64[ndarray, "D"], Y: Float64[ndarray, "D m"]) -> None:
         """Condition each draw on one evaluation of all its outputs."""
-        draws = torch.arange(len(rows))
+        draws = np.arange(len(rows))
         column = self.covariance[draws, :, rows]
         gain = column / (column[draws, rows] + NOISE**2)[:, None]
         self.mean = self.mean + gain[:, :, None] * (Y - self.mean[draws, rows])[:, None, :]
         self.covariance = self.covariance - gain[:, :, None] * column[:, None, :]
 
-    def keep(self, draws: Bool[Tensor, "D"]) -> None:
+    def keep(self, draws: Bool[ndarray, "D"]) -> None:
         """Continue with some of the draws."""
         self.mean, self.covariance = self.mean[draws], self.covariance[draws]
 
-    def deviation(self) -> Float64[Tensor, "D c"]:
+    def deviation(self) -> Float64[ndarray, "D c"]:
         """Standard deviation of each output."""
-        return self.covariance.diagonal(dim1=1, dim2=2).clamp_min(1e-18).sqrt()
+        return np.sqrt(np.maximum(self.covariance.diagonal(axis1=1, axis2=2), 1e-18))
 
-    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b m"]]:
+    def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return mean and standard deviation at the first of its points."""
-        mean = self.mean.flatten(0, 1)[: len(U)]
-        return mean, self.deviation().flatten()[: len(U), None].expand_as(mean)
+        mean = self.mean.reshape(-1, self.mean.shape[2])[: len(U)]
+        return mean, np.broadcast_to(self.deviation().flatten()[: len(U), None], mean.shape)
 
-    def moments_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def moments_and_slopes(self, U: Float64[ndarray, "b d"]) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Return the moments and empty slopes, which enumeration does not need."""
         mean, scale = self.moments(U)
-        return mean, scale, U.new_zeros(*mean.shape, U.shape[1]), U.new_zeros(*mean.shape, U.shape[1])
+        slopes = np.zeros((*mean.shape, U.shape[1]))
+        return mean, scale, slopes, slopes
 
-    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Outputs are modelled in natural units."""
         return W
 
-    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Outputs are modelled in natural units."""
-        return torch.ones_like(Y)
+        return np.ones_like(Y)
 
 
 # --- One draw ---------------------------------------------------------------------------------------------------------
@@ -183,10 +184,10 @@ class Posterior:
 class Path:
     """The course of one draw, one entry per evaluation."""
 
-    truth: Float64[Tensor, "c k"]
-    f: list[Tensor]
-    widths: list[Tensor]
-    lowers: list[Tensor]
+    truth: Float64[ndarray, "c k"]
+    f: list[ndarray]
+    widths: list[ndarray]
+    lowers: list[ndarray]
     deviations: list[float]
     rows: list[int]
     is_contained: bool = True
@@ -204,19 +205,19 @@ def play(made: Setting, streams: Sequence[Stream], steps: int) -> list[Path]:
     problem = made.problem
     m, k, draws = problem.m, problem.k, len(streams)
     assert problem.candidates is not None
-    X = problem.candidates.X.repeat(draws, 1)
-    H = torch.stack([made.root @ stream.at("h").normal(SIZE, m) for stream in streams])
-    noise = torch.stack([NOISE * stream.at("noise").normal(max(steps, PATIENCE), m) for stream in streams])
+    X = np.tile(problem.candidates.X, (draws, 1))
+    H = np.stack([made.root @ stream.at("h").normal(SIZE, m) for stream in streams])
+    noise = np.stack([NOISE * stream.at("noise").normal(max(steps, PATIENCE), m) for stream in streams])
     values = problem.g(X, H.reshape(1, -1, m))
-    truths = torch.stack([g.expand(1, len(X))[0] for g in values], -1).reshape(draws, SIZE, k)
+    truths = np.stack([g.reshape(-1) for g in values], -1).reshape(draws, SIZE, k)
     paths = [Path(truth, [], [], [], [], []) for truth in truths]
-    levels, belief, open_ones = confidence(DELTA, SIZE, k), Posterior(made, draws), torch.arange(draws)
+    levels, belief, open_ones = confidence(DELTA, SIZE, k), Posterior(made, draws), np.arange(draws)
     for t in range(max(steps, PATIENCE)):
         composite = Composite(problem, belief, streams[0])
         both = (composite.values(belief.U, [p] * k) for p in (1.0 - levels(t), levels(t)))
         lower, upper = (each.reshape(-1, SIZE, k) for each in both)
         rows = best_rows(upper)
-        going = torch.ones(len(open_ones), dtype=torch.bool)
+        going = np.ones(len(open_ones), dtype=bool)
         for place, number in enumerate(open_ones.tolist()):
             path, row = paths[number], int(rows[place])
             low, high = lower[place], upper[place]
@@ -240,11 +241,11 @@ def play(made: Setting, streams: Sequence[Stream], steps: int) -> list[Path]:
     return paths
 
 
-def best_rows(upper: Float64[Tensor, "D c k"]) -> Int64[Tensor, "D"]:
+def best_rows(upper: Float64[ndarray, "D c k"]) -> Int64[ndarray, "D"]:
     """Return the best row of each draw by its upper bounds (13), -1 where no row satisfies them all."""
     fine = (upper[:, :, 1:] >= -SATISFIED).all(-1)
-    rows = torch.where(fine, upper[:, :, 0], -torch.inf).argmax(1)
-    return torch.where(fine.any(1), rows, -1)
+    rows = np.where(fine, upper[:, :, 0], -np.inf).argmax(1)
+    return np.where(fine.any(1), rows, -1)
 
 
 @lru_cache(maxsize=32)
@@ -262,7 +263,7 @@ def bounds(case: str, steps: int) -> dict[str, Any]:
         by_hand = theory.sharp_psi(T, [gain] * m, variances=[variance] * m, noises=[NOISE] * m)
         sharp.append(theory.cumulative_bound(1.0, beta, by_hand))
         gains.append(gain)
-    return {"printed": torch.tensor(printed).double(), "sharp": torch.tensor(sharp).double(), "gains": gains}
+    return {"printed": np.array(printed), "sharp": np.array(sharp), "gains": gains}
 
 
 def told(task: Task, path: Path) -> dict[str, Any]:
@@ -275,7 +276,7 @@ def told(task: Task, path: Path) -> dict[str, Any]:
     }
     if path.is_feasible:
         return found | (feasible_claims(task, made, path) if path.declared is None else {})
-    shortfall = -float(path.truth[:, 1:].amin(1).max())
+    shortfall = -float(path.truth[:, 1:].min(1).max())
     m, k = made.problem.m, made.problem.k
 
     def bound(T: int) -> float:
@@ -291,16 +292,16 @@ def feasible_claims(task: Task, made: Setting, path: Path) -> dict[str, Any]:
     truth = path.truth
     is_fine = (truth[:, 1:] >= 0).all(1)
     best = float(truth[is_fine, 0].max())
-    f, T = torch.stack(path.f), torch.arange(1, len(path.f) + 1, dtype=torch.float64)
+    f, T = np.stack(path.f), np.arange(1, len(path.f) + 1)
     one = bounds(task.problem, task.steps)
     regret = theory.cumulative_regret(f, best)[1]
-    facts = torch.cat([regret[:, None], theory.cumulative_violation(f)], 1)
-    L = torch.tensor(made.lipschitz, dtype=torch.float64)
-    each = best - f[:, 0].clamp_max(best) + (-f[:, 1:]).clamp_min(0).sum(1)
+    facts = np.concatenate([regret[:, None], theory.cumulative_violation(f)], 1)
+    L = np.array(made.lipschitz)
+    each = best - np.minimum(f[:, 0], best) + np.maximum(-f[:, 1:], 0).sum(1)
     rho = 1.0001 * exact_weight(truth, best)
     penalized = made.problem.penalized(f, rho) if made.problem.n else f[:, 0]
-    score = made.problem.penalized(torch.stack(path.lowers), rho) if made.problem.n else torch.stack(path.lowers)[:, 0]
-    recommended = torch.stack([best - penalized[score[: t + 1].argmax()] for t in range(len(f))])
+    score = made.problem.penalized(np.stack(path.lowers), rho) if made.problem.n else np.stack(path.lowers)[:, 0]
+    recommended = np.stack([best - penalized[score[: t + 1].argmax()] for t in range(len(f))])
     pessimist = L[0] + rho * L[1:].sum()
     rows = path.rows
     gain = theory.information_gain(made.K[rows][:, rows], NOISE)
@@ -308,20 +309,20 @@ def feasible_claims(task: Task, made: Setting, path: Path) -> dict[str, Any]:
         "regret": _least(one["printed"] * L[0], regret),
         "violation": _least((one["printed"][:, None] * L[1:]).flatten(), facts[:, 1:].flatten()),
         "sharp": _least((one["sharp"][:, None] * L).flatten(), facts.flatten()),
-        "widths": _least((one["printed"][:, None] * L).flatten(), torch.stack(path.widths).cumsum(0).flatten()),
-        "best": _least(one["printed"] * L.sum() / T, each.cummin(0).values),
+        "widths": _least((one["printed"][:, None] * L).flatten(), np.stack(path.widths).cumsum(0).flatten()),
+        "best": _least(one["printed"] * L.sum() / T, np.minimum.accumulate(each)),
         "recommended": _least(one["printed"] * pessimist / T, recommended),
         "deviations": 2 * math.sqrt((len(f) + 2) * gain) / sum(path.deviations),
         "gain": [one["gains"][-1], gain],
-        "final": [float(each.cummin(0).values[-1]), float(recommended[-1])],
+        "final": [float(np.minimum.accumulate(each)[-1]), float(recommended[-1])],
         "last": [float((one["printed"] * L[0])[-1]), float(regret[-1])],
     }
 
 
-def _least(bound: Float64[Tensor, "a"], fact: Float64[Tensor, "a"]) -> float | None:
+def _least(bound: Float64[ndarray, "a"], fact: Float64[ndarray, "a"]) -> float | None:
     """Return the smallest ratio of bound to value; None if no value is above zero."""
     counts = fact > BOUND_TOLERANCE
-    return float((bound[counts] / fact[counts]).min()) if bool(counts.any()) else None
+    return float((bound[counts] / fact[counts]).min()) if counts.any() else None
 
 
 def work(task: Task) -> dict[str, Any]:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import report
 import runner
-import torch
+from numpy import ndarray
 from suite_sweep import SAME, difference, names_of
 
 from pied import suite
@@ -83,7 +84,7 @@ def failing_half(benchmark: Benchmark) -> Callable[[Trial], bool]:
     whole, known = benchmark.whole, benchmark.known
     assert known is not None
     at = whole.to_unit(whole.point(known.x))
-    place = int((at - 0.5).abs().argmax())
+    place = int(np.abs(at - 0.5).argmax())
     sign = 1.0 if float(at[place]) < 0.5 else -1.0
 
     def is_hit(trial: Trial) -> bool:
@@ -112,15 +113,15 @@ def reached(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
     told = [trial for trial in trials if trial.state is State.TOLD and not trial.is_added]
     if not told:
         return math.inf
-    return best_of(benchmark, torch.stack([benchmark.whole.point(dict(trial.x)) for trial in told]))
+    return best_of(benchmark, np.stack([benchmark.whole.point(dict(trial.x)) for trial in told]))
 
 
-def best_of(benchmark: Benchmark, X: torch.Tensor) -> float:
+def best_of(benchmark: Benchmark, X: ndarray) -> float:
     """Return the normalized regret of the best strictly feasible point; infinite if there is none."""
     if not len(X):
         return math.inf
     fine = benchmark.is_strictly_feasible(X)
-    return float(torch.where(fine, benchmark.normalized_regret(X), torch.inf).min())
+    return float(np.where(fine, benchmark.normalized_regret(X), np.inf).min())
 
 
 def solved(benchmark: Benchmark, study: Study, budget: int, tell: Callable[[Study, Trial], Trial]) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def in_units(benchmark: Benchmark, seed: int, budget: int, **factors: Any) -> di
     gap, first = difference({"points": own}, {"points": other})
     where = ""
     if first is not None:
-        known = torch.tensor(own, dtype=torch.float64)[: first - 1]
+        known = np.array(own)[: first - 1]
         before = best_of(benchmark, benchmark.whole.from_unit(known))
         where = f"; they part at evaluation {first}, with a regret of {report.small(before)}"
     return {"passed": gap <= SAME, "figure": f"largest difference {gap:.0e} over {budget} evaluations{where}"}
@@ -186,8 +187,8 @@ def infeasible_start(benchmark: Benchmark, seed: int, budget: int) -> dict[str, 
     """Start from the most infeasible of many random points; a feasible point must be found."""
     whole = benchmark.whole
     X = whole.from_unit(Stream(seed).at("worst").uniform(SAMPLE, whole.d))
-    broken = (-benchmark.truth(X)[:, 1:] / benchmark.scales[1:]).clamp_min(0.0).amax(1)
-    worst = X[broken.topk(design_size(whole.d)).indices]
+    broken = np.maximum(-benchmark.truth(X)[:, 1:] / benchmark.scales[1:], 0.0).max(1)
+    worst = X[np.argsort(-broken, kind="stable")[: design_size(whole.d)]]
     if bool(benchmark.is_strictly_feasible(worst).any()):
         raise AssertionError(f"fewer than {len(worst)} of {SAMPLE} random points are infeasible")
     with Study(benchmark.problem, solver="cuqb", seed=seed) as study:
@@ -205,7 +206,7 @@ def infeasible_start(benchmark: Benchmark, seed: int, budget: int) -> dict[str, 
 def duplicates(benchmark: Benchmark, seed: int, budget: int) -> dict[str, Any]:
     """Start from data of an exact black box in which every point occurs several times."""
     whole = benchmark.whole
-    X = whole.from_unit(Stream(seed).at("duplicates").uniform(design_size(whole.d), whole.d)).repeat(COPIES, 1)
+    X = np.tile(whole.from_unit(Stream(seed).at("duplicates").uniform(design_size(whole.d), whole.d)), (COPIES, 1))
     with Study(benchmark.problem, solver="cuqb", seed=seed) as study:
         for x, y in zip(X, benchmark.outputs(X), strict=True):
             study.add(whole.named_x(x), whole.named_y(y))

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import report
 import runner
-import torch
+from numpy import ndarray
+from scipy.spatial.distance import cdist
 from scoreboard import draws_of
 
 from pied.bench import measures
@@ -94,21 +95,21 @@ def run(item: slices.Item) -> dict[str, Any]:
     }
 
 
-def recommended(snapshot: Snapshot, rule: str) -> torch.Tensor:
+def recommended(snapshot: Snapshot, rule: str) -> ndarray:
     """Return the point that a rule recommends, natural units."""
     if rule == "naive":
-        scores = measures.penalized(observed(snapshot.problem, snapshot.trials).numpy())
+        scores = measures.penalized(observed(snapshot.problem, snapshot.trials))
         return snapshot.problem.point(dict(snapshot.trials[int(np.argmax(scores))].x))
     found = snapshot.recommend(rule)
     assert found is not None  # everything is told
     return snapshot.problem.natural(found.u)
 
 
-def true_values(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
+def true_values(benchmark: Benchmark, x: ndarray) -> dict[str, Any]:
     """Return the true regret, violation and loss of a point."""
     f, scales = benchmark.truth(x[None]), benchmark.scales
-    regret, broken = float(benchmark.normalized_regret(x[None])[0]), (-f[0, 1:] / scales[1:]).clamp_min(0.0)
-    paper = benchmark.best - float(measures.penalized(f.numpy())[0])
+    regret, broken = float(benchmark.normalized_regret(x[None])[0]), np.maximum(-f[0, 1:] / scales[1:], 0.0)
+    paper = benchmark.best - float(measures.penalized(f)[0])
     loss = paper if benchmark.name == REACTOR else max(regret + WEIGHT * float(broken.sum()), 0.0)
     return {
         "loss": loss,
@@ -120,10 +121,9 @@ def true_values(benchmark: Benchmark, x: torch.Tensor) -> dict[str, Any]:
 
 def repeats(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
     """Return the fraction of evaluations at points that were evaluated before."""
-    X = torch.stack([benchmark.problem.point(dict(trial.x)) for trial in trials])
+    X = np.stack([benchmark.problem.point(dict(trial.x)) for trial in trials])
     U = benchmark.problem.to_unit(X)
-    near = torch.cdist(U, U, p=torch.inf) < NEAR
-    return float(torch.tril(near, -1).any(1).double().mean())
+    return float(np.tril(cdist(U, U, "chebyshev") < NEAR, -1).any(1).mean())
 
 
 # --- Tables -----------------------------------------------------------------------------------------------------------

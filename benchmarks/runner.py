@@ -1,4 +1,4 @@
-# ruff: noqa: E402  the number of threads is read once, when torch is loaded
+# ruff: noqa: E402  the number of threads is read once, when NumPy is loaded
 """Runs of one solver on one problem as plain data, many in parallel, resumable: a small form of `pied bench`.
 
 `pied bench` keeps complete studies in a store. A sweep keeps one line of curves per run, and repeats runs of other
@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import report
-import torch
 
 from pied.bench import measures
 from pied.bench.curves import arrays_of
@@ -146,7 +145,7 @@ def _summary(task: Task) -> dict[str, Any]:
     }
     summary |= {name: [_rounded(float(value)) for value in curve] for name, curve in curves.items()}
     if task.points:
-        X = torch.tensor([list(trial.x.values()) for trial in trials], dtype=torch.float64)
+        X = np.array([list(trial.x.values()) for trial in trials])
         summary["points"] = benchmark.problem.to_unit(X).tolist()
     return summary
 
@@ -221,7 +220,6 @@ def run_all(
 
 
 def _worked(task: Any, work: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    prepare()
     return work(task)
 
 
@@ -231,11 +229,6 @@ def cost(task: Any) -> float:
     hardness = PROBLEM_COST.get(last, 1.5 if task.problem.startswith("draw:") else 1.0)
     pace = {"random": 0.02, "sobol": 0.02, "cuqb-paper": 1.5}.get(getattr(task, "solver", ""), 1.0)
     return hardness * pace * getattr(task, "budget", 1)
-
-
-def prepare() -> None:
-    """Limit this process to one thread."""
-    torch.set_num_threads(1)
 
 
 def _appending(path: Path | None) -> Callable[[str], None]:

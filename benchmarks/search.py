@@ -20,8 +20,8 @@ from typing import Any
 import report
 import runner
 from jaxtyping import Float64
+from numpy import ndarray
 from report import Record, quantile, table
-from torch import Tensor
 
 from pied import suite
 from pied.records.trial import Dataset, Trial
@@ -54,8 +54,8 @@ class Subproblem:
     """One explore subproblem, as the solver states it."""
 
     functions: Functions
-    scales: Float64[Tensor, "k"]
-    known: Float64[Tensor, "s d"]
+    scales: Float64[ndarray, "k"]
+    known: Float64[ndarray, "s d"]
     stream: Stream
 
 
@@ -74,9 +74,9 @@ class Stating(Search):
     def solve(
         self,
         functions: Functions,
-        scales: Float64[Tensor, "k"],
-        pool: Float64[Tensor, "b d"],
-        known: Float64[Tensor, "s d"],
+        scales: Float64[ndarray, "k"],
+        pool: Float64[ndarray, "b d"],
+        known: Float64[ndarray, "s d"],
         stream: Stream,
         *,
         rescue: bool = True,

@@ -1,4 +1,4 @@
-"""Many runs in parts of limited time, complete seeds first, on a machine with only torch, numpy and scipy.
+"""Many runs in parts of limited time, complete seeds first, on a machine with only NumPy and SciPy.
 
 Such a benchmark defines its tasks as plain data and a function that performs one. Results are appended to a file of
 JSON lines (compressed if its name ends in .gz). Tasks that are in the file already are skipped, unless they were
@@ -95,13 +95,11 @@ def work_on(items: Sequence[Item], work: Work, given: argparse.Namespace) -> int
 
 def _optimum(problem: str, _: None) -> None:
     """Find the optimum of a random problem once, before several processes need it."""
-    runner.prepare()
     assert runner.benchmark_of(problem).known is not None
 
 
 def worked(item: Item, work: Work) -> dict[str, Any]:
     """Perform one task in this process, with one thread; an error is a result, too."""
-    runner.prepare()
     began = time.process_time()  # process time, because machines are shared
     try:
         record = work(item)

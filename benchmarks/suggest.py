@@ -33,8 +33,10 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import numpy as np
 import report
 import torch
+from numpy import ndarray
 from report import table
 from torch import Tensor
 
@@ -69,15 +71,15 @@ class Case:
 
     name: str
     problem: Problem
-    U: Tensor
-    Y: Tensor
+    U: ndarray
+    Y: ndarray
 
     @classmethod
     def of(cls, name: str, count: int) -> "Case":
         """Evaluate the black box at Sobol points."""
         problem = suite[name].problem
         U = Stream(0).at("suggest", name).sobol(count, problem.d)
-        Y = torch.stack([problem.evaluate(problem.named_x(x)) for x in problem.from_unit(U)])
+        Y = np.stack([problem.evaluate(problem.named_x(x)) for x in problem.from_unit(U)])
         return cls(name, problem, U, Y)
 
     def data(self, count: int, memory: Any = None) -> Dataset:
@@ -95,10 +97,10 @@ def reference_fit(case: Case, count: int) -> Any:
     from botorch.models import ModelListGP, SingleTaskGP
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    models = []
+    models, U = [], torch.tensor(case.U[:count])
     for j in range(case.problem.m):
-        y = case.Y[:count, j : j + 1]
-        model = SingleTaskGP(case.U[:count], y, torch.full_like(y, 1e-6 * float(y.var())))
+        y = torch.tensor(case.Y[:count, j : j + 1])
+        model = SingleTaskGP(U, y, torch.full_like(y, 1e-6 * float(y.var())))
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         models.append(model)
     return ModelListGP(*models) if len(models) > 1 else models[0]
@@ -118,11 +120,30 @@ def acquisition(problem: Problem, model: Any) -> Any:
         @t_batch_mode_transform(expected_q=1)
         def forward(self, X: Tensor) -> Tensor:
             Y = self.sampler(self.model.posterior(X))[:, :, 0, :]
-            G = problem.g(problem.from_unit(X[:, 0]), Y)
-            Q = torch.stack([g if g.ndim == 1 else torch.quantile(g, LEVEL, dim=0) for g in G], -1)
-            return problem.penalized(Q, RHO)
+            G = _Functions.apply(X[:, 0], Y, problem)
+            Q = torch.quantile(G, LEVEL, dim=1)
+            return Q[0] - RHO * (-Q[1:]).clamp_min(0.0).sum(0)
 
     return UpperQuantile()
+
+
+class _Functions(torch.autograd.Function):
+    """g as a function of tensors, with the slopes that a problem computes."""
+
+    @staticmethod
+    def forward(ctx: Any, U: Tensor, Y: Tensor, problem: Problem) -> Tensor:
+        X, which = problem.from_unit(U.detach().numpy()), tuple(range(problem.k))
+        if not any(ctx.needs_input_grad):
+            G = problem.g(X, Y.detach().numpy(), which)
+            return torch.from_numpy(np.stack([np.broadcast_to(g, Y.shape[:2]) for g in G]))
+        values, ctx.back = problem.traced(X, Y.detach().numpy(), which)
+        ctx.unit_slopes = problem.unit_slopes(X)
+        return torch.from_numpy(values)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None]:
+        by_x, by_Y = ctx.back(grads[0].numpy())
+        return torch.from_numpy(by_x.sum(0) * ctx.unit_slopes), torch.from_numpy(by_Y.sum(0)), None
 
 
 def unit_box(d: int) -> Tensor:
@@ -240,13 +261,13 @@ def values(case: Case, count: int) -> dict[str, float | None]:
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     mine = search.solve(bounds, scales, pool, known, stream)
     function = acquisition(problem, model)
-    theirs = solved(function, problem.d, screened(function, problem.d))
+    theirs = solved(function, problem.d, screened(function, problem.d)).numpy()
     return {"reference": _value(bounds, scales, theirs), "default": _value(bounds, scales, mine.u)}
 
 
-def _value(bounds: Functions, scales: Tensor, u: Tensor) -> float | None:
+def _value(bounds: Functions, scales: ndarray, u: ndarray) -> float | None:
     f = bounds.values_and_slopes(u[None])[0][0] / scales
-    return float(f[0]) if bool((f[1:] >= -1e-6).all()) else None
+    return float(f[0]) if (f[1:] >= -1e-6).all() else None
 
 
 # --- The report -------------------------------------------------------------------------------------------------------

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied import solvers
 from pied.bounds.believer import Believer, Bounds, Widened, optimistic
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.quantile import normal
-from pied.bounds.tensors import TensorGP
 from pied.gp import GP, selection
 from pied.problem import Problem
 from pied.records.trial import Dataset, Why, feasible
@@ -101,14 +100,14 @@ class Scheduled(Varied):
 class Rescaled(Widened):
     """A belief whose deviations are multiplied by one factor per output."""
 
-    factors: Tensor = field(default_factory=lambda: torch.ones(1))
+    factors: ndarray = field(default_factory=lambda: np.ones(1))
 
-    def moments(self, U: Tensor) -> tuple[Tensor, Tensor]:
+    def moments(self, U: ndarray) -> tuple[ndarray, ndarray]:
         """Return the mean and the changed deviations."""
         mean, scale = self.belief.moments(U)
         return mean, self.factors * scale
 
-    def moments_and_slopes(self, U: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def moments_and_slopes(self, U: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Return the moments and their derivatives."""
         mean, scale, by_mean, by_scale = self.belief.moments_and_slopes(U)
         return mean, self.factors * scale, by_mean, self.factors[:, None] * by_scale
@@ -117,40 +116,39 @@ class Rescaled(Widened):
 class Widening(Believer):
     """Beliefs whose deviations are changed before they are composed with g."""
 
-    def factors(self, belief: GP, count: int) -> Tensor:
+    def factors(self, belief: GP, count: int) -> ndarray:
         """Return one factor per output."""
         raise NotImplementedError
 
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
         """Compose the changed belief."""
-        if isinstance(belief, TensorGP):
-            belief = Rescaled(belief, 1.0, self.factors(belief.gp, len(data.U)))
+        if isinstance(belief, GP):
+            belief = Rescaled(belief, 1.0, self.factors(belief, len(data.U)))
         return super().bound(problem, data, belief, stream)
 
 
 class Calibrated(Widening):
     """Deviations calibrated by leave-one-out errors."""
 
-    def factors(self, belief: GP, count: int) -> Tensor:
+    def factors(self, belief: GP, count: int) -> ndarray:
         """Return the root mean square of the standardized errors."""
-        return torch.tensor(standardized_errors(belief), dtype=torch.float64).clamp(*EASY_FACTORS)
+        return np.clip(standardized_errors(belief), *EASY_FACTORS)
 
 
 class Floored(Widening):
     """A process variance of at least the variance of the told values."""
 
-    def factors(self, belief: GP, count: int) -> Tensor:
+    def factors(self, belief: GP, count: int) -> ndarray:
         """Return by how much deviations grow."""
-        return torch.from_numpy(1.0 / belief.variance).clamp_min(1.0).sqrt()
+        return np.sqrt(np.maximum(1.0 / belief.variance, 1.0))
 
 
 class Shrunk(Widening):
     """A prior on the amplitude, inverse gamma, worth three observations of variance one."""
 
-    def factors(self, belief: GP, count: int) -> Tensor:
+    def factors(self, belief: GP, count: int) -> ndarray:
         """Return by how much deviations change."""
-        variance = torch.from_numpy(belief.variance)
-        return ((count * variance + PRIOR_WEIGHT) / (count + PRIOR_WEIGHT) / variance).sqrt()
+        return np.sqrt((count + PRIOR_WEIGHT / belief.variance) / (count + PRIOR_WEIGHT))
 
 
 def standardized_errors(belief: GP) -> list[float]:
@@ -264,10 +262,10 @@ class TrustingRun(CUQBRun):
         late = scene.number > self.initial + 10 and bool(scene.is_feasible.any())
         if not late or not isinstance(scene.search, Search):
             return super()._optimistic(scene, composite)
-        value = torch.where(scene.is_feasible, scene.f[:, 0], -torch.inf)
+        value = np.where(scene.is_feasible, scene.f[:, 0], -np.inf)
         best = int(value.argmax())
         half = max(LEAST_HALF_WIDTH, HALF_WIDTH * 0.5 ** ((len(value) - 1 - best) // self.problem.d))
-        low, high = (scene.data.U[best] - half).clamp_min(0.0), (scene.data.U[best] + half).clamp_max(1.0)
+        low, high = np.maximum(scene.data.U[best] - half, 0.0), np.minimum(scene.data.U[best] + half, 1.0)
         region = Region(optimistic(composite, self._own.level), low, high)
         found = scene.search.solve(
             region, scene.scales, scene.pool, region.inside(scene.known), scene.stream.at("explore")
@@ -280,8 +278,8 @@ class Region:
     """Bound functions on a box within the unit cube, as functions on the unit cube."""
 
     bounds: Bounds
-    low: Tensor
-    high: Tensor
+    low: ndarray
+    high: ndarray
 
     @property
     def k(self) -> int:
@@ -294,18 +292,18 @@ class Region:
         return self.bounds.white
 
     @cached_property
-    def _size(self) -> Tensor:
+    def _size(self) -> ndarray:
         return self.high - self.low
 
-    def inside(self, U: Tensor) -> Tensor:
+    def inside(self, U: ndarray) -> ndarray:
         """Return points of the cube in the coordinates of the box, moved into it."""
-        return ((U - self.low) / self._size).clamp(0.0, 1.0)
+        return np.clip((U - self.low) / self._size, 0.0, 1.0)
 
-    def values(self, V: Tensor) -> Tensor:
+    def values(self, V: ndarray) -> ndarray:
         """Return all functions."""
         return self.bounds.values(self.low + self._size * V)
 
-    def values_and_slopes(self, V: Tensor) -> tuple[Tensor, Tensor]:
+    def values_and_slopes(self, V: ndarray) -> tuple[ndarray, ndarray]:
         """Return all functions and their slopes in the coordinates of the box."""
         f, slopes = self.bounds.values_and_slopes(self.low + self._size * V)
         return f, slopes * self._size

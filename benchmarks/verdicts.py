@@ -22,9 +22,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import report
-import torch
-from runner import benchmark_of, prepare, solver_of
+from numpy import ndarray
+from runner import benchmark_of, solver_of
 from verdict_tables import FREE, PARTS, page
 
 from pied import suite
@@ -117,7 +118,7 @@ def tight(benchmark: Benchmark, share: float) -> Benchmark:
     return tightened(benchmark, share)[0]
 
 
-def tightened(benchmark: Benchmark, share: float) -> tuple[Benchmark, torch.Tensor | None]:
+def tightened(benchmark: Benchmark, share: float) -> tuple[Benchmark, ndarray | None]:
     """Return the tight problem, and the point of the unit cube that stays feasible; None where none is known."""
     whole, scales = benchmark.whole, benchmark.scales
     black = [place for place in range(1, whole.k) if whole.structure[place].kind != "white"]
@@ -232,7 +233,7 @@ class Coverage:
         """Add one evaluation."""
         benchmark = self.benchmark
         if trial.why.lower:
-            X = torch.tensor([[float(value) for value in trial.x.values()]], dtype=torch.float64)
+            X = np.array([[float(value) for value in trial.x.values()]])
             f, scales = benchmark.truth(X)[0], benchmark.scales
             row = []
             for i in self.black:
@@ -266,11 +267,10 @@ def slice_of(todo: Sequence[Task], workers: int, seconds: float) -> Iterator[dic
     """Yield results until the time is up; tasks that are running then are finished."""
     deadline = time.time() + seconds
     if workers <= 1:
-        prepare()
         yield from (record for task in todo if (record := work(task, deadline)) is not None)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=prepare) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
         futures = [pool.submit(work, task, deadline) for task in todo]
         for future in as_completed(futures):
             record = future.result()

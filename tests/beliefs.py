@@ -9,7 +9,7 @@ from pied.gp.choices import Choice, Model
 from pied.rng import Stream
 
 SCALES = (0.4, 0.9)
-V = Stream(0).at("elsewhere").sobol(7, 2).numpy()
+V = Stream(0).at("elsewhere").sobol(7, 2)
 PLAIN = Model(warps=("none",), declustering=None)
 
 
@@ -25,7 +25,7 @@ def numeric_slope(function, point, step=1e-5):
 
 
 def points(n=12, d=2):
-    return Stream(3).at("told").sobol(n, d).numpy()
+    return Stream(3).at("told").sobol(n, d)
 
 
 def fixed(

@@ -5,11 +5,11 @@ the value of the variable, so that the same run twice is the same still: only te
 machine fail. Another value disturbs in another way.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
+from numpy import ndarray
+from scipy.linalg import lapack
 
 SIZE = 1e-15  # relative
 
@@ -17,17 +17,22 @@ SIZE = 1e-15  # relative
 def install(phase: float) -> None:
     """Disturb the factorizations that beliefs and searches rest on, for the life of this process."""
 
-    def change(values: Any, cos: Callable[[Any], Any]) -> Any:
-        return 1.0 + SIZE * cos(1e6 * values + phase)
+    def changed(values: ndarray) -> ndarray:
+        """Disturb in place: the callers of LAPACK read what it left in their own array."""
+        with np.errstate(all="ignore"):
+            change = SIZE * np.cos(1e6 * values + phase)
+            values *= 1.0 + np.where(values == np.rint(values), 0.0, change)  # whole numbers are exact everywhere
+        return values
 
-    cholesky_ex, cholesky, inv = torch.linalg.cholesky_ex, np.linalg.cholesky, np.linalg.inv
+    def disturbed(function: Any) -> Any:
+        return lambda *args, **words: changed(function(*args, **words))
 
-    def disturbed_cholesky_ex(A: torch.Tensor, **words: Any) -> Any:
-        found = cholesky_ex(A, **words)
-        if words.get("out") is not None or A.dtype != torch.float64:
-            return found
-        return torch.return_types.linalg_cholesky_ex((found.L * change(found.L.detach(), torch.cos), found.info))
+    def disturbed_lapack(function: Any) -> Any:
+        def call(*args: Any, **words: Any) -> tuple[ndarray, int]:
+            values, info = function(*args, **words)
+            return changed(values), info
 
-    torch.linalg.cholesky_ex = disturbed_cholesky_ex
-    np.linalg.cholesky = lambda a, **words: (L := cholesky(a, **words)) * change(L, np.cos)
-    np.linalg.inv = lambda a: (found := inv(a)) * change(found, np.cos)
+        return call
+
+    np.linalg.cholesky, np.linalg.inv = disturbed(np.linalg.cholesky), disturbed(np.linalg.inv)
+    lapack.dpotrf, lapack.dtrtri = disturbed_lapack(lapack.dpotrf), disturbed_lapack(lapack.dtrtri)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import gpytorch
+import numpy as np
 import torch
 from numpy import ndarray
 from torch import Tensor
@@ -51,6 +52,17 @@ class Exact(gpytorch.models.ExactGP):
         y = self.train_targets
         value = gpytorch.mlls.ExactMarginalLogLikelihood(self.likelihood, self)(self(self.train_inputs[0]), y)
         return -len(y) * value - 0.5 * len(y) * math.log(2 * math.pi)
+
+    def slopes(self) -> ndarray:
+        """Slopes of minus the log likelihood by the logarithms of the length scales and of the noise."""
+        loss, kernel, noise = self.minus_log_likelihood(), self.covar_module.base_kernel, self.likelihood.noise_covar
+        pairs = (kernel.raw_lengthscale, kernel.lengthscale), (noise.raw_noise, noise.noise)
+        found = []
+        for raw, natural in pairs:
+            (by_raw,) = torch.autograd.grad(loss, raw, retain_graph=True)
+            (jacobian,) = torch.autograd.grad(natural.sum(), raw)
+            found.append((by_raw / jacobian * natural).flatten().detach().numpy())
+        return np.concatenate(found)
 
     def moments(self, U: ndarray) -> tuple[ndarray, ndarray]:
         """Mean and variance of the latent process."""

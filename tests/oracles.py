@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import mpmath
 import numpy as np
-import torch
 from mpmath import mp
-from torch import Tensor
+from numpy import ndarray
 
 DIGITS = 40
+IMAGINARY = 1e-30  # a step so small that its square vanishes
 
 
 def kernel_value(name: str, r2: mpmath.mpf) -> mpmath.mpf:
@@ -37,8 +37,8 @@ def trend_row(u: Sequence[float], trend: str) -> list[mpmath.mpf]:
 class Kriging:
     """Universal kriging at given hyperparameters, every number with 40 digits."""
 
-    U: np.ndarray
-    y: np.ndarray
+    U: ndarray
+    y: ndarray
     kernel: str
     trend: str
     scales: Sequence[float]
@@ -72,14 +72,14 @@ class Kriging:
         self.s2 = self.Q / freedom if self.variance is None else mp.mpf(float(self.variance))
         self.loss = (freedom * mp.log(self.s2) + self.logdet + self.logdet_A + self.Q / self.s2) / 2
 
-    def _k(self, u: np.ndarray, v: np.ndarray) -> mpmath.mpf:
+    def _k(self, u: ndarray, v: ndarray) -> mpmath.mpf:
         terms = [
             ((mp.mpf(float(a)) - mp.mpf(float(b))) / mp.mpf(float(s))) ** 2
             for a, b, s in zip(u, v, self.scales, strict=True)
         ]
         return kernel_value(self.kernel, mp.fsum(terms))
 
-    def moments(self, u: np.ndarray) -> tuple[mpmath.mpf, mpmath.mpf]:
+    def moments(self, u: ndarray) -> tuple[mpmath.mpf, mpmath.mpf]:
         """Mean and variance of the latent process at a point, the uncertainty of the trend included."""
         k = mp.matrix([self._k(u, each) for each in self.U])
         if not self.p:
@@ -104,24 +104,26 @@ class Kriging:
         return total
 
 
-def numeric_slope(function, point: Tensor, step: float = 1e-5) -> Tensor:
+def numeric_slope(function, point: ndarray, step: float = 1e-5) -> ndarray:
     """Central differences of a function of one vector; the last axis of the result is the vector's."""
-    columns = []
-    for i in range(point.numel()):
-        move = torch.zeros_like(point)
-        move[i] = step
-        columns.append((function(point + move) - function(point - move)) / (2 * step))
-    return torch.stack(columns, -1)
+    moves = step * np.eye(len(point))
+    return np.stack([(function(point + move) - function(point - move)) / (2 * step) for move in moves], -1)
+
+
+def exact_slope(function, point: ndarray) -> ndarray:
+    """Slopes of an analytic function of one vector from an imaginary step, without the error of a difference."""
+    moves = 1j * IMAGINARY * np.eye(len(point))
+    return np.stack([np.imag(function(point + move)) / IMAGINARY for move in moves], -1)
 
 
 @dataclass
 class Normals:
     """A belief stated by two functions of the point, with outputs that may be lognormal: the protocol, nothing more."""
 
-    mean: Callable[[Tensor], Tensor]
-    """u (d) -> means (m)."""
-    scale: Callable[[Tensor], Tensor]
-    """u (d) -> standard deviations (m) or a Cholesky factor (m m)."""
+    mean: Callable[[ndarray], ndarray]
+    """u (d) -> means (m), analytic."""
+    scale: Callable[[ndarray], ndarray]
+    """u (d) -> standard deviations (m) or a Cholesky factor (m m), analytic."""
     logs: tuple[int, ...] = ()
     """Outputs that are modelled on a log scale."""
 
@@ -129,24 +131,26 @@ class Normals:
     def is_warped(self) -> bool:
         return bool(self.logs)
 
-    def moments(self, U: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.func.vmap(self.mean)(U), torch.func.vmap(self.scale)(U)
+    def moments(self, U: ndarray) -> tuple[ndarray, ndarray]:
+        return np.stack([self.mean(u) for u in U]), np.stack([self.scale(u) for u in U])
 
-    def moments_and_slopes(self, U: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        slopes = (torch.func.vmap(torch.func.jacrev(each))(U) for each in (self.mean, self.scale))
+    def moments_and_slopes(self, U: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+        slopes = (np.stack([exact_slope(each, u) for u in U]) for each in (self.mean, self.scale))
         return (*self.moments(U), *slopes)
 
-    def unwarp(self, W: Tensor) -> Tensor:
-        return torch.stack([each.exp() if j in self.logs else each for j, each in enumerate(W.unbind(-1))], -1)
+    def unwarp(self, W: ndarray) -> ndarray:
+        Y = W.copy()
+        Y[..., self.logs] = np.exp(Y[..., self.logs])
+        return Y
 
-    def unwarp_slopes(self, Y: Tensor) -> Tensor:
-        return torch.stack(
-            [each if j in self.logs else torch.ones_like(each) for j, each in enumerate(Y.unbind(-1))], -1
-        )
+    def unwarp_slopes(self, Y: ndarray) -> ndarray:
+        slopes = np.ones_like(Y)
+        slopes[..., self.logs] = Y[..., self.logs]
+        return slopes
 
-    def draw(self, U: Tensor, samples: int) -> Tensor:
-        """Independent samples of the outputs, by numpy."""
+    def draw(self, U: ndarray, samples: int) -> ndarray:
+        """Independent samples of the outputs."""
         mean, scale = self.moments(U)
-        factor = torch.diag_embed(scale) if scale.ndim == 2 else scale
-        Z = torch.from_numpy(np.random.default_rng(0).standard_normal((samples, mean.shape[1])))
-        return self.unwarp(mean + torch.einsum("bij,lj->lbi", factor, Z))
+        Z = np.random.default_rng(0).standard_normal((samples, mean.shape[1]))
+        step = scale * Z[:, None] if scale.ndim == 2 else np.einsum("bij,lj->lbi", scale, Z)
+        return self.unwarp(mean + step)

@@ -1,14 +1,16 @@
 """Small beliefs and fast settings that the tests of the rivals share."""
 
+import math
 from typing import Any
 
-import torch
+import numpy as np
+from numpy import ndarray
 
 from pied import Problem
 from pied.bounds.believer import Believer
 from pied.bounds.composite import Composite
 from pied.bounds.estimator import Estimator
-from pied.bounds.tensors import TensorGP
+from pied.gp import GP
 from pied.gp.choices import Model
 from pied.records.trial import Dataset
 from pied.rng import Stream
@@ -47,7 +49,7 @@ def affine(**words: Any) -> Problem:
     stated: dict[str, Any] = {
         "variables": {"a": (0.0, 1.0), "b": (0.0, 2.0)},
         "outputs": ["p", "q"],
-        "blackbox": lambda x: [float(torch.tensor(3 * x.a).sin()) + x.b, float(torch.tensor(2 * x.b).cos()) * x.a],
+        "blackbox": lambda x: [math.sin(3 * x.a) + x.b, math.cos(2 * x.b) * x.a],
         "maximize": "2*p - 3*q + a",
         "subject_to": {"black": "p + q >= 0.5", "white": "a + b <= 2"},
         "noise": 0,
@@ -58,22 +60,22 @@ def affine(**words: Any) -> Problem:
 def told(problem: Problem, points: int = 7, seed: int = 0) -> Dataset:
     """A record of Sobol points."""
     U = Stream(seed).at("told").sobol(points, problem.d)
-    Y = torch.stack([problem.evaluate(row.tolist()) for row in problem.from_unit(U)])
+    Y = np.stack([problem.evaluate(row.tolist()) for row in problem.from_unit(U)])
     return Dataset(tuple(range(1, points + 1)), U, Y, U[:0])
 
 
-def believed(problem: Problem, points: int = 7, seed: int = 0) -> tuple[Dataset, TensorGP, Composite]:
+def believed(problem: Problem, points: int = 7, seed: int = 0) -> tuple[Dataset, GP, Composite]:
     """A record, the belief about it, and the belief composed with g."""
     data = told(problem, points, seed)
     belief = BELIEVER.fit(problem, data)
     return data, belief, BELIEVER.bound(problem, data, belief, Stream(seed))
 
 
-def slopes_by_difference(values: Any, Z: torch.Tensor, step: float = 1e-6) -> torch.Tensor:
+def slopes_by_difference(values: Any, Z: ndarray, step: float = 1e-6) -> ndarray:
     """Central differences of functions at points, `b k z`."""
     columns = []
     for j in range(Z.shape[1]):
-        away = torch.zeros_like(Z)
+        away = np.zeros_like(Z)
         away[:, j] = step
         columns.append((values(Z + away) - values(Z - away)) / (2 * step))
-    return torch.stack(columns, -1)
+    return np.stack(columns, -1)

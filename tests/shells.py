@@ -41,5 +41,5 @@ def pied_(*words: str, code: int | tuple[int, ...] = 0) -> Result:
     return done
 
 
-def data(*words: str, code: int = 0) -> Any:
+def data(*words: str, code: int | tuple[int, ...] = 0) -> Any:
     return json.loads(pied_(*words, "--json", code=code).stdout)

@@ -18,7 +18,7 @@ def test_a_search_that_ends_at_a_bound_ends_exactly_there(low: float, high: floa
 
         def evaluate(Z: ndarray, H: ndarray = H, g: ndarray = g) -> sqp.Evaluated:
             phi = 0.5 * ((Z @ H) * Z).sum(1) + Z @ g
-            return phi, Z @ H + g, np.zeros((len(Z), 0)), np.zeros((len(Z), 0, len(g)))
+            return phi[:, None], (Z @ H + g)[:, None]
 
         box = np.full(d, low), np.full(d, high)
         found = sqp.minimize(evaluate, draw.uniform(low, high, (3, d)), *box, 60, patience=None)

@@ -19,22 +19,23 @@ SOURCE = ROOT / "src" / "pied"
 LAYERS: dict[str, str] = {
     "address": "",
     "errors": "",
-    "rng": "",
-    "arrays": "",
-    "problem": "errors rng",
+    "shapes": "",
+    "sobol": "shapes",
+    "rng": "shapes sobol",
+    "problem": "errors rng shapes",
     "evaluation": "errors",
-    "gp": "errors",
-    "search": "errors problem rng",
-    "records": "address errors evaluation problem",
-    "suite": "errors problem rng",
-    "theory": "errors problem rng",
-    "bounds": "arrays errors gp problem records rng search",
-    "bridge": "bounds errors rng",
-    "solvers": "bounds bridge errors gp problem records rng search",
-    "study": "bounds errors evaluation gp problem records rng search solvers",
-    "plots": "errors problem records study",
+    "gp": "errors shapes",
+    "search": "errors problem rng shapes",
+    "records": "address errors evaluation problem shapes",
+    "suite": "errors problem rng shapes",
+    "theory": "errors problem rng shapes",
+    "bounds": "errors gp problem records rng search shapes",
+    "bridge": "bounds errors rng shapes",
+    "solvers": "bounds bridge errors gp problem records rng search shapes",
+    "study": "bounds errors evaluation gp problem records rng search shapes solvers",
+    "plots": "errors problem records shapes study",
     "shell": "address errors evaluation plots problem records solvers study suite version",
-    "bench": "bounds errors evaluation plots problem records rng shell solvers study suite",
+    "bench": "bounds errors evaluation plots problem records rng shapes shell solvers study suite",
 }
 FACE = {"__init__": "errors problem records solvers study suite"}
 """`pied/__init__.py` loads every public name when it is first used."""
@@ -42,12 +43,14 @@ DOORS = {"store": "records", "files": "shell", "executors": "evaluation"}
 """Documented paths of version 0.1, one import each."""
 ROOMS = {"bounds.quantile", "evaluation.executors", "records.sql", "shell.speech", "solvers", "suite"}
 """What other packages may import past a package's face: modules used as a namespace, or loaded only when needed."""
-EVERYWHERE = {"numpy", "scipy", "jaxtyping", "torch"}
+EVERYWHERE = {"numpy", "scipy"}
 HOMES = {
     "sqlalchemy": "records/sql.py records/schema.py",
     "distributed": "evaluation/executors.py",
     "pandas": "study/result.py",
     "matplotlib": "plots/drawing.py",
+    "jaxtyping": "shapes.py",
+    "torch": "problem/torch_door.py bridge.py solvers/scbo.py",
     "botorch": "bridge.py",
     "gpytorch": "bridge.py",
     "linear_operator": "bridge.py",

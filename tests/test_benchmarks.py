@@ -8,8 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 
 from pied import suite
 from pied.solvers.cuqb import CUQB
@@ -153,8 +153,8 @@ def test_draws_go_through_the_kinds_in_turn_and_depend_on_the_number():
 
 def test_gap_of_a_search_is_to_the_best_satisfied_point():
     def answer(value: float, satisfied: bool, margin: float = 0.0) -> Any:
-        f = torch.tensor([value, margin], dtype=torch.float64)
-        return search.Optimum(torch.zeros(1, dtype=torch.float64), f, satisfied, margin)
+        f = np.array([value, margin])
+        return search.Optimum(np.zeros(1), f, satisfied, margin)
 
     found = search.gaps({"a": answer(3.0, True), "b": answer(9.0, False), "c": answer(2.0, True)}, 2.0)
     assert found == {"a": 0.0, "b": math.inf, "c": 0.5}
@@ -231,12 +231,13 @@ def test_a_run_gives_plain_data():
     assert found["error"] is None
 
 
+@pytest.mark.slow
 def test_curves_agree_with_the_study_and_the_benchmark():
     benchmark = suite["bazaraa"]
     study = Study(benchmark.problem, solver="random", seed=3)
     study.run(20)
     found = runner.run(Task("bazaraa", "random", 3, 20))
-    X = torch.stack([benchmark.whole.point(dict(trial.x)) for trial in study.trials])
+    X = np.stack([benchmark.whole.point(dict(trial.x)) for trial in study.trials])
     fine = benchmark.is_strictly_feasible(X)
     assert bool(fine.any())
     assert found["regret"][-1] == pytest.approx(float(benchmark.normalized_regret(X)[fine].min()), rel=1e-5)
@@ -355,6 +356,7 @@ def test_scoreboard_shows_whole_seeds_alone():
     assert scoreboard.whole_seeds(records, tasks) == records[:2]
 
 
+@pytest.mark.slow
 def test_a_time_limit_leaves_what_is_done_seed_by_seed():
     tasks = [runner.Task("booth", "random", seed, 5) for seed in (1, 0)]
     assert runner.run_all(tasks, limit=-1.0) == []

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from numpy import ndarray
 
-from pied import CUQB, Problem, SolverDone, Study, WhiteBoxError
+from pied import CUQB, Problem, SolverDone, Study
 from pied.errors import NumericalError
 from pied.records.trial import Dataset
 from pied.rng import Stream
@@ -14,13 +14,13 @@ from pied.search.sqp import minimize
 from pied.solvers import make
 from pied.solvers.base import BREAKDOWNS
 from pied.solvers.cuqb import CUQBRun
-from tiny import fast, hill, unchecked
+from tiny import fast, few, hill, unchecked
 
 
-def record(Y: torch.Tensor, U: torch.Tensor | None = None) -> Dataset:
+def record(Y: ndarray, U: ndarray | None = None) -> Dataset:
     """Outputs at points of the unit square."""
     U = Stream(1).uniform(len(Y), 2) if U is None else U
-    return Dataset(tuple(range(1, len(Y) + 1)), U, Y.to(torch.float64), U[:0])
+    return Dataset(tuple(range(1, len(Y) + 1)), U, Y, U[:0])
 
 
 def ask(problem: Problem, data: Dataset, solver: Any) -> Any:
@@ -35,7 +35,6 @@ USUAL = Stream(2).uniform(7, 1) * 5.0
 @pytest.mark.parametrize(
     "error",
     [
-        torch.linalg.LinAlgError("singular"),
         np.linalg.LinAlgError("singular"),
         NumericalError("singular"),
         FloatingPointError("singular"),
@@ -69,19 +68,22 @@ def test_a_mistake_in_a_solver_is_seen(error: type[Exception], monkeypatch: pyte
 
 
 @pytest.mark.parametrize("error", [TypeError, ValueError, RuntimeError])
-def test_a_mistake_in_the_users_function_is_seen(error: type[Exception]) -> None:
+def test_a_mistake_in_the_users_function_is_logged_and_its_points_count_as_worst(
+    error: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
     is_broken = []
 
     def objective(x: Any, y: Any) -> Any:
         if is_broken:
             raise error("a slip")
-        return y.y * x.a
+        return float(y.y) * x.a  # needs values: it cannot be traced, and is called every time
 
     study = Study(hill(minimize=objective), seed=0, solver=fast())
     study.run(5)
     is_broken.append(True)
-    with pytest.raises(WhiteBoxError, match="a slip"):
-        study.ask()
+    study.ask()
+    assert f"'objective' raised {error.__name__} (a slip)" in caplog.text
+    assert "count as worst" in caplog.text
 
 
 def test_what_ends_a_search_is_no_breakdown() -> None:
@@ -108,18 +110,18 @@ W = Stream(5).uniform(7, 2)
 POINTS = Stream(6).uniform(7, 2)
 NASTY: dict[str, Dataset] = {
     "large": record(1e300 * (W - 0.5)),
-    "largest": record(1e308 * torch.sign(W - 0.5)),
+    "largest": record(1e308 * np.sign(W - 0.5)),
     "small": record(1e-300 * (W - 0.5)),
-    "denormal": record(5e-324 * torch.ones_like(W)),
-    "mixed": record((W - 0.5) * torch.tensor([1e300, 1e-300], dtype=torch.float64)),
-    "constant": record(torch.zeros_like(W)),
-    "one outlier": record(torch.cat([W[1:], torch.full_like(W[:1], 1e300)])),
-    "contradictions": record(W, POINTS[:1].repeat(7, 1)),
+    "denormal": record(5e-324 * np.ones_like(W)),
+    "mixed": record((W - 0.5) * np.array([1e300, 1e-300])),
+    "constant": record(np.zeros_like(W)),
+    "one outlier": record(np.concatenate([W[1:], np.full_like(W[:1], 1e300)])),
+    "contradictions": record(W, POINTS[:1].repeat(7, 0)),
     "close together": record(W, 0.5 + 1e-16 * POINTS),
-    "corners": record(W, (POINTS > 0.5).to(torch.float64)),
-    "eighty decades": record(torch.exp(200.0 * (W - 0.5))),
+    "corners": record(W, (POINTS > 0.5).astype(np.float64)),
+    "eighty decades": record(np.exp(200.0 * (W - 0.5))),
     "an offset": record(1e15 + W),
-    "parts missing": record(torch.where(W > 0.7, torch.nan, W)),
+    "parts missing": record(np.where(W > 0.7, np.nan, W)),
     "two points": record(W[:2]),
 }
 SHAPES: dict[str, dict[str, Any]] = {
@@ -130,7 +132,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", few(["curved", "affine", "poles"], 1))
 @pytest.mark.parametrize("name", NASTY)
 @unchecked()
 def test_ask_never_raises_on_nasty_data(name: str, shape: str) -> None:
@@ -138,8 +140,8 @@ def test_ask_never_raises_on_nasty_data(name: str, shape: str) -> None:
     for noise in (0, None):
         problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y", "z"], noise=noise, **SHAPES[shape])
         proposal = ask(problem, NASTY[name], fast())
-        assert bool(torch.isfinite(proposal.u).all())
-        assert bool(((proposal.u >= 0) & (proposal.u <= 1)).all())
+        assert np.isfinite(proposal.u).all()
+        assert ((proposal.u >= 0) & (proposal.u <= 1)).all()
 
 
 @pytest.mark.slow
@@ -149,21 +151,22 @@ def test_ask_never_raises_on_nasty_data(name: str, shape: str) -> None:
 def test_no_solver_with_a_belief_raises_on_nasty_data(name: str, solver: str) -> None:
     problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y", "z"], noise=0, **SHAPES["affine"])
     proposal = ask(problem, NASTY[name], make(solver, search=fast().search))
-    assert bool(torch.isfinite(proposal.u).all())
+    assert np.isfinite(proposal.u).all()
 
 
 def test_the_paper_does_not_raise_on_nasty_data() -> None:
     problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y", "z"], noise=0, **SHAPES["affine"])
     proposal = ask(problem, NASTY["largest"], CUQB.paper())
-    assert bool(torch.isfinite(proposal.u).all())
+    assert np.isfinite(proposal.u).all()
 
 
 def test_a_local_solve_whose_slopes_overflow_ends_without_raising() -> None:
     """A quadratic subproblem of infinite entries is an inconsistent one; SciPy's solver refuses it with ValueError."""
 
-    def evaluate(Z: np.ndarray) -> tuple[np.ndarray, ...]:
+    def evaluate(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         total = Z.sum(1, keepdims=True)
-        return total[:, 0], np.ones_like(Z), 1e308 * (total - 0.6), np.full((len(Z), 1, 2), 1e308)
+        f = np.concatenate([total, 1e308 * (total - 0.6)], 1)
+        return f, np.tile([[1.0, 1.0], [1e308, 1e308]], (len(Z), 1, 1))
 
     found = minimize(evaluate, np.full((2, 2), 0.25), np.zeros(2), np.ones(2), 5)
     assert bool(np.isfinite(found.z).all())

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
-import torch
 from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
 
 from oracles import Normals
 from pied import (
@@ -60,11 +59,13 @@ class Columns:
         self.functions = functions
         self.k = len(functions)
 
-    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
-        return torch.stack([f(U) for f in self.functions], -1)
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
+        return np.stack([f(U) for f in self.functions], -1)
 
-    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
-        return self.values(U), torch.zeros(len(U), self.k, U.shape[1], dtype=torch.float64)
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
+        return self.values(U), np.zeros((len(U), self.k, U.shape[1]))
 
 
 # ------------------------------------------------------------------------------------------------------ the statement
@@ -75,21 +76,27 @@ class Columns:
     [
         {"variables": ["a", "b"], "candidates": TABLE},
         {"variables": ["a", "b"], "candidates": TABLE.tolist()},
-        {"variables": ["a", "b"], "candidates": torch.from_numpy(TABLE)},
         {"variables": None, "candidates": {"a": TABLE[:, 0], "b": list(TABLE[:, 1])}},
         {"variables": None, "candidates": [{"a": a, "b": b} for a, b in TABLE.tolist()]},
         {"variables": None, "candidates": pandas.DataFrame(TABLE, columns=["a", "b"])},
         {"variables": ["a", "b"], "candidates": pandas.DataFrame({"b": TABLE[:, 1], "name": "x", "a": TABLE[:, 0]})},
     ],
-    ids=["array", "rows", "tensor", "columns", "dictionaries", "frame", "frame with more columns"],
+    ids=["array", "rows", "columns", "dictionaries", "frame", "frame with more columns"],
 )
 def test_a_table_is_read_in_any_form(given: dict[str, Any]) -> None:
     problem = hill(**given)
     assert isinstance(problem.candidates, Listing)
-    assert np.array_equal(problem.candidates.X.numpy(), TABLE)
+    assert np.array_equal(problem.candidates.X, TABLE)
     assert list(problem.variables) == ["a", "b"]
     assert problem.variables["a"] == Variable(float(TABLE[:, 0].min()), float(TABLE[:, 0].max()))
     assert "60 candidates" in repr(problem)
+
+
+def test_a_table_may_be_a_tensor() -> None:
+    torch = pytest.importorskip("torch")
+    problem = hill(variables=["a", "b"], candidates=torch.from_numpy(TABLE))
+    assert problem.candidates is not None
+    assert np.array_equal(problem.candidates.X, TABLE)
 
 
 def test_stated_boxes_carry_units_and_scales() -> None:
@@ -130,7 +137,7 @@ def test_a_missing_column_is_named_with_the_one_probably_meant() -> None:
 def test_other_forms_of_the_problem_keep_the_list() -> None:
     problem = listed()
     assert problem.folded().candidates is not None
-    assert torch.equal(problem.folded().candidates.X, problem.candidates.X)  # type: ignore[union-attr]
+    assert np.array_equal(problem.folded().candidates.X, problem.candidates.X)  # type: ignore[union-attr]
     assert problem.revised(noise=0.1).statement()["candidates"] == problem.statement()["candidates"]
     other = problem.revised(candidates=TABLE[:20])
     assert len(other.candidates or ()) == 20
@@ -140,7 +147,7 @@ def test_other_forms_of_the_problem_keep_the_list() -> None:
 def test_a_point_must_be_a_candidate() -> None:
     problem = listed()
     near = TABLE[7] + 1e-12
-    assert torch.equal(problem.point(near), torch.from_numpy(TABLE[7]))
+    assert np.array_equal(problem.point(near), TABLE[7])
     with pytest.raises(StatementError, match="is not among the 60 candidates; the nearest of them is a = "):
         problem.point(TABLE[7] + 1e-3)
     with pytest.raises(StatementError, match="is not among the 60 candidates"):
@@ -152,38 +159,38 @@ def test_a_point_must_be_a_candidate() -> None:
 
 def test_the_best_of_a_list_is_found_exactly_across_pieces() -> None:
     U = Stream(0).uniform(3 * AT_ONCE + 17, 2)
-    functions = Columns(lambda U: torch.sin(9 * U[:, 0]) + U[:, 1], lambda U: 0.5 - U[:, 1])
-    search = Enumeration(U, torch.ones(len(U), dtype=torch.bool))
-    found = search.solve(functions, torch.ones(2, dtype=torch.float64))
+    functions = Columns(lambda U: np.sin(9 * U[:, 0]) + U[:, 1], lambda U: 0.5 - U[:, 1])
+    search = Enumeration(U, np.ones(len(U), dtype=bool))
+    found = search.solve(functions, np.ones(2))
     f = functions.values(U)
-    best = torch.where(f[:, 1] >= -1e-7, f[:, 0], -torch.inf).argmax()
-    assert torch.equal(found.u, U[best])
+    best = np.where(f[:, 1] >= -1e-7, f[:, 0], -np.inf).argmax()
+    assert np.array_equal(found.u, U[best])
     assert found.satisfied
-    again = search.without(best[None]).solve(functions, torch.ones(2, dtype=torch.float64))
-    assert not torch.equal(again.u, U[best])
+    again = search.without(np.array([best])).solve(functions, np.ones(2))
+    assert not np.array_equal(again.u, U[best])
     assert again.f[0] <= found.f[0]
 
 
 def test_where_nothing_is_feasible_the_largest_smallest_constraint_wins() -> None:
     U = Stream(0).uniform(500, 2)
     functions = Columns(lambda U: U[:, 0], lambda U: U[:, 0] - 2.0, lambda U: -1.5 - U[:, 0] * U[:, 1])
-    scales = torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64)
-    search = Enumeration(U, torch.ones(500, dtype=torch.bool))
+    scales = np.array([1.0, 2.0, 1.0])
+    search = Enumeration(U, np.ones(500, dtype=bool))
     found = search.rescue(functions, scales)
-    margin = (functions.values(U) / scales)[:, 1:].amin(1)
+    margin = (functions.values(U) / scales)[:, 1:].min(1)
     assert not found.satisfied
     assert found.margin == pytest.approx(float(margin.max()), abs=1e-12)
     assert search.largest(functions, scales).tolist() == pytest.approx(
-        (functions.values(U)[:, 1:].amax(0) / scales[1:]).tolist()
+        (functions.values(U)[:, 1:].max(0) / scales[1:]).tolist()
     )
 
 
 def test_the_multipliers_of_a_list_make_the_penalty_exact_and_no_smaller_weight_does() -> None:
     U = Stream(3).uniform(2000, 2)
-    functions = Columns(lambda U: 3 * U[:, 0], lambda U: 0.4 - U[:, 0] + 0.05 * torch.sin(40 * U[:, 1]))
-    found = Enumeration(U, torch.ones(2000, dtype=torch.bool)).solve(functions, torch.tensor([2.0, 0.5]).double())
+    functions = Columns(lambda U: 3 * U[:, 0], lambda U: 0.4 - U[:, 0] + 0.05 * np.sin(40 * U[:, 1]))
+    found = Enumeration(U, np.ones(2000, dtype=bool)).solve(functions, np.array([2.0, 0.5]))
     f, rho = functions.values(U), found.multipliers[0]
-    penalized = [float((f[:, 0] - r * (-f[:, 1]).clamp_min(0)).max()) for r in (rho * 1.0001, rho * 0.99)]
+    penalized = [float((f[:, 0] - r * np.maximum(-f[:, 1], 0)).max()) for r in (rho * 1.0001, rho * 0.99)]
     assert penalized[0] == pytest.approx(float(found.f[0]), rel=1e-12)
     assert penalized[1] > float(found.f[0]) * (1 + 1e-6)
     assert exact_weight(f[:, :1], 0.0) == 0.0
@@ -191,24 +198,24 @@ def test_the_multipliers_of_a_list_make_the_penalty_exact_and_no_smaller_weight_
 
 def test_sampled_functions_are_compared_with_the_samples_of_solving() -> None:
     problem = Problem(["s", "t"], ["p", "q"], candidates=Stream(0).uniform(400, 2), maximize="p*q")
-    belief = Normals(lambda u: torch.stack([u[0], 1 - u[1]]), lambda u: 0.1 + 0.2 * u)
+    belief = Normals(lambda u: np.stack([u[0], 1 - u[1]]), lambda u: 0.1 + 0.2 * u)
     bounds = optimistic(Composite(problem, belief, Stream(1)), 0.95)
     assert problem.candidates is not None
-    found = Enumeration.of(problem.candidates).solve(bounds, torch.ones(1, dtype=torch.float64))
+    found = Enumeration.of(problem.candidates).solve(bounds, np.ones(1))
     precise, _ = bounds.values_and_slopes(problem.candidates.U)
     assert float(found.f[0]) == pytest.approx(float(precise.max()), rel=1e-12)
 
 
 def test_a_list_that_is_used_up_says_so() -> None:
-    search = Enumeration(torch.rand(4, 2).double(), torch.zeros(4, dtype=torch.bool))
+    search = Enumeration(Stream(0).uniform(4, 2), np.zeros(4, dtype=bool))
     with pytest.raises(SolverDone, match="every candidate has been measured"):
-        search.solve(Columns(lambda U: U[:, 0]), torch.ones(1, dtype=torch.float64))
+        search.solve(Columns(lambda U: U[:, 0]), np.ones(1))
 
 
 def test_the_nearest_candidate_is_the_first_of_equal_ones() -> None:
-    U = torch.tensor([[0.1, 0.2], [0.7, 0.7], [0.7, 0.7], [0.9, 0.1]], dtype=torch.float64)
+    U = np.array([[0.1, 0.2], [0.7, 0.7], [0.7, 0.7], [0.9, 0.1]])
     listing = Listing(10 * U, U)
-    assert listing.nearest(torch.tensor([0.69, 0.7], dtype=torch.float64)) == 1
+    assert listing.nearest(np.array([0.69, 0.7])) == 1
     assert listing.same(U[[1, 3]]).tolist() == [1, 2, 3]
     assert listing.same(U[:0]).tolist() == []
 
@@ -287,6 +294,7 @@ def test_a_noisy_candidate_is_offered_again_and_an_exact_one_is_not() -> None:
     assert sure.run(14).status is Status.DONE  # soon known to a thousandth of the scale
 
 
+@pytest.mark.slow
 def test_pending_candidates_are_not_offered_to_others() -> None:
     study = Study(listed(), solver=fast(), seed=0)
     study.run(6)

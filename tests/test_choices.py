@@ -64,7 +64,7 @@ def test_quantiles_are_carried_through_the_warp():
     y = np.exp(6 * U[:, 0] + U[:, 1])
     gp = fixed(U, y, warp="log", nugget=1e-4)
     mean, deviation = gp.moments(V)
-    Z = Stream(6).normal(200_001, 1).numpy()
+    Z = Stream(6).normal(200_001, 1)
     samples = gp.unwarp(mean[:1] + deviation[:1] * Z)[:, 0]
     for level, z in ((0.05, -1.6449), (0.5, 0.0), (0.95, 1.6449)):
         share = (samples < gp.unwarp(mean[:1] + z * deviation[:1])[0, 0]).mean()
@@ -169,7 +169,7 @@ def test_an_exponential_is_recognized_as_one():
 
 def test_roughness_is_recognized():
     U = points(50, 1)
-    rough = np.abs(U - Stream(4).uniform(1, 12).numpy()) @ Stream(4).normal(12).numpy()  # a dozen kinks
+    rough = np.abs(U - Stream(4).uniform(1, 12)) @ Stream(4).normal(12)  # a dozen kinks
     gp = GP.fit(U, np.stack([rough, np.sin(6 * U[:, 0])], -1), model=Model(trends=("constant",), warps=("none",)))
     assert gp.choices[0].kernel != "squared exponential"
     assert gp.choices[1].kernel == "squared exponential"

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-import torch
+from numpy import ndarray
 from scipy.stats import norm
 
 import pied
@@ -13,24 +13,23 @@ from oracles import Normals, numeric_slope
 from pied.bounds import quantile
 from pied.bounds.composite import NUMBERS_AT_ONCE, Composite
 from pied.bounds.estimator import Estimator
-from pied.bounds.tensors import TensorGP
 from pied.errors import SettingError
-from pied.gp.choices import Model
+from pied.gp import GP, Model
 from pied.problem.structure import Structure
 from pied.rng import Stream
 
 MILLION = 10**6
-U = torch.tensor([[0.2, 0.7], [0.9, 0.4]], dtype=torch.float64)
+U = np.array([[0.2, 0.7], [0.9, 0.4]])
 
 
 def mean(u):
     """Means of three outputs at a point of the unit square."""
-    return torch.stack([torch.sin(3 * u[0]), 1 + u[0] * u[1], torch.cos(2 * u[1]) - 0.3])
+    return np.stack([np.sin(3 * u[0]), 1 + u[0] * u[1], np.cos(2 * u[1]) - 0.3])
 
 
 def std(u):
     """Standard deviations there."""
-    return torch.stack([0.2 + 0.3 * u[1], 0.1 + 0.2 * u[0], 0.4 - 0.1 * u[0] * u[1]])
+    return np.stack([0.2 + 0.3 * u[1], 0.1 + 0.2 * u[0], 0.4 - 0.1 * u[0] * u[1]])
 
 
 def stated(maximize, *constraints, **words) -> pied.Problem:
@@ -53,11 +52,11 @@ def affine(x, y):
 
 
 def monotone(x, y):
-    return torch.exp(2 * y.a) - x.p
+    return np.exp(2 * y.a) - x.p
 
 
 def least_squares(x, y):
-    return -((y.array - torch.tensor([0.3, 1.2, 0.1], dtype=torch.float64)) ** 2).sum(-1)
+    return -((y.array - np.array([0.3, 1.2, 0.1])) ** 2).sum(-1)
 
 
 def product(x, y):
@@ -75,23 +74,22 @@ def composite(problem, belief=None, **words) -> Composite:
     return Composite(problem, belief or Normals(mean, std), Stream(1).at("trial", 1), **words)
 
 
-def brute(problem, belief, levels) -> torch.Tensor:
+def brute(problem, belief, levels) -> ndarray:
     """Quantiles of every function from a million samples of the outputs, kept inside their ranges: levels b k."""
-    lo, hi = problem.ranges.unbind(-1)
-    Y = torch.maximum(torch.minimum(belief.draw(U, MILLION), hi), lo)
-    G = [each.expand(MILLION, len(U)) for each in problem.g(problem.from_unit(U), Y)]
-    return torch.stack([torch.from_numpy(np.quantile(each.numpy(), levels, axis=0)) for each in G], -1)
+    lo, hi = problem.ranges.T
+    Y = np.maximum(np.minimum(belief.draw(U, MILLION), hi), lo)
+    return np.stack([np.quantile(g, levels, axis=0) for g in problem.g(problem.from_unit(U), Y)], -1)
 
 
-def error(problem, belief, levels=(0.05, 0.5, 0.95), **words) -> torch.Tensor:
+def error(problem, belief, levels=(0.05, 0.5, 0.95), **words) -> ndarray:
     """Largest error of the bounds of each function, relative to the distance between median and bound."""
     C = composite(problem, belief, **words)
-    ours = torch.stack([C.values(U, [level] * problem.k) for level in levels])
+    ours = np.stack([C.values(U, [level] * problem.k) for level in levels])
     theirs = brute(problem, belief, levels)
     middle = C.values(U, [0.5] * problem.k)
-    away = (theirs - middle).abs()
-    away[list(levels).index(0.5)] = away.amax(0)
-    return ((ours - theirs).abs() / away).amax((0, 1))
+    away = np.abs(theirs - middle)
+    away[list(levels).index(0.5)] = away.max(0)
+    return (np.abs(ours - theirs) / away).max((0, 1))
 
 
 # -------------------------------------------------------------------------------------------- values, by brute force
@@ -101,7 +99,7 @@ def test_white_functions_are_exact_at_every_level():
     problem = stated(affine, white)
     X = problem.from_unit(U)
     for bound in composite(problem).bounds(U, 0.95):
-        torch.testing.assert_close(bound[:, 1], X[:, 0] * X[:, 1] + 1, rtol=1e-12, atol=0.0)
+        np.testing.assert_allclose(bound[:, 1], X[:, 0] * X[:, 1] + 1, rtol=1e-12, atol=0.0)
 
 
 @pytest.mark.parametrize("level", [0.05, 0.5, 0.95, 0.99])
@@ -109,13 +107,13 @@ def test_affine_bounds_are_proposition_2(level):
     problem = stated(affine)
     assert problem.structure[0].kind == "affine"
     X, (mu, sigma) = problem.from_unit(U), Normals(mean, std).moments(U)
-    a = torch.stack([torch.full((2,), 2.0, dtype=torch.float64), -X[:, 0], torch.zeros(2, dtype=torch.float64)], -1)
-    exact = (a * mu).sum(-1) + X[:, 1] + norm.ppf(level) * (a * sigma).square().sum(-1).sqrt()
-    torch.testing.assert_close(composite(problem).values(U, [level])[:, 0], exact, rtol=1e-12, atol=1e-12)
+    a = np.stack([np.full(2, 2.0), -X[:, 0], np.zeros(2)], -1)
+    exact = (a * mu).sum(-1) + X[:, 1] + norm.ppf(level) * np.sqrt(((a * sigma) ** 2).sum(-1))
+    np.testing.assert_allclose(composite(problem).values(U, [level])[:, 0], exact, rtol=1e-12, atol=1e-12)
 
 
 def test_closed_forms_equal_a_million_samples():
-    problem = stated(affine, monotone, lambda x, y: -torch.exp(-y.c))
+    problem = stated(affine, monotone, lambda x, y: -np.exp(-y.c))
     assert [each.kind for each in problem.structure] == ["affine", "monotone", "monotone"]
     # a quantile of a million samples has a standard error of about 0.0015 of (q95 - median); four of them
     assert (error(problem, Normals(mean, std)) < 0.006).all()
@@ -138,23 +136,23 @@ def test_sampled_bounds_are_close_to_a_million_samples():
 
 
 def test_correlated_outputs_have_their_own_bounds():
-    factor = torch.tensor([[0.5, 0, 0], [0.49, 0.1, 0], [0, 0, 0.3]], dtype=torch.float64)
+    factor = np.array([[0.5, 0, 0], [0.49, 0.1, 0], [0, 0, 0.3]])
     belief = Normals(mean, lambda u: factor * (1 + u[0]))
-    problem = stated(lambda x, y: y.a - y.b, lambda x, y: y.a * y.b + 2, lambda x, y: torch.exp(y.a))
+    problem = stated(lambda x, y: y.a - y.b, lambda x, y: y.a * y.b + 2, lambda x, y: np.exp(y.a))
     assert composite(problem, belief).is_correlated
     assert (error(problem, belief) < 0.04).all()
-    alone = Normals(mean, lambda u: (factor * (1 + u[0])).norm(dim=1))
+    alone = Normals(mean, lambda u: np.sqrt(((factor * (1 + u[0])) ** 2).sum(1)))
     apart = composite(problem, alone).values(U, [0.95] * 3) - composite(problem, alone).values(U, [0.5] * 3)
     tied = composite(problem, belief).values(U, [0.95] * 3) - composite(problem, belief).values(U, [0.5] * 3)
     assert (tied[:, 0] < 0.3 * apart[:, 0]).all()
-    torch.testing.assert_close(tied[:, 2], apart[:, 2], rtol=0.02, atol=0)
+    np.testing.assert_allclose(tied[:, 2], apart[:, 2], rtol=0.02, atol=0)
 
 
 def test_minimization_is_turned_into_maximization():
     up = composite(stated(ratio)).bounds(U, 0.9)
     down = composite(stated(ratio).revised(minimize=ratio)).bounds(U, 0.9)
     for a, b in zip(up, reversed(down), strict=True):
-        torch.testing.assert_close(a, -b, rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(a, -b, rtol=1e-9, atol=1e-9)
 
 
 def test_bounds_are_ordered_and_widen_with_the_level():
@@ -172,49 +170,42 @@ def test_each_function_may_have_its_own_level():
     levels = [0.5, 0.05, 0.95, 0.9, 0.05, 0.5]
     mixed = C.values(U, levels)
     for i, level in enumerate(levels):
-        torch.testing.assert_close(mixed[:, i], C.values(U, [level] * 6)[:, i])
+        np.testing.assert_allclose(mixed[:, i], C.values(U, [level] * 6)[:, i])
 
 
 # -------------------------------------------------------------------------------------------------------------- slopes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("logs", [(), (1,)])
 @pytest.mark.parametrize("level", [0.05, 0.5, 0.95])
 def test_slopes_equal_finite_differences(level, logs):
     C = composite(stated(*EVERY), Normals(mean, std, logs))
     values, slopes = C.values_and_slopes(U, [level] * 6)
-    torch.testing.assert_close(values, C.values(U, [level] * 6))
+    np.testing.assert_allclose(values, C.values(U, [level] * 6))
     for u, slope in zip(U, slopes, strict=True):
         theirs = numeric_slope(lambda v: C.values(v[None], [level] * 6)[0], u, 1e-6)
         # samples that change places inside the step bend the difference of the sampled ones, no more
-        torch.testing.assert_close(slope, theirs, rtol=1e-3, atol=1e-5)
-
-
-def test_slopes_do_not_need_the_gradient_mode():
-    C = composite(stated(*EVERY))
-    with torch.no_grad():
-        quiet = C.values_and_slopes(U, [0.95] * 6)
-    for a, b in zip(quiet, C.values_and_slopes(U, [0.95] * 6), strict=True):
-        assert torch.equal(a, b)
+        np.testing.assert_allclose(slope, theirs, rtol=1e-3, atol=1e-5)
 
 
 def test_slopes_of_correlated_beliefs_equal_finite_differences():
-    factor = torch.tensor([[0.5, 0, 0], [0.4, 0.2, 0], [0.1, 0, 0.3]], dtype=torch.float64)
+    factor = np.array([[0.5, 0, 0], [0.4, 0.2, 0], [0.1, 0, 0.3]])
     C = composite(stated(*EVERY), Normals(mean, lambda u: factor * (1 + u[0] * u[1])))
     _, slopes = C.values_and_slopes(U[:1], [0.95] * 6)
     theirs = numeric_slope(lambda v: C.values(v[None], [0.95] * 6)[0], U[0], 1e-6)
-    torch.testing.assert_close(slopes[0], theirs, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(slopes[0], theirs, rtol=1e-3, atol=1e-5)
 
 
 def test_slopes_under_a_fitted_belief_equal_finite_differences():
     points = Stream(3).sobol(15, 2)
     smooth = Model(nugget=(1e-8, 1e-8))  # with a smaller one, rounding divided by the step is what differences show
-    gp = TensorGP.fit(points, torch.stack([mean(u).exp() for u in points]), model=smooth)
+    gp = GP.fit(points, np.stack([np.exp(mean(u)) for u in points]), model=smooth)
     C = composite(stated(*EVERY, inputs=["p", "q"]), gp)
     _, slopes = C.values_and_slopes(U, [0.95] * 6)
     for u, slope in zip(U, slopes, strict=True):
         theirs = numeric_slope(lambda v: C.values(v[None], [0.95] * 6)[0], u, 1e-5)
-        torch.testing.assert_close(slope, theirs, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(slope, theirs, rtol=1e-3, atol=1e-3)
 
 
 def test_slopes_on_a_logarithmic_variable_are_by_the_unit_cube():
@@ -222,23 +213,18 @@ def test_slopes_on_a_logarithmic_variable_are_by_the_unit_cube():
     C = composite(problem)
     _, slopes = C.values_and_slopes(U[:1], [0.95])
     theirs = numeric_slope(lambda v: C.values(v[None], [0.95])[0], U[0], 1e-6)
-    torch.testing.assert_close(slopes[0], theirs, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(slopes[0], theirs, rtol=1e-6, atol=1e-6)
 
 
 # ------------------------------------------------------------------------------------------------------- ranges, units
 
 
-def test_ranges_keep_samples_physical():
-    seen = []
-
-    def watched(x, y):
-        seen.append(y.array.detach())
-        return torch.sqrt(y.b) * y.a
-
-    problem = stated(watched, ranges={"a": (0.0, 0.5), "b": (1.0, None)})
-    seen.clear()
+def test_ranges_keep_samples_physical(monkeypatch):
+    seen, evaluate = [], pied.Problem.g
+    monkeypatch.setattr(pied.Problem, "g", lambda self, X, Y, **words: seen.append(Y) or evaluate(self, X, Y, **words))
+    problem = stated(lambda x, y: np.sqrt(y.b) * y.a, ranges={"a": (0.0, 0.5), "b": (1.0, None)})
     assert error(problem, Normals(mean, std)) < 0.05
-    Y = torch.cat([each.flatten(0, 1) for each in seen if len(each) == 512])
+    Y = np.concatenate([each.reshape(-1, 3) for each in seen if len(each) == 512])
     assert ((Y[:, 0] >= 0) & (Y[:, 0] <= 0.5) & (Y[:, 1] >= 1)).all()
 
 
@@ -246,16 +232,16 @@ def test_ranges_keep_closed_forms_physical():
     problem = stated(monotone, ranges={"a": (0.0, 0.5)})
     lower, _, upper = composite(problem).bounds(U, 0.999)
     X = problem.from_unit(U)
-    torch.testing.assert_close(upper[:, 0], math.exp(1.0) - X[:, 0])
+    np.testing.assert_allclose(upper[:, 0], math.exp(1.0) - X[:, 0])
     assert (lower[:, 0] >= 1 - X[:, 0] - 1e-12).all()
 
 
 def test_outputs_told_keep_samples_strictly_inside_their_ranges():
-    told = torch.tensor([[0.2, 1.0, 0.5], [0.4, math.nan, 0.7]], dtype=torch.float64)
+    told = np.array([[0.2, 1.0, 0.5], [0.4, math.nan, 0.7]])
     problem = stated(lambda x, y: 1 / y.a, ranges={"a": (0.0, None)})
     assert problem.structure[0].kind == "monotone"
-    upper = composite(problem, told=told).values(torch.tensor([[0.05, 0.9]], dtype=torch.float64), [0.999])
-    assert float(upper) == pytest.approx(1 / (1e-4 * 0.2))  # a ten-thousandth of the way to the smallest value told
+    upper = composite(problem, told=told).values(np.array([[0.05, 0.9]]), [0.999])
+    assert upper.item() == pytest.approx(1 / (1e-4 * 0.2))  # a ten-thousandth of the way to the smallest value told
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
@@ -265,8 +251,8 @@ def test_rescaling_g_changes_nothing_but_units(scale):
     for levels in ([0.05] * 6, [0.95] * 6):
         values, slopes = plain.values_and_slopes(U, levels)
         theirs, their_slopes = scaled.values_and_slopes(U, levels)
-        torch.testing.assert_close(theirs / scale, values, rtol=1e-11, atol=1e-12)
-        torch.testing.assert_close(their_slopes / scale, slopes, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(theirs / scale, values, rtol=1e-11, atol=1e-12)
+        np.testing.assert_allclose(their_slopes / scale, slopes, rtol=1e-9, atol=1e-10)
 
 
 def test_rescaling_x_changes_nothing_but_units():
@@ -275,7 +261,7 @@ def test_rescaling_x_changes_nothing_but_units():
 
     plain = composite(stated(affine))
     other = pied.Problem({"p": (0.0, 2000.0), "q": (-1000.0, 1000.0)}, ["a", "b", "c"], maximize=milli)
-    torch.testing.assert_close(composite(other).values(U, [0.95]), plain.values(U, [0.95]), rtol=1e-12, atol=0)
+    np.testing.assert_allclose(composite(other).values(U, [0.95]), plain.values(U, [0.95]), rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("scale", [1e-9, 1e9])
@@ -284,7 +270,7 @@ def test_rescaling_outputs_changes_nothing_but_units(scale):
     names = (affine, least_squares, product)
     scaled = [lambda x, y, f=f: f(x, pied.Named(list(y.keys()), y.array / scale)) for f in names]
     theirs = composite(stated(*scaled), belief).values(U, [0.95] * 3)
-    torch.testing.assert_close(theirs, composite(stated(*names)).values(U, [0.95] * 3), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(theirs, composite(stated(*names)).values(U, [0.95] * 3), rtol=1e-9, atol=1e-9)
 
 
 # ----------------------------------------------------------------------------------------------- levels and estimators
@@ -298,7 +284,7 @@ def test_levels_too_extreme_to_sample_are_refused_with_the_reason():
         composite(stated(product)).values_and_slopes(U, [1 - extreme])
     closed = composite(stated(affine, monotone, white)).values(U, [extreme] * 3)
     median = composite(stated(affine, monotone, white)).values(U, [0.5] * 3)
-    assert closed.isfinite().all()
+    assert np.isfinite(closed).all()
     assert ((closed - median)[:, :2] > 0).all()
 
 
@@ -321,8 +307,8 @@ def test_closed_forms_can_be_switched_off():
     problem = stated(affine, monotone)
     sampled = composite(problem, estimator=Estimator(closed_forms=False)).values(U, [0.95] * 2)
     closed = composite(problem).values(U, [0.95] * 2)
-    assert not torch.equal(sampled, closed)
-    torch.testing.assert_close(sampled, closed, rtol=0.02, atol=0.02)
+    assert not np.array_equal(sampled, closed)
+    np.testing.assert_allclose(sampled, closed, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("kind", ["order", "soft", "harrell-davis"])
@@ -342,7 +328,7 @@ def test_estimators_are_the_ones_of_quantile_on_the_same_base_samples(kind, sobo
             "soft": lambda G=G: quantile.soft_order_statistic(G, 0.95, 0.3),
             "harrell-davis": lambda G=G: quantile.harrell_davis(G, 0.95),
         }[kind]()
-        torch.testing.assert_close(C.values(U, [0.95], screening=screening)[:, 0], expected, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(C.values(U, [0.95], screening=screening)[:, 0], expected, rtol=1e-13, atol=1e-13)
 
 
 @pytest.mark.parametrize("words", [{"kind": "hardest"}, {"samples": 1}, {"screening": 0}, {"softness": 0.0}])
@@ -353,21 +339,21 @@ def test_estimators_that_cannot_work_are_refused(words):
 
 def test_base_samples_stay_the_same_for_the_life_of_a_composite():
     C = composite(stated(product))
-    assert torch.equal(C.values(U, [0.95]), C.values(U, [0.95]))
+    assert np.array_equal(C.values(U, [0.95]), C.values(U, [0.95]))
     other = Composite(stated(product), Normals(mean, std), Stream(1).at("trial", 2))
-    assert not torch.equal(C.values(U, [0.95]), other.values(U, [0.95]))
+    assert not np.array_equal(C.values(U, [0.95]), other.values(U, [0.95]))
 
 
 # ---------------------------------------------------------------------------------------------------------- not finite
 
 
 def root(x, y):
-    return torch.sqrt(y.a) + 10 * x.p
+    return np.sqrt(y.a) + 10 * x.p
 
 
 def test_samples_that_are_not_finite_count_as_worst_with_one_warning(caplog):
     C = composite(stated(affine, root, product))
-    point = torch.tensor([[0.1, 0.9]], dtype=torch.float64)  # a is 0.30 +- 0.47: a quarter of the samples has no root
+    point = np.array([[0.1, 0.9]])  # a is 0.30 +- 0.47: a quarter of the samples has no root
     with caplog.at_level(logging.WARNING):
         lower, median, upper = C.bounds(point, 0.95)
         C.values_and_slopes(point, [0.95] * 3)
@@ -384,42 +370,40 @@ def test_samples_that_are_not_finite_count_as_worst_with_one_warning(caplog):
 
 def test_slopes_stay_right_where_some_samples_are_not_finite():
     C = composite(stated(root))
-    point = torch.tensor([0.1, 0.9], dtype=torch.float64)
+    point = np.array([0.1, 0.9])
     _, slopes = C.values_and_slopes(point[None], [0.95])
     theirs = numeric_slope(lambda v: C.values(v[None], [0.95])[0], point, 1e-6)
-    torch.testing.assert_close(slopes[0], theirs, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(slopes[0], theirs, rtol=1e-3, atol=1e-5)
 
 
 def test_a_point_where_nothing_is_finite_is_worse_than_the_others():
     def log_below(x, y):
-        return torch.log(x.p - 1 + 1e-9 * y.a * y.b)
+        return np.log(x.p - 1 + 1e-9 * y.a * y.b)
 
     C = composite(stated(log_below, lambda x, y: log_below(x, y) + 100))
-    points = torch.tensor([[0.1, 0.5], [0.6, 0.5], [0.9, 0.5]], dtype=torch.float64)
+    points = np.array([[0.1, 0.5], [0.6, 0.5], [0.9, 0.5]])
     together = C.values(points, [0.95] * 2)
-    alone = torch.cat([C.values(point[None], [0.95] * 2) for point in points])
-    torch.testing.assert_close(together, alone)
-    assert together.isfinite().all()
+    alone = np.concatenate([C.values(point[None], [0.95] * 2) for point in points])
+    np.testing.assert_allclose(together, alone)
+    assert np.isfinite(together).all()
     assert (together[0] < together[1:]).all()
     assert together[0, 1] < 0
     values, slopes = C.values_and_slopes(points, [0.95] * 2)
-    torch.testing.assert_close(values, together)
-    assert slopes.isfinite().all()
+    np.testing.assert_allclose(values, together)
+    assert np.isfinite(slopes).all()
 
 
 def test_white_functions_and_closed_forms_that_are_not_finite_count_as_worst(caplog):
-    C = composite(
-        stated(affine, lambda x, y: torch.log(x.p - 1), lambda x, y: torch.log(y.a) + 5, ranges={"a": (0.0, None)})
-    )
+    C = composite(stated(affine, lambda x, y: np.log(x.p - 1), lambda x, y: np.log(y.a) + 5, ranges={"a": (0.0, None)}))
     assert [each.kind for each in C.problem.structure] == ["affine", "white", "monotone"]
-    point = torch.tensor([[0.1, 0.9]], dtype=torch.float64)
+    point = np.array([[0.1, 0.9]])
     with caplog.at_level(logging.WARNING):
         lower = C.values(point, [0.05] * 3)
         _, slopes = C.values_and_slopes(point, [0.05] * 3)
     assert len(caplog.records) == 2
-    assert lower.isfinite().all()
+    assert np.isfinite(lower).all()
     assert (lower[0, 1:] < 0).all()
-    assert slopes.isfinite().all()
+    assert np.isfinite(slopes).all()
 
 
 # ------------------------------------------------------------------------------------------------ many points, misuse
@@ -430,19 +414,19 @@ def test_many_points_are_evaluated_in_pieces_with_the_same_result():
     many = Stream(0).sobol(20_000, 2)
     assert len(many) * 128 * 3 > NUMBERS_AT_ONCE  # more than one piece
     whole = C.values(many, [0.95] * 2, screening=True)
-    pieces = torch.cat([C.values(each, [0.95] * 2, screening=True) for each in many.split(3000)])
-    torch.testing.assert_close(whole, pieces, rtol=1e-12, atol=1e-12)
+    pieces = np.concatenate([C.values(each, [0.95] * 2, screening=True) for each in np.array_split(many, 7)])
+    np.testing.assert_allclose(whole, pieces, rtol=1e-12, atol=1e-12)
 
 
 def test_probability_of_feasibility_equals_the_normal_law():
     problem = stated(affine, lambda x, y: y.a, lambda x, y: y.b - 1.2, white)
     each, joint = composite(problem).probability(U)
     mu, sigma = Normals(mean, std).moments(U)
-    exact = torch.from_numpy(norm.cdf(((mu[:, :2] - torch.tensor([0.0, 1.2])) / sigma[:, :2]).numpy()))
-    torch.testing.assert_close(each[:, :2], exact, rtol=0, atol=2e-3)  # 4096 Sobol points
-    white_holds = (white(*(pied.Named(("p", "q"), problem.from_unit(U)),) * 2) >= 0).double()
-    assert torch.equal(each[:, 2], white_holds)
-    torch.testing.assert_close(joint, exact.prod(-1) * white_holds, rtol=0, atol=4e-3)
+    exact = norm.cdf((mu[:, :2] - [0.0, 1.2]) / sigma[:, :2])
+    np.testing.assert_allclose(each[:, :2], exact, rtol=0, atol=2e-3)  # 4096 Sobol points
+    white_holds = (white(*(pied.Named(("p", "q"), problem.from_unit(U)),) * 2) >= 0).astype(float)
+    assert np.array_equal(each[:, 2], white_holds)
+    np.testing.assert_allclose(joint, exact.prod(-1) * white_holds, rtol=0, atol=4e-3)
 
 
 def test_probability_without_constraints_is_one():
@@ -452,20 +436,20 @@ def test_probability_without_constraints_is_one():
 
 
 def test_probability_counts_what_is_not_a_number_as_not_met():
-    each, _ = composite(stated(affine, lambda x, y: 1 / torch.relu(y.a))).probability(U)
+    each, _ = composite(stated(affine, lambda x, y: 1 / np.maximum(y.a, 0))).probability(U)
     mu, sigma = Normals(mean, std).moments(U)
-    torch.testing.assert_close(each[:, 0], torch.from_numpy(norm.cdf((mu / sigma)[:, 0].numpy())), rtol=0, atol=2e-3)
+    np.testing.assert_allclose(each[:, 0], norm.cdf((mu / sigma)[:, 0]), rtol=0, atol=2e-3)
 
 
 @pytest.mark.parametrize("side", [1, -1])
 def test_a_function_wrongly_taken_for_affine_is_named(side):
     def bent(x, y):
         kink = side * (y.a - x.p) - 0.1
-        return y.a + y.b + torch.relu(kink) ** 2
+        return y.a + y.b + np.maximum(kink, 0) ** 2
 
     problem = stated(bent, affine)
     object.__setattr__(problem, "structure", (Structure("affine", (0, 1)), problem.structure[1]))
-    C = composite(problem, Normals(lambda u: torch.stack([2 * u[0], u[1], u[1]]), std))
+    C = composite(problem, Normals(lambda u: np.stack([2 * u[0], u[1], u[1]]), std))
     assert C.misjudged(U[:1], 0.95) == ("bent",)
 
 

@@ -13,7 +13,7 @@ CRASH = Path(__file__).parent.parent / "benchmarks" / "crash.py"
 
 
 def part(name: str, place: Path) -> dict[str, Any]:
-    """Run one part in a process of its own: its workers are forked and must not have torch."""
+    """Run one part in a process of its own: its workers are forked and must load no solver."""
     words = [sys.executable, str(CRASH), "--quick", "--part", name, "--place", str(place)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment, timeout=300)

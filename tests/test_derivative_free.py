@@ -9,7 +9,8 @@ import cma
 import numpy as np
 import pybobyqa
 import pytest
-import torch
+from jaxtyping import Float64
+from numpy import ndarray
 from scipy import optimize
 
 from pied import MissingExtra, Problem, SettingError, Status, Study
@@ -42,7 +43,7 @@ class Enough(Exception):
     """Ends a library's loop in a test."""
 
 
-def called(problem: Problem, merit: Merit, library: Library, evaluations: int) -> torch.Tensor:
+def called(problem: Problem, merit: Merit, library: Library, evaluations: int) -> Float64[ndarray, "e d"]:
     """Points that a library evaluates, called directly, with the initial design of seed 0 as its start."""
     initial = asked(problem, make("random"), 2 * problem.d + 1).data
     f = initial.functions(problem)
@@ -53,15 +54,15 @@ def called(problem: Problem, merit: Merit, library: Library, evaluations: int) -
             raise Enough
         u = np.array(u, dtype=np.float64).reshape(-1)
         seen.append(u)
-        x = problem.from_unit(torch.from_numpy(np.clip(u, 0, 1))[None])
+        x = problem.from_unit(np.clip(u, 0, 1)[None])
         y = problem.evaluate(x[0].tolist())
-        values = torch.stack([g.reshape(-1)[0] for g in problem.g(x, y[None, None])])[None]
+        values = np.stack([g.reshape(-1)[0] for g in problem.g(x, y[None, None])])[None]
         return float(merit.of(problem, values, f)[0])
 
-    best = initial.U[int(np.argmin(merit.of(problem, f, f)))].numpy()
+    best = initial.U[int(np.argmin(merit.of(problem, f, f)))]
     with pytest.raises(Enough):
         library(function, best, problem.d)
-    return torch.from_numpy(np.array(seen))
+    return np.array(seen)
 
 
 @pytest.mark.parametrize("solver", [Direct(), Direct.paper()], ids=["best", "paper"])
@@ -75,7 +76,7 @@ def test_direct_is_the_library(problem: str, solver: Direct) -> None:
     first = 2 * stated.d + 1
     U = asked(stated, solver, first + EVALUATIONS).data.U[first:]
     assert U[0].tolist() == pytest.approx([0.5] * stated.d)
-    assert torch.allclose(U, expected, rtol=0, atol=SAME)
+    assert np.allclose(U, expected, rtol=0, atol=SAME)
 
 
 @pytest.mark.parametrize("solver", [Bobyqa(), Bobyqa.paper()], ids=["best", "paper"])
@@ -99,8 +100,8 @@ def test_bobyqa_is_the_library(problem: str, solver: Bobyqa) -> None:
     expected = called(stated, Merit(solver.penalty, solver.scaled), library, evaluations)
     first = 2 * stated.d + 1
     U = asked(stated, solver, first + evaluations - 1).data.U
-    assert any(torch.allclose(expected[0], u, rtol=0, atol=SAME) for u in U[:first])
-    assert torch.allclose(U[first:], expected[1:], rtol=0, atol=1e-7)  # its models magnify the last bits
+    assert any(np.allclose(expected[0], u, rtol=0, atol=SAME) for u in U[:first])
+    assert np.allclose(U[first:], expected[1:], rtol=0, atol=1e-7)  # its models magnify the last bits
 
 
 @pytest.mark.parametrize(
@@ -126,7 +127,7 @@ def test_cma_es_is_the_library(problem: str, solver: CMAES) -> None:
 
     expected = called(stated, Merit(solver.penalty, solver.scaled), library, EVALUATIONS)
     U = asked(stated, solver, first + EVALUATIONS).data.U[first:]
-    assert torch.allclose(U, expected, rtol=0, atol=SAME)
+    assert np.allclose(U, expected, rtol=0, atol=SAME)
 
 
 @pytest.mark.parametrize("name", ["direct", "bobyqa", "cma-es", "snobfit"])
@@ -139,7 +140,7 @@ def test_units_of_the_variables_do_not_matter(name: str) -> None:
         )
 
     one, two = (asked(stated(unit), make(name), 20).data.U for unit in (1.0, 1024.0))
-    assert torch.allclose(one, two, rtol=0, atol=1e-7)
+    assert np.allclose(one, two, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("name", ["direct", "bobyqa", "cma-es"])
@@ -185,7 +186,7 @@ def test_restarts_of_bobyqa_and_generations_replay(name: str) -> None:
     proposal = run.ask(46, study.data)
     run.close()
     trial = study.ask()
-    expected = study.problem.to_unit(torch.tensor([trial.x.x], dtype=torch.float64))
+    expected = study.problem.to_unit(np.array([trial.x.x]))
     assert proposal.u.tolist() == pytest.approx(expected.tolist(), abs=1e-12)
 
 
@@ -237,6 +238,6 @@ def test_sobol_points_are_spread_better_than_random_ones() -> None:
     def discrepancy(name: str) -> float:
         from scipy.stats import qmc
 
-        return float(qmc.discrepancy(asked(hill(), make(name), 5 + 32).data.U[5:].numpy()))
+        return float(qmc.discrepancy(asked(hill(), make(name), 5 + 32).data.U[5:]))
 
     assert discrepancy("sobol") < 0.5 * discrepancy("random")

@@ -6,34 +6,36 @@ import pickle
 import time
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from numpy import ndarray
 
 from pied import FormulaError, Named
 from pied.problem.formula import Formula, Scope
 from pied.problem.parser import MOST_CHARACTERS, MOST_LEVELS
+from pied.problem.trace import trace
+from tiny import unchecked
 
 SCOPE = Scope(("a", "b"), ("u", "v", "w"), {"k": 2.5, "data": (1.0, 2.0, 3.0), "pair": (1.0, 2.0)})
 
 
-def views(b: int = 3, L: int = 2, grad: bool = False) -> tuple[Named, Named]:
+def views(b: int = 3, L: int = 2) -> tuple[Named, Named]:
     """Return x of shape b 2 and y of shape L b 3, all numbers different and positive."""
-    X = torch.linspace(0.3, 1.7, b * 2, dtype=torch.float64).reshape(b, 2).requires_grad_(grad)
-    Y = torch.linspace(0.2, 2.9, L * b * 3, dtype=torch.float64).reshape(L, b, 3).requires_grad_(grad)
+    X = np.linspace(0.3, 1.7, b * 2).reshape(b, 2)
+    Y = np.linspace(0.2, 2.9, L * b * 3).reshape(L, b, 3)
     return Named(SCOPE.variables, X), Named(SCOPE.outputs, Y)
 
 
-def value(text: str, *, scope: Scope = SCOPE) -> Tensor:
+def value(text: str, *, scope: Scope = SCOPE) -> ndarray:
     return Formula(text, scope)(*views())
 
 
 def constant(text: str) -> float:
     """Evaluate a formula of numbers, by adding it to a variable that is 0."""
     formula = Formula(f"a*0 + ({text})", SCOPE)
-    return float(formula(*views(1, 1)).reshape(()))
+    return float(formula(*views(1, 1)).item())
 
 
 # ---------------------------------------------------------------------------------------------------------- reading
@@ -75,10 +77,10 @@ def test_arithmetic_follows_the_usual_rules(text: str, expected: float) -> None:
     assert constant(text) == pytest.approx(expected, rel=1e-12)
 
 
-def test_formula_equals_the_same_function_written_in_torch() -> None:
+def test_formula_equals_the_same_function_written_in_numpy() -> None:
     x, y = views()
-    expected = (1043.38 * y.u + 20.92 * y.v) * (2.5 + x.a) - x.b**2 / y.w + torch.exp(-x.a * y.u)
-    assert torch.allclose(value("(1043.38*u + 20.92*v)*(k + a) - b^2/w + exp(-a*u)"), expected, rtol=1e-12)
+    expected = (1043.38 * y.u + 20.92 * y.v) * (2.5 + x.a) - x.b**2 / y.w + np.exp(-x.a * y.u)
+    assert np.allclose(value("(1043.38*u + 20.92*v)*(k + a) - b^2/w + exp(-a*u)"), expected, rtol=1e-12)
 
 
 def test_formula_without_outputs_has_one_number_per_point() -> None:
@@ -88,17 +90,17 @@ def test_formula_without_outputs_has_one_number_per_point() -> None:
 
 def test_outputs_is_the_vector_of_all_outputs() -> None:
     x, y = views()
-    expected = ((y.array - torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)) ** 2).sum(-1)
-    assert torch.allclose(value("sum((outputs - data)^2)"), expected, rtol=1e-12)
-    assert torch.allclose(value("a * mean(outputs) + max(outputs)"), x.a * y.array.mean(-1) + y.array.amax(-1))
+    expected = ((y.array - np.array([1.0, 2.0, 3.0])) ** 2).sum(-1)
+    assert np.allclose(value("sum((outputs - data)^2)"), expected, rtol=1e-12)
+    assert np.allclose(value("a * mean(outputs) + max(outputs)"), x.a * y.array.mean(-1) + y.array.max(-1))
 
 
 def test_a_number_per_point_meets_a_vector_on_its_own_axis() -> None:
     x, y = views(b=3)  # b equals m: a wrong axis would not show as a wrong shape
-    expected = (x.a[None, :, None] * y.array - y.u[..., None]).abs().sum(-1)
-    assert torch.allclose(value("sum(abs(a*outputs - u))"), expected)
-    assert torch.allclose(value("sum(min(outputs, a))"), torch.minimum(y.array, x.a[:, None]).sum(-1))
-    assert torch.allclose(value("sum(outputs^a)"), (y.array ** x.a[:, None]).sum(-1))
+    expected = np.abs(x.a[None, :, None] * y.array - y.u[..., None]).sum(-1)
+    assert np.allclose(value("sum(abs(a*outputs - u))"), expected)
+    assert np.allclose(value("sum(min(outputs, a))"), np.minimum(y.array, x.a[:, None]).sum(-1))
+    assert np.allclose(value("sum(outputs^a)"), (y.array ** x.a[:, None]).sum(-1))
 
 
 def test_names_resolve_to_variables_outputs_and_constants() -> None:
@@ -108,16 +110,16 @@ def test_names_resolve_to_variables_outputs_and_constants() -> None:
 
 def test_odd_names_stand_in_backticks() -> None:
     scope = Scope(("η", "µ", "flow rate"), ("c(1,10)",), {"温度": 3.0})
-    x = Named(scope.variables, torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.float64))
-    y = Named(scope.outputs, torch.tensor([[[8.0]]], dtype=torch.float64))
+    x = Named(scope.variables, np.array([[1.0, 2.0, 4.0]]))
+    y = Named(scope.outputs, np.array([[[8.0]]]))
     formula = Formula("`c(1,10)` + η + μ + `flow rate` + 温度", scope)  # the Greek letter finds the micro sign
     assert formula(x, y).item() == 18.0
 
 
 def test_the_users_names_win_over_built_in_ones() -> None:
     scope = Scope(("pi",), ("outputs", "exp"), {})
-    x = Named(scope.variables, torch.tensor([[1.0]], dtype=torch.float64))
-    y = Named(scope.outputs, torch.tensor([[[10.0, 100.0]]], dtype=torch.float64))
+    x = Named(scope.variables, np.array([[1.0]]))
+    y = Named(scope.outputs, np.array([[[10.0, 100.0]]]))
     assert Formula("pi + outputs + exp", scope)(x, y).item() == 111.0
 
 
@@ -126,9 +128,9 @@ def test_comparisons_give_the_slack() -> None:
     (upper,) = Formula.constraints("u <= 0.5*a", SCOPE)
     (lower,) = Formula.constraints("u ≥ 0.5*a", SCOPE)
     (strict,) = Formula.constraints("u < 0.5*a", SCOPE)
-    assert torch.allclose(upper(x, y), 0.5 * x.a - y.u)
-    assert torch.equal(lower(x, y), -upper(x, y))
-    assert torch.equal(strict(x, y), upper(x, y))
+    assert np.allclose(upper(x, y), 0.5 * x.a - y.u)
+    assert np.array_equal(lower(x, y), -upper(x, y))
+    assert np.array_equal(strict(x, y), upper(x, y))
 
 
 @pytest.mark.parametrize("text", ["0.1 <= u <= a", "a >= u >= 0.1"])
@@ -140,7 +142,7 @@ def test_a_chain_gives_one_slack_for_each_comparison(text: str) -> None:
 
 def test_formulas_survive_pickling() -> None:
     formula = pickle.loads(pickle.dumps(Formula.constraints("0 <= u + a <= 1", SCOPE)[1]))
-    assert torch.equal(formula(*views()), Formula.constraints("u + a <= 1", SCOPE)[0](*views()))
+    assert np.array_equal(formula(*views()), Formula.constraints("u + a <= 1", SCOPE)[0](*views()))
     assert formula.text == "0 <= u + a <= 1"
 
 
@@ -315,17 +317,19 @@ def test_attacks_are_refused_at_once(text: str) -> None:
     assert len(str(caught.value)) < 12_000
 
 
+@pytest.mark.slow
 def test_long_sums_and_products_are_not_deep() -> None:
     x, y = views()
     terms = (MOST_CHARACTERS - 1) // 2
-    assert torch.allclose(value("+".join(["u"] * terms)), y.u * terms)
-    assert torch.allclose(value("a*1" + "*1" * 4000), x.a)
+    with unchecked():
+        assert np.allclose(value("+".join(["u"] * terms)), y.u * terms)
+        assert np.allclose(value("a*1" + "*1" * 4000), x.a)
 
 
 def test_nesting_up_to_the_limit_is_read_and_evaluated() -> None:
     levels = MOST_LEVELS - 2
-    assert torch.allclose(value("(" * levels + "u" + ")" * levels), views()[1].u)
-    assert torch.isfinite(value("tanh(" * levels + "u" + ")" * levels)).all()
+    assert np.allclose(value("(" * levels + "u" + ")" * levels), views()[1].u)
+    assert np.isfinite(value("tanh(" * levels + "u" + ")" * levels)).all()
 
 
 @settings(max_examples=100, deadline=None)
@@ -367,41 +371,29 @@ def grown(inner: Any) -> Any:
     )
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=50, deadline=None)
 @given(st.recursive(leaves(), grown, max_leaves=12))
 def test_random_formulas_equal_pythons_own_arithmetic(pair: tuple[str, float]) -> None:
     text, expected = pair
-    x = Named(SCOPE.variables, torch.tensor([[POINT["a"], POINT["b"]]], dtype=torch.float64))
-    y = Named(SCOPE.outputs, torch.tensor([[[POINT["u"], POINT["v"], POINT["w"]]]], dtype=torch.float64))
-    got = Formula(f"u*0 + ({text})", SCOPE)(x, y).item()  # the output makes a formula of any text
+    x = Named(SCOPE.variables, np.array([[POINT["a"], POINT["b"]]]))
+    y = Named(SCOPE.outputs, np.array([[[POINT["u"], POINT["v"], POINT["w"]]]]))
+    with unchecked():
+        got = Formula(f"u*0 + ({text})", SCOPE)(x, y).item()  # the output makes a formula of any text
     # squares and sines of numbers up to a few hundred, nested, amplify rounding
     assert got == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "u*a + v/b - w^2",
-        "exp(u*a) + log(v) - sqrt(w)",
-        "sin(u) + cos(v) + tan(w/9) + tanh(a)",
-        "u^a + 2^v + abs(w - 10) + log10(b)",
-        "sum((outputs - data)^2) * a + mean(outputs^3)",
-        "min(u, v, 10) + max(w, 0.01) + max(outputs)",
-        "sum(u, a, k) / mean(v, b)",
-    ],
-)
-def test_gradients_equal_finite_differences(text: str) -> None:
-    formula = Formula(text, SCOPE)
-
-    def of(X: Tensor, Y: Tensor) -> Tensor:
-        return formula(Named(SCOPE.variables, X), Named(SCOPE.outputs, Y))
-
-    x, y = views(grad=True)
-    assert torch.autograd.gradcheck(of, (x.array, y.array))
+def test_squares_have_a_slope_at_zero() -> None:
+    value, back = Formula("u^2 + u + sum(outputs^2)", SCOPE).program.traced(views(1)[0].array, np.zeros((1, 1, 3)))
+    _, by_Y = back(np.ones(value.shape))
+    assert by_Y.ravel().tolist() == [1.0, 0.0, 0.0]
 
 
-def test_squares_have_a_derivative_at_zero() -> None:
-    Y = torch.zeros(1, 1, 3, dtype=torch.float64, requires_grad=True)
-    Formula("u^2 + u + sum(outputs^2)", SCOPE)(views(1)[0], Named(SCOPE.outputs, Y)).sum().backward()
-    assert Y.grad is not None
-    assert Y.grad.reshape(-1).tolist() == [1.0, 0.0, 0.0]
+def test_one_point_and_a_traced_function_take_formulas_too() -> None:
+    formula, (x, y) = Formula("a*u + mean(outputs)", SCOPE), views()
+    one = formula(Named(SCOPE.variables, x.array[1]), Named(SCOPE.outputs, y.array[1, 1]))
+    assert one == pytest.approx(formula(x, y)[1, 1], rel=1e-12)
+    index = tuple({name: place for place, name in enumerate(names)} for names in (SCOPE.variables, SCOPE.outputs))
+    made = trace(lambda x, y: 2 * formula(x, y) + x.b, index)  # type: ignore[arg-type]
+    np.testing.assert_allclose(made.values(x.array, y.array), 2 * formula(x, y) + x.b, rtol=1e-12)

@@ -5,9 +5,10 @@ from statistics import median
 from typing import Any
 
 import mpmath
+import numpy as np
 import pytest
-import torch
 from scipy.integrate import quad
+from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from pied import Problem, SettingError, Study, solve
@@ -20,10 +21,11 @@ from pied.solvers import make
 from pied.solvers.acquisition import incumbent
 from pied.solvers.cuqb import Scene
 from pied.solvers.folding import FoldedRun
-from pied.solvers.improvement import EIC, ClosedForm, Sampled, log_fatmoid, log_fatplus, log_h
+from pied.solvers.improvement import EIC, ClosedForm, Sampled
 from pied.solvers.linearized import Trusting
+from pied.solvers.smooth import FATMOID, FATPLUS, SIGMOID, log_h, log_h_slopes, log_ndtr_slopes
 from rivals import affine, believed, quick, slopes_by_difference, told
-from tiny import hill, parabola, points, waves
+from tiny import few, hill, parabola, points, waves
 
 Z = [-1e6, -3000.0, -101.0, -100.0, -99.0, -40.0, -12.0, -5.0, -1.0001, -1.0, -0.9999, 0.0, 1.0, 5.0, 40.0]
 
@@ -34,7 +36,7 @@ def test_log_expected_improvement_equals_high_precision_arithmetic_far_into_the_
         for z in Z[1:]:
             mills = mpmath.erfc(-mpmath.mpf(z) / mpmath.sqrt(2)) / 2
             exact.append(float(mpmath.log(mpmath.npdf(z) + z * mills)) if z > -200 else _series(z))
-    got = log_h(torch.tensor(Z[1:], dtype=torch.float64))
+    got = log_h(np.array(Z[1:]))
     assert got.tolist() == pytest.approx(exact, rel=1e-11)
 
 
@@ -43,34 +45,40 @@ def _series(z: float) -> float:
     return -0.5 * z * z - 0.5 * math.log(2 * math.pi) - 2 * math.log(-z) + math.log1p(-3 / z**2 + 15 / z**4)
 
 
-def test_the_slope_of_log_expected_improvement_is_finite_and_right_everywhere() -> None:
-    z = torch.tensor(Z, dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(log_h(z).sum(), z)
-    step = 1e-5 * z.detach().abs().clamp_min(1.0)
-    around = (log_h(z.detach() + step) - log_h(z.detach() - step)) / (2 * step)
-    assert bool(torch.isfinite(slope).all())
-    torch.testing.assert_close(slope, around, rtol=1e-5, atol=1e-8)  # differences
+def test_the_slopes_of_log_expected_improvement_and_log_probability_are_finite_and_right_everywhere() -> None:
+    z = np.array(Z)
+    step = 1e-5 * np.maximum(np.abs(z), 1.0)
+    for values, slopes in ((log_h, log_h_slopes), (log_ndtr, log_ndtr_slopes)):
+        around = (values(z + step) - values(z - step)) / (2 * step)
+        assert np.isfinite(slopes(z)).all()
+        np.testing.assert_allclose(slopes(z), around, rtol=1e-5, atol=1e-8)  # differences
 
 
 def test_smooth_steps_tend_to_the_plain_ones_and_never_lose_their_slope() -> None:
-    x = torch.tensor([-1e6, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e6], dtype=torch.float64, requires_grad=True)
-    width = torch.tensor(1e-7, dtype=torch.float64)
-    torch.testing.assert_close(log_fatplus(x, width).exp().detach(), x.detach().clamp_min(0), rtol=1e-6, atol=1e-7)
-    step = log_fatmoid(x, width).exp().detach()
-    torch.testing.assert_close(step, torch.tensor([0, 0, 0, 0.5, 1, 1, 1], dtype=torch.float64), rtol=0, atol=1e-6)
-    for smooth in (log_fatplus, log_fatmoid):
-        (slope,) = torch.autograd.grad(smooth(x, width).sum(), x)
-        assert bool((slope[:3] > 0).all())
+    x, width = np.array([-1e6, -1.0, -1e-3, 0.0, 1e-3, 1.0, 1e6]), 1e-7
+    t = x / width
+    np.testing.assert_allclose(width * np.exp(FATPLUS.values(t)), np.maximum(x, 0), rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(np.exp(FATMOID.values(t)), [0, 0, 0, 0.5, 1, 1, 1], rtol=0, atol=1e-6)
+    for smooth in (FATPLUS, FATMOID):
+        assert (smooth.slopes(t)[:3] > 0).all()
+
+
+@pytest.mark.parametrize("smooth", [FATPLUS, FATMOID, SIGMOID])
+def test_the_slopes_of_smooth_steps_equal_differences(smooth: Any) -> None:
+    t = np.array([-1e9, -300.0, -7.0, -1.0, -1e-3, 1e-3, 0.5, 2.0, 30.0])
+    step = 1e-5 * np.maximum(np.abs(t), 1.0)
+    around = (smooth.values(t + step) - smooth.values(t - step)) / (2 * step)
+    np.testing.assert_allclose(smooth.slopes(t), around, rtol=1e-5, atol=1e-9)
 
 
 def closed(problem: Problem, best: float | None, *, is_log: bool = True) -> ClosedForm:
     _, belief, composite = believed(problem)
-    return ClosedForm(composite, belief.warps, best, torch.ones(problem.k, dtype=torch.float64), is_log)
+    return ClosedForm(composite, belief.warps, best, np.ones(problem.k), is_log)
 
 
 def sampled(problem: Problem, best: float | None, samples: int, temperature: float, *, is_log: bool) -> Sampled:
     _, _, composite = believed(problem)
-    scales = torch.ones(problem.k, dtype=torch.float64)
+    scales = np.ones(problem.k)
     return Sampled(composite, best, scales, samples, 32, temperature, is_relative=True, is_log=is_log)
 
 
@@ -100,8 +108,8 @@ def test_composite_samples_tend_to_the_closed_form_on_the_folded_problem() -> No
         for samples, temperature in ((64, 0.1), (1024, 0.02), (16384, 0.004)):
             acquisition = sampled(folded, best, samples, temperature, is_log=is_log)
             value = acquisition.values_and_slopes(U)[0][:, 0]
-            value = value if is_log else value.log()
-            errors.append(float((value - exact)[fine].abs().max()))
+            value = value[fine] if is_log else np.log(value[fine])
+            errors.append(float(np.abs(value - exact[fine]).max()))
         assert errors[2] < errors[1] < errors[0]
         assert errors[2] < 0.01
 
@@ -117,7 +125,7 @@ def test_slopes_equal_differences(best: float | None, is_log: bool) -> None:
         assert acquisition.k == 1 + sum(each.kind == "white" for each in problem.structure[1:])
         _, slopes = acquisition.values_and_slopes(U)
         around = slopes_by_difference(lambda V, of=acquisition: of.values_and_slopes(V)[0], U)
-        torch.testing.assert_close(slopes, around, rtol=1e-3, atol=1e-6)  # differences of smoothed samples
+        np.testing.assert_allclose(slopes, around, rtol=1e-3, atol=1e-6)  # differences of smoothed samples
 
 
 def test_a_warped_output_is_improved_on_its_own_scale_and_signs_are_kept() -> None:
@@ -127,16 +135,16 @@ def test_a_warped_output_is_improved_on_its_own_scale_and_signs_are_kept() -> No
     belief = believer.fit(folded, data)
     composite = believer.bound(folded, data, belief, Stream(0))
     U = Stream(8).sobol(64, 2)
-    chance = ClosedForm(composite, belief.warps, None, torch.ones(3, dtype=torch.float64)).values(U)[:, 0].exp()
-    torch.testing.assert_close(chance, composite.probability(U)[0][:, 0], rtol=0, atol=2e-3)  # 4096 samples
-    value = ClosedForm(composite, belief.warps, 3.0, torch.ones(3, dtype=torch.float64)).values(U)
-    assert bool(torch.isfinite(value).all())
+    chance = np.exp(ClosedForm(composite, belief.warps, None, np.ones(3)).values(U)[:, 0])
+    np.testing.assert_allclose(chance, composite.probability(U)[0][:, 0], rtol=0, atol=2e-3)  # 4096 samples
+    value = ClosedForm(composite, belief.warps, 3.0, np.ones(3)).values(U)
+    assert np.isfinite(value).all()
 
 
 def scene_of(problem: Problem) -> Scene:
     data, belief, composite = believed(problem)
     f = data.functions(problem)
-    ones = torch.ones(problem.k, dtype=torch.float64)
+    ones = np.ones(problem.k)
     return Scene(8, data, belief, composite, f, feasible(problem, f), data.U, data.U, ones, Search(), Stream(0))
 
 
@@ -160,9 +168,9 @@ def test_black_box_rivals_learn_the_objective_itself_not_a_penalized_one() -> No
     problem = affine()
     data = told(problem)
     f = data.functions(problem)
-    assert bool((f[:, 1:] < 0).any())
+    assert (f[:, 1:] < 0).any()
     folded = FoldedRun(problem, lambda each: EIC().start(each, Stream(0))).fold(data)
-    assert torch.equal(folded.Y, f[:, :2])  # the third is white
+    np.testing.assert_array_equal(folded.Y, f[:, :2])  # the third is white
 
 
 def test_where_g_is_affine_the_expectations_of_composite_rivals_are_known() -> None:
@@ -172,21 +180,22 @@ def test_where_g_is_affine_the_expectations_of_composite_rivals_are_known() -> N
     U = Stream(6).sobol(32, 2)
     mean, std = belief.moments(U)
     m = 2 * mean[:, 0] - 3 * mean[:, 1] + problem.from_unit(U)[:, 0]
-    s = (4 * std[:, 0] ** 2 + 9 * std[:, 1] ** 2).sqrt()
-    exact = s.log() + log_h((m - best) / s)
+    s = np.sqrt(4 * std[:, 0] ** 2 + 9 * std[:, 1] ** 2)
+    exact = np.log(s) + log_h((m - best) / s)
     fine = exact > exact.max() - 4
-    one = torch.ones(1, dtype=torch.float64)
+    one = np.ones(1)
     eic_cf = Sampled(composite, best, one, 8192, 32, 0.004, is_relative=True, is_log=False)
     logei_cf = Sampled(composite, best, one, 8192, 32, 0.004, is_relative=True, is_log=True)
     cobalt = Trusting(composite, best, one, 8192, 32, 0.004, 1.0)
     for value in (
-        eic_cf.values_and_slopes(U)[0][:, 0].log(),
-        logei_cf.values_and_slopes(U)[0][:, 0],
-        cobalt.values_and_slopes(U)[0][:, 0] - math.log(8192),
+        np.log(eic_cf.values_and_slopes(U[fine])[0][:, 0]),
+        logei_cf.values_and_slopes(U[fine])[0][:, 0],
+        cobalt.values_and_slopes(U[fine])[0][:, 0],
     ):
-        assert float((value - exact)[fine].abs().max()) < 0.02  # samples, smoothed
+        assert np.abs(value - exact[fine]).max() < 0.02  # samples, smoothed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])
 def test_a_feasible_point_is_found_when_the_initial_design_has_none(name: str) -> None:
     problem = parabola(subject_to={"narrow": "y >= 0.97"}, maximize="x")
@@ -198,14 +207,14 @@ def test_a_feasible_point_is_found_when_the_initial_design_has_none(name: str) -
     assert result.x.x == pytest.approx(1.3 + math.sqrt(0.03), abs=0.02)
 
 
-@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])
+@pytest.mark.parametrize("name", ["eic", "logei-cf"])
 def test_white_constraints_are_kept_exactly(name: str) -> None:
     result = solve(hill(), 10, solver=quick(name), seed=1)
     assert all(trial.x.a + trial.x.b <= 3 + 1e-9 for trial in result.trials)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf", "eic-paper", "eic-cf-paper"])
+@pytest.mark.parametrize("name", few(["eic", "eic-cf", "logei-cf", "eic-paper", "eic-cf-paper"], 1))
 def test_the_optimum_of_a_tiny_problem_is_found(name: str) -> None:
     """In the median of three seeds."""
     close = 0.1 if name.endswith("paper") else 1e-3
@@ -214,7 +223,8 @@ def test_the_optimum_of_a_tiny_problem_is_found(name: str) -> None:
     assert median(values) <= 2.0 + close
 
 
-@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["eic", "logei-cf"])
 def test_a_white_objective_and_one_that_is_nothing_do_no_harm(name: str) -> None:
     known = parabola(maximize="x", subject_to={"black": "y >= 0.5"})
     assert solve(known, 10, solver=quick(name), seed=0).x.x == pytest.approx(1.3 + math.sqrt(0.5), abs=0.05)
@@ -222,7 +232,7 @@ def test_a_white_objective_and_one_that_is_nothing_do_no_harm(name: str) -> None
     assert solve(any_point, 8, solver=quick(name), seed=0).is_feasible
 
 
-@pytest.mark.parametrize("name", ["eic", "eic-cf", "logei-cf"])
+@pytest.mark.parametrize("name", ["eic", "logei-cf"])
 def test_other_units_change_nothing(name: str) -> None:
     def stated(unit: float) -> Problem:
         return parabola(

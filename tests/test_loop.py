@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-import torch
 
 from pied import Problem, SettingError, SolverDone, Status, Study, TellError
 from pied.records.trial import Dataset, State, Trial
@@ -72,7 +71,7 @@ def go_on(study: Study, evaluations: int) -> Study:
 
 def unit(study: Study, trial: Trial) -> Any:
     """Where a trial is, in the unit cube, to rounding."""
-    point = torch.tensor(points([trial])[0], dtype=torch.float64)
+    point = np.array(points([trial])[0])
     return pytest.approx(study.problem.to_unit(point).tolist(), abs=1e-12)
 
 
@@ -103,14 +102,14 @@ def test_a_routine_sees_what_it_would_see_if_it_called_the_function_itself() -> 
 
     def function(u: Any) -> float:
         seen.append(u.tolist())
-        x = problem.from_unit(torch.from_numpy(u)[None])
+        x = problem.from_unit(u[None])
         y = problem.evaluate(x[0].tolist())
-        values = torch.stack([g.reshape(-1)[0] for g in problem.g(x, y[None, None])])[None]
+        values = np.stack([g.reshape(-1)[0] for g in problem.g(x, y[None, None])])[None]
         return float(merit.of(problem, values, f)[0])
 
-    start = Start(first.U.numpy(), merit.of(problem, f, f), 2, True, Stream(0).at("loop", 6).generator())
+    start = Start(first.U, merit.of(problem, f, f), 2, True, Stream(0).at("loop", 6).generator())
     walk(start, function)
-    assert torch.allclose(study.data.U[5:], torch.tensor(seen[:20], dtype=torch.float64), rtol=0, atol=1e-12)
+    assert np.allclose(study.data.U[5:], np.array(seen[:20]), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("stop", [3, 4, 9, 15])
@@ -213,7 +212,7 @@ def test_a_function_that_is_not_finite_counts_as_the_worst_value() -> None:
     heard, study = answers_of(problem, lambda s, t: s.tell(t, s.problem.evaluate(t.x)) and None, Merit(1.0, False))
     assert all(math.isfinite(each) for each in heard)
     finite = study.data.functions(problem)[:, 0]
-    assert heard[0] == pytest.approx(-float(finite[:INITIAL][torch.isfinite(finite[:INITIAL])].min()))
+    assert heard[0] == pytest.approx(-float(finite[:INITIAL][np.isfinite(finite[:INITIAL])].min()))
 
 
 def test_a_trial_told_in_part_is_waited_for() -> None:
@@ -289,7 +288,7 @@ def test_close_ends_the_thread_and_a_closed_run_can_be_asked_again() -> None:
     run.close()
     run.close()
     assert threads() == before + 1
-    assert torch.equal(run.ask(9, study.data).u, one.u)
+    assert np.array_equal(run.ask(9, study.data).u, one.u)
     run.close()
 
 
@@ -336,15 +335,15 @@ def test_a_lent_global_generator_comes_back_as_it_was() -> None:
 
 def test_the_merit_of_the_paper_is_the_exact_penalty() -> None:
     problem = hill()
-    f = torch.tensor([[1.0, 2.0, -3.0], [4.0, -1.0, 1.0]], dtype=torch.float64)
+    f = np.array([[1.0, 2.0, -3.0], [4.0, -1.0, 1.0]])
     merit = Merit(PAPER_PENALTY, False).of(problem, f, f)
     assert merit.tolist() == [-1.0 + 3e5, -4.0 + 1e5]
 
 
 def test_the_scaled_merit_does_not_depend_on_units() -> None:
     problem = hill()
-    f = torch.from_numpy(np.random.default_rng(0).normal(size=(9, 3)))
-    scaled = f * torch.tensor([1e3, 1e-4, 7.0], dtype=torch.float64)
+    f = np.random.default_rng(0).normal(size=(9, 3))
+    scaled = f * np.array([1e3, 1e-4, 7.0])
     one, two = Merit(10.0, True).of(problem, f, f[:5]), Merit(10.0, True).of(problem, scaled, scaled[:5])
     assert one.tolist() == pytest.approx(two.tolist(), rel=1e-12)
 

@@ -24,11 +24,11 @@ def rough(U, periods=23.3):
 
 
 def told(n, d=2, seed=3):
-    return Stream(seed).at("told").uniform(n, d).numpy()
+    return Stream(seed).at("told").uniform(n, d)
 
 
 def error(gp, function, n=200):
-    U = Stream(8).at("elsewhere").uniform(n, 2).numpy()
+    U = Stream(8).at("elsewhere").uniform(n, 2)
     return float(((gp.unwarp(gp.moments(U)[0])[:, 0] - function(U)) ** 2).mean() ** 0.5)
 
 
@@ -62,22 +62,23 @@ def test_a_wave_of_many_periods_is_found_from_few_points(periods):
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_wave_is_found_under_noise(level, is_known):
     U = told(40)
-    y = rough(U) + level * Stream(4).normal(40).numpy()
+    y = rough(U) + level * Stream(4).normal(40)
     gp = GP.fit(U, y[:, None], noise=[level if is_known else None])
     assert gp.choices[0].waves[0] / (2 * math.pi) == pytest.approx(23.3, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "d"), [(12, 2), (18, 2), (18, 5), (30, 3)])
 def test_chance_is_not_taken_for_a_wave(n, d):
-    Y = Stream(0).at("chance").normal(n, 12).numpy()
+    Y = Stream(0).at("chance").normal(n, 12)
     assert not any(choice.waves for choice in GP.fit(told(n, d), Y).choices)
 
 
 @pytest.mark.parametrize(("n", "d"), [(10, 1), (12, 2)])
 def test_values_that_repeat_are_not_taken_for_a_wave(n, d):
     chance = Stream(0).at("chance")
-    coins = (chance.at("coins").uniform(n, 12).numpy() < 0.5).astype(float)
-    clipped = chance.normal(n, 12).numpy().clip(0.9)
+    coins = (chance.at("coins").uniform(n, 12) < 0.5).astype(float)
+    clipped = chance.normal(n, 12).clip(0.9)
     Y = np.concatenate([coins, clipped], 1)
     assert not any(choice.waves for choice in GP.fit(told(n, d), Y).choices)
 
@@ -96,6 +97,7 @@ def test_a_cluster_does_not_hide_that_little_is_explained():
     assert gp.choices[0].waves[0] / (2 * math.pi) == pytest.approx(23.3, abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_wave_is_looked_for_among_the_rows_of_its_output():
     U = told(250)
     Y = np.stack([rough(U), wavy(U)], 1)

@@ -9,7 +9,6 @@ import matplotlib as mpl
 import matplotlib.figure
 import numpy as np
 import pytest
-import torch
 
 import pied
 from pied import MissingExtra, Problem, SettingError, Study, plots, suite
@@ -96,7 +95,7 @@ def test_gap_with_noise_rests_on_bounds_as_they_stood_when_asked() -> None:
 
 def test_region_separates_what_is_feasible_possible_and_excluded() -> None:
     study = told(parabola(), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5), (0.3, 0.8), (0.8, 0.2))
-    shown = plots.region(study, truth=lambda X: torch.stack([X.sum(1), 1 - X.sum(1)], 1), size=21)
+    shown = plots.region(study, truth=lambda X: np.stack([X.sum(1), 1 - X.sum(1)], 1), size=21)
     assert shown.names == ("a", "b")
     assert shown.across.tolist() == pytest.approx(np.linspace(0, 1, 21).tolist())
     assert (shown.optimistic >= shown.pessimistic).all()
@@ -147,6 +146,7 @@ def test_feasible_and_infeasible_differ_by_shape_not_by_colour_alone(reactor: St
     assert paths["evaluated, feasible"] != paths["evaluated, infeasible"]
 
 
+@pytest.mark.slow
 def test_a_whole_study_is_written_to_a_file(reactor: Study, tmp_path: Path) -> None:
     file = tmp_path / "study.png"
     drawn = plots.plot_study(reactor, truth=suite.get("williams-otto").truth, known=75.82, file=file)

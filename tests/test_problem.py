@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
+from numpy import ndarray
 
 from pied import EvaluationError, Named, Problem, StatementError, UnknownName, Variable
+from pied.rng import Stream
+from tiny import unchecked
 
 F_A = 1.8275
 PROFIT = "(1043.38*X_P + 20.92*X_E)*(F_A + F_B) - 79.23*F_A - 118.34*F_B"
@@ -24,15 +25,15 @@ def reactor(x: Named) -> dict[str, float]:
     return {"X_A": 0.2 - 0.1 * s, "X_G": 0.05 + 0.05 * t * t, "X_P": 0.1 + 0.02 * s * t, "X_E": 0.2 + 0.1 * t}
 
 
-def profit(x: Named, y: Named) -> Tensor:
+def profit(x: Named, y: Named) -> Any:
     return (1043.38 * y.X_P + 20.92 * y.X_E) * (F_A + x.F_B) - 79.23 * F_A - 118.34 * x.F_B
 
 
-def residual(x: Named, y: Named) -> Tensor:
+def residual(x: Named, y: Named) -> Any:
     return 0.12 - y.X_A
 
 
-def warm_enough(x: Named, y: Named) -> Tensor:
+def warm_enough(x: Named, y: Named) -> Any:
     return x.T_r - 75.0
 
 
@@ -52,10 +53,8 @@ def one(**words: Any) -> Problem:
     return Problem(**({"variables": {"a": (0.0, 1.0)}, "outputs": ["u"], "maximize": "u"} | words))
 
 
-def batch(problem: Problem, L: int = 4, b: int = 5) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    U = torch.rand(b, problem.d, dtype=torch.float64, generator=generator)
-    return problem.from_unit(U), torch.rand(L, b, problem.m, dtype=torch.float64, generator=generator)
+def batch(problem: Problem, L: int = 4, b: int = 5) -> tuple[ndarray, ndarray]:
+    return problem.from_unit(Stream(0).uniform(b, problem.d)), Stream(1).uniform(L, b, problem.m)
 
 
 # ---------------------------------------------------------------------------------------------------------- attributes
@@ -107,7 +106,7 @@ def test_one_value_holds_for_all_names() -> None:
 def test_formula_and_function_mean_the_same() -> None:
     words, text = stated(), stated(maximize=PROFIT, constants={"F_A": F_A})
     X, Y = batch(words)
-    assert torch.allclose(words.g(X, Y)[0], text.g(X, Y)[0], rtol=1e-13)
+    assert np.allclose(words.g(X, Y)[0], text.g(X, Y)[0], rtol=1e-13)
     assert text.objective == PROFIT
 
 
@@ -117,9 +116,9 @@ def test_unnamed_formulas_are_their_own_names_and_chains_are_numbered() -> None:
     assert problem.tolerance == (None, 0.1, 0.1)
     X, Y = batch(problem)
     G = problem.g(X, Y)
-    assert torch.allclose(G[1], 0.12 - Y[..., 0])
-    assert torch.allclose(G[2], Y[..., 1] - 0.01)
-    assert torch.allclose(G[3], 0.08 - Y[..., 1])
+    assert np.allclose(G[1], 0.12 - Y[..., 0])
+    assert np.allclose(G[2], Y[..., 1] - 0.01)
+    assert np.allclose(G[3], 0.08 - Y[..., 1])
 
 
 def test_lambdas_are_called_objective() -> None:
@@ -129,10 +128,9 @@ def test_lambdas_are_called_objective() -> None:
 def test_without_an_objective_any_feasible_point_will_do() -> None:
     problem = stated(maximize=None)
     X, Y = batch(problem)
-    X.requires_grad_()
-    value = problem.g(X, Y)[0]
-    assert value.tolist() == [0.0] * 5
-    assert torch.autograd.grad(value.sum(), X)[0].abs().sum() == 0
+    values, back = problem.traced(X, Y, (0,))
+    assert problem.g(X, Y)[0].tolist() == [0.0] * 5
+    assert not any(slopes.any() for slopes in back(np.ones(values.shape)))
     assert "find any feasible point" in repr(problem)
 
 
@@ -168,7 +166,7 @@ def test_problems_of_formulas_and_named_functions_survive_pickling() -> None:
         copied = pickle.loads(pickle.dumps(original))
         X, Y = batch(original)
         assert copied.evaluate([5.0, 80.0]).tolist() == original.evaluate([5.0, 80.0]).tolist()
-        assert all(torch.equal(a, b) for a, b in zip(original.g(X, Y), copied.g(X, Y), strict=True))
+        assert all(np.array_equal(a, b) for a, b in zip(original.g(X, Y), copied.g(X, Y), strict=True))
 
 
 # --------------------------------------------------------------------------------------------------------------- units
@@ -176,31 +174,32 @@ def test_problems_of_formulas_and_named_functions_survive_pickling() -> None:
 boxes = st.tuples(st.floats(-1e6, 1e6), st.floats(1e-2, 1e6)).map(lambda t: (t[0], t[0] + t[1]))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(boxes, min_size=1, max_size=4), st.floats(1e-9, 1e3), st.floats(1.001, 1e9), st.randoms())
 def test_units_round_trip_and_ends_are_exact(ends: list, lo: float, ratio: float, random: Any) -> None:
     variables: dict[str, Any] = {f"x{place}": pair for place, pair in enumerate(ends)}
     variables["log"] = Variable(lo, lo * ratio, log=True)
-    problem = Problem(variables, ["u"], maximize="u")
-    U = torch.tensor([[random.random() for _ in variables] for _ in range(8)], dtype=torch.float64)
+    with unchecked():
+        problem = Problem(variables, ["u"], maximize="u")
+    U = np.array([[random.random() for _ in variables] for _ in range(8)])
     X = problem.from_unit(U)
-    assert torch.allclose(problem.to_unit(X), U, atol=1e-6)  # width / size may be 1e-8, so 1e-16 / 1e-8 is lost
-    assert torch.equal(problem.from_unit(torch.zeros_like(U[0])), problem.bounds[:, 0])
-    assert torch.equal(problem.from_unit(torch.ones_like(U[0])), problem.bounds[:, 1])
-    assert torch.equal(problem.to_unit(problem.bounds.T), torch.stack([torch.zeros_like(U[0]), torch.ones_like(U[0])]))
+    assert np.allclose(problem.to_unit(X), U, atol=1e-6)  # width / size may be 1e-8, so 1e-16 / 1e-8 is lost
+    assert np.array_equal(problem.from_unit(np.zeros_like(U[0])), problem.bounds[:, 0])
+    assert np.array_equal(problem.from_unit(np.ones_like(U[0])), problem.bounds[:, 1])
+    assert np.array_equal(problem.to_unit(problem.bounds.T), np.stack([np.zeros_like(U[0]), np.ones_like(U[0])]))
 
 
 def test_logarithmic_variables_are_even_in_their_logarithm() -> None:
     problem = one(variables={"a": Variable(1e-4, 1e2, log=True), "b": (-3.0, 1.0)})
-    X = problem.from_unit(torch.tensor([[[0.5, 0.5]]], dtype=torch.float64))
-    assert torch.allclose(X, torch.tensor([[[0.1, -1.0]]], dtype=torch.float64))
+    X = problem.from_unit(np.array([[[0.5, 0.5]]]))
+    assert np.allclose(X, [[[0.1, -1.0]]])
 
 
-def test_units_are_differentiable() -> None:
+def test_the_slopes_of_units_equal_differences() -> None:
     problem = one(variables={"a": Variable(1e-4, 1e2, log=True), "b": (-3.0, 1.0)})
-    U = torch.tensor([[0.3, 0.0], [1.0, 0.7]], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(problem.from_unit, (U,))
-    assert torch.autograd.gradcheck(problem.to_unit, (problem.from_unit(U).detach().requires_grad_(),))
+    U = np.array([[0.3, 0.1], [0.9, 0.7]])
+    change = problem.from_unit(U + 1e-6) - problem.from_unit(U - 1e-6)
+    np.testing.assert_allclose(problem.unit_slopes(problem.from_unit(U)), change / 2e-6, rtol=1e-6)
 
 
 # -------------------------------------------------------------------------------------------------- points and outputs
@@ -214,8 +213,7 @@ def test_units_are_differentiable() -> None:
         [5.0, 80.0],
         (5, 80),
         np.array([5.0, 80.0]),
-        torch.tensor([5.0, 80.0]),
-        {"F_B": np.float32(5), "T_r": torch.tensor(80)},
+        {"F_B": np.float32(5), "T_r": np.array(80)},
     ],
 )
 def test_points_are_read_in_many_forms(x: Any) -> None:
@@ -252,20 +250,26 @@ def test_points_that_cannot_be_are_refused(x: Any, message: str) -> None:
         [1.0, 2.0],
         (1, 2),
         np.array([1, 2]),
-        torch.tensor([1.0, 2.0], requires_grad=True),
-        {"u": np.array(1.0), "v": torch.tensor([2.0])},
+        {"u": np.array(1.0), "v": np.array([2.0])},
         Named(("v", "u"), (2.0, 1.0)),
     ],
 )
 def test_outputs_are_read_in_many_forms(y: Any) -> None:
     problem = one(outputs=["u", "v"])
     assert problem.output(y).tolist() == [1.0, 2.0]
-    assert problem.output(y).dtype == torch.float64
+    assert problem.output(y).dtype == np.float64
 
 
-@pytest.mark.parametrize("y", [3.5, np.float64(3.5), np.array([[3.5]]), torch.tensor(3.5), [3.5], {"u": 3.5}])
+@pytest.mark.parametrize("y", [3.5, np.float64(3.5), np.array([[3.5]]), [3.5], {"u": 3.5}])
 def test_one_output_may_be_a_number(y: Any) -> None:
     assert one().output(y).tolist() == [3.5]
+
+
+def test_tensors_are_read_as_points_and_outputs() -> None:
+    torch = pytest.importorskip("torch")
+    assert stated().point(torch.tensor([5.0, 80.0])).tolist() == [5.0, 80.0]
+    assert one().output(torch.tensor(3.5, requires_grad=True)).tolist() == [3.5]
+    assert one(outputs=["u", "v"]).output({"u": 1.0, "v": torch.tensor([2.0])}).tolist() == [1.0, 2.0]
 
 
 def test_labelled_series_are_read_by_label() -> None:
@@ -318,8 +322,8 @@ def test_partial_outputs_must_say_something(y: Any) -> None:
 
 def test_named_views_hold_floats() -> None:
     problem = stated()
-    assert dict(problem.named_x(torch.tensor([5.0, 80.0], dtype=torch.float64))) == {"F_B": 5.0, "T_r": 80.0}
-    assert problem.named_y(torch.arange(4, dtype=torch.float64)).X_E == 3.0
+    assert dict(problem.named_x(np.array([5.0, 80.0]))) == {"F_B": 5.0, "T_r": 80.0}
+    assert problem.named_y(np.arange(4.0)).X_E == 3.0
 
 
 # ---------------------------------------------------------------------------------------------------- black and white
@@ -362,8 +366,8 @@ def test_without_a_black_box_nothing_can_be_evaluated() -> None:
 def test_minimization_turns_the_sign_once() -> None:
     up, down = stated(), stated(maximize=None, minimize=profit)
     X, Y = batch(up)
-    assert torch.equal(down.g(X, Y)[0], -up.g(X, Y)[0])
-    assert torch.equal(down.g(X, Y)[1], up.g(X, Y)[1])
+    assert np.array_equal(down.g(X, Y)[0], -up.g(X, Y)[0])
+    assert np.array_equal(down.g(X, Y)[1], up.g(X, Y)[1])
     assert (up.user_value(3.0), down.user_value(3.0)) == (3.0, -3.0)
     assert (up.minimizes, down.minimizes) == (False, True)
 
@@ -373,37 +377,38 @@ def test_only_the_functions_asked_for_are_evaluated() -> None:
     X, Y = batch(problem)
     every, some = problem.g(X, Y), problem.g(X, Y, which=(3, 0))
     assert len(some) == 2
-    assert torch.equal(some[0], every[3])
-    assert torch.equal(some[1], every[0])
+    assert np.array_equal(some[0], every[3])
+    assert np.array_equal(some[1], every[0])
     assert problem.g(X, Y, which=()) == []
 
 
-def test_g_is_differentiable_in_both_arguments() -> None:
-    problem = stated(maximize="exp(X_P*F_B/9) + X_E^2*T_r/50")
-    X, Y = (each.requires_grad_() for each in batch(problem, 2, 3))
-    assert torch.autograd.gradcheck(lambda X, Y: tuple(problem.g(X, Y)), (X, Y))
+def test_the_way_back_gives_the_slopes_of_weighted_sums() -> None:
+    problem = stated(maximize=None, minimize="exp(X_P*F_B/9) + X_E^2*T_r/50")
+    X, Y = batch(problem, 2, 3)
+    values, back = problem.traced(X, Y, (0, 3, 2))
+    np.testing.assert_allclose(values, np.stack([np.broadcast_to(g, (2, 3)) for g in problem.g(X, Y, (0, 3, 2))]))
+    weights = Stream(2).normal(3, 2, 3)
+    by_x, by_Y = back(weights)
+    assert (by_x.shape, by_Y.shape) == ((3, 3, 2), (3, 2, 3, 4))
+    for place, slopes in [(0, by_x[..., 0]), (1, by_x[..., 1])]:
+        moved = X + 1e-6 * np.eye(2)[place]
+        change = weights * (problem.traced(moved, Y, (0, 3, 2))[0] - values) / 1e-6
+        np.testing.assert_allclose(slopes, change.sum(1), rtol=1e-4, atol=1e-6)
+    for place in range(4):
+        change = weights * (problem.traced(X, Y + 1e-6 * np.eye(4)[place], (0, 3, 2))[0] - values) / 1e-6
+        np.testing.assert_allclose(by_Y[..., place], change, rtol=1e-4, atol=1e-6)
 
 
-def test_functions_and_units_follow_the_device_of_their_inputs() -> None:
-    problem = stated(
-        variables={"F_B": (4.0, 7.0), "T_r": Variable(70, 100, log=True)},
-        maximize="sum((outputs - data)^2) + max(F_B, 5) * exp(X_A)",
-        constants={"data": [1, 2, 3, 4]},
-    )
-    X, Y = (each.to("meta") for each in batch(problem))  # holds no numbers, but refuses to meet the CPU's
-    assert {value.device.type for value in problem.g(X, Y)} == {"meta"}
-    assert problem.from_unit(problem.to_unit(X)).device.type == "meta"
-
-
-def test_constants_have_a_derivative_too() -> None:
-    problem = one(maximize=lambda x, y: torch.zeros_like(x.a) + 2.0)
-    X = torch.rand(3, 1, dtype=torch.float64, requires_grad=True)
-    (slope,) = torch.autograd.grad(problem.g(X, torch.rand(2, 3, 1, dtype=torch.float64))[0].sum(), X)
-    assert slope.abs().sum() == 0
+def test_how_functions_are_computed_is_said() -> None:
+    problem = stated(subject_to={"residual A": residual, "hot": lambda x, y: math.sqrt(x.T_r) - float(y.X_A)})
+    assert problem.ways["profit"].startswith("a program of")
+    assert problem.ways["hot"].startswith("called point by point")
+    assert "; hot called point by point, " in repr(problem)
+    assert "program" not in repr(problem)
 
 
 def test_penalty_counts_violations_only() -> None:
-    f = torch.tensor([[5.0, 0.5, -0.25, -1.0], [1.0, 0.0, 1.0, 2.0]], dtype=torch.float64)
+    f = np.array([[5.0, 0.5, -0.25, -1.0], [1.0, 0.0, 1.0, 2.0]])
     assert stated().penalized(f, 100.0).tolist() == [5.0 - 125.0, 1.0]
 
 
@@ -418,8 +423,8 @@ def test_revising_keeps_the_other_words() -> None:
     assert cheaper.constraints == problem.constraints
     assert (cheaper.outputs, cheaper.variables) == (problem.outputs, problem.variables)
     assert (cheaper.noise, cheaper.tolerance, cheaper.blackbox) == (problem.noise, problem.tolerance, reactor)
-    assert torch.equal(cheaper.active, problem.active)
-    assert torch.equal(cheaper.ranges, problem.ranges)
+    assert np.array_equal(cheaper.active, problem.active)
+    assert np.array_equal(cheaper.ranges, problem.ranges)
     back = cheaper.revised(maximize=profit)
     assert (back.objective, back.minimizes) == ("profit", False)
 
@@ -453,7 +458,7 @@ def test_a_white_objective_stays_white_when_folded() -> None:
     folded = problem.folded()
     assert folded.outputs == ("residual A", "byproduct G")
     X, Y = batch(folded)
-    assert torch.equal(folded.g(X, Y)[0], -(X[:, 0] ** 2))
+    assert np.array_equal(folded.g(X, Y)[0], -(X[:, 0] ** 2))
     assert folded.objective == problem.objective
 
 
@@ -493,7 +498,7 @@ def test_functions_without_source_are_stored_by_hash() -> None:
 
 def test_callable_objects_are_functions_too() -> None:
     class Price:
-        def __call__(self, x: Named, y: Named) -> Tensor:
+        def __call__(self, x: Named, y: Named) -> Any:
             return 2.0 * y.u
 
     assert one(maximize=Price()).objective == "objective"

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
-import torch
+from numpy import ndarray
 from scipy.stats import norm
-from torch import Tensor
 
 from oracles import Normals
 from pied import Problem, SettingError
@@ -23,11 +23,11 @@ Z3 = float(norm.cdf(3.0))
 
 
 def data_of(problem: Problem, x: Sequence[Sequence[float]], y: Sequence[Sequence[float]]) -> Dataset:
-    X, Y = (torch.tensor(each, dtype=torch.float64) for each in (x, y))
-    return Dataset(tuple(range(1, len(X) + 1)), problem.to_unit(X), Y, torch.zeros(0, problem.d, dtype=torch.float64))
+    X, Y = (np.array(each, dtype=np.float64) for each in (x, y))
+    return Dataset(tuple(range(1, len(X) + 1)), problem.to_unit(X), Y, np.zeros((0, problem.d)))
 
 
-def bounds_of(problem: Problem, data: Dataset, U: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def bounds_of(problem: Problem, data: Dataset, U: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     believer = Believer()
     return believer.bound(problem, data, believer.fit(problem, data), Stream(0)).bounds(U, 0.95)
 
@@ -52,7 +52,7 @@ def test_observed_is_the_best_feasible_told_point_with_its_observed_value() -> N
     assert best.value.tolist() == [-2.5, 1.5, 0.0]  # the paper's form: the objective is maximized
     assert best.is_feasible
     assert best.certified == -2.5
-    assert torch.equal(best.u, hill_data().U[2])
+    assert np.array_equal(best.u, hill_data().U[2])
 
 
 def test_bounds_contain_what_was_observed_where_a_belief_smooths_over_it() -> None:
@@ -99,7 +99,7 @@ def test_one_told_point_is_enough(rule: str) -> None:
     best = found(problem, data_of(problem, [[1.0]], [[0.91]]), rule)
     assert best.u.min() >= 0
     assert best.u.max() <= 1
-    assert torch.isfinite(best.value).all()
+    assert np.isfinite(best.value).all()
 
 
 def lucky() -> tuple[Problem, Dataset]:
@@ -123,12 +123,12 @@ def test_lower_is_the_largest_penalized_lower_bound_of_the_current_belief() -> N
     problem = hill(noise=0.2)
     data = hill_data(problem)
     lower, median, upper = bounds_of(problem, data, data.U)
-    score = lower[:, 0] - 1e5 * (-lower[:, 1:]).clamp_min(0).sum(1)
+    score = lower[:, 0] - 1e5 * np.maximum(-lower[:, 1:], 0).sum(1)
     best = found(problem, data, "lower")
     assert best.row == int(score.argmax())
-    torch.testing.assert_close(best.lower, lower[best.row])
-    torch.testing.assert_close(best.value, median[best.row])
-    torch.testing.assert_close(best.upper, upper[best.row])
+    np.testing.assert_allclose(best.lower, lower[best.row])
+    np.testing.assert_allclose(best.value, median[best.row])
+    np.testing.assert_allclose(best.upper, upper[best.row])
 
 
 def test_asked_scores_points_by_their_bounds_as_they_stood() -> None:
@@ -195,7 +195,7 @@ def test_probabilities_are_those_of_the_belief() -> None:
     """Of one output, a normal; of two, independent, their product. 4096 quasi-random samples: to 2e-3."""
     problem = waves(noise=0.3, maximize="p", subject_to={"one": "p >= 0.6", "two": "q >= 0.3", "white": "s <= 2"})
     draw = Stream(5).uniform(8, 2)
-    truth = torch.stack([torch.sin(3 * draw[:, 0]), torch.cos(2 * draw[:, 1]), draw[:, 0] * draw[:, 1]], 1)
+    truth = np.stack([np.sin(3 * draw[:, 0]), np.cos(2 * draw[:, 1]), draw[:, 0] * draw[:, 1]], 1)
     data = data_of(problem, draw.tolist(), truth.tolist())
     best = found(problem, data, "lower")
     mean, scale = (each[0] for each in Believer().fit(problem, data).moments(best.u[None]))
@@ -243,12 +243,12 @@ def test_an_unknown_rule_is_refused_with_the_one_probably_meant() -> None:
 def line(std: float = 1e-9, **constraints: str) -> Composite:
     """One variable x in (0, 1), known outputs y = x and w = x^2 with one standard deviation."""
     problem = Problem({"x": (0.0, 1.0)}, ["y", "w"], maximize="y", subject_to=constraints)
-    belief = Normals(lambda u: torch.cat([u, u**2]), lambda u: torch.full((2,), std, dtype=u.dtype) + 0.0 * u.sum())
+    belief = Normals(lambda u: np.concatenate([u, u**2]), lambda u: np.full(2, std))
     return Composite(problem, belief, Stream(0))
 
 
 def relaxed(composite: Composite, level: float = Z3):
-    return relax(composite, level, Stream(0), torch.tensor([0.5], dtype=torch.float64))
+    return relax(composite, level, Stream(0), np.array([0.5]))
 
 
 @pytest.mark.slow

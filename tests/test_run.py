@@ -430,6 +430,7 @@ def test_variables_that_never_enter_the_black_box_are_solved_exactly() -> None:
     assert result.x.a == pytest.approx(math.pi / 2, abs=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["y - 0.1*x", "-(y - 0.5)**2 - 0.1*x"], ids=["closed", "sampled"])
 def test_an_exact_black_box_is_looked_at_with_wider_bounds_when_nothing_is_promised(objective: str) -> None:
     trials = solve(parabola(maximize=objective), 24, solver=fast(), seed=0).trials

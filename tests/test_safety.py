@@ -198,6 +198,7 @@ DAMAGE: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("statement", "value"), DAMAGE)
 def test_a_damaged_or_forged_store_is_refused_in_one_line_or_harmless(store: Path, statement: str, value: Any) -> None:
     write(store, statement, *([] if value is None else [value]))

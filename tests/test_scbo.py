@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from pied import MissingExtra, SettingError, Study, solve
 from pied.errors import NumericalError
@@ -17,11 +16,14 @@ from pied.solvers.scbo import SCBO, scoped, trust_region
 from rivals import quick
 from tiny import hill, parabola, points, waves
 
+torch = pytest.importorskip("torch")
+pytest.importorskip("botorch")
+
 
 def record(values: list[float]) -> Dataset:
     """A record of the parabola's problem, by what its output was."""
-    U = torch.linspace(0.0, 1.0, len(values), dtype=torch.float64)[:, None]
-    Y = torch.tensor(values, dtype=torch.float64)[:, None]
+    U = np.linspace(0.0, 1.0, len(values))[:, None]
+    Y = np.array(values)[:, None]
     return Dataset(tuple(range(1, len(values) + 1)), U, Y, U[:0])
 
 
@@ -116,6 +118,14 @@ def test_models_that_fail_give_a_point_of_the_region_unless_strict(monkeypatch: 
 def test_without_botorch_the_command_to_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in {"botorch", *(each for each in sys.modules if each.startswith("botorch."))}:
         monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match=r"solver 'scbo' needs BoTorch: pip install \"pied\[botorch\]\""):
+        Study(hill(), solver="scbo", seed=0)
+
+
+def test_without_torch_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pied.bridge", raising=False)
+    monkeypatch.delattr("pied.bridge", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(MissingExtra, match=r"solver 'scbo' needs BoTorch: pip install \"pied\[botorch\]\""):
         Study(hill(), solver="scbo", seed=0)
 

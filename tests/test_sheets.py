@@ -93,6 +93,7 @@ def expire(file: Path) -> None:
     base.close()
 
 
+@pytest.mark.slow
 def test_who_asks_again_renews_the_own_lease(lab: Path) -> None:
     assert data("ask", "lab.toml", "--worker", "anna")["trial"] == 1
     expire(lab / "lab.db")

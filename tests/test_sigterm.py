@@ -88,7 +88,7 @@ def command(folder: Path) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "workers", "executor"),
-    [("command", 1, None), ("command", 2, None), ("python", 2, "processes")],
+    [("command", 2, None), ("python", 2, "processes")],
 )
 def test_sigterm_ends_programs_and_workers_and_keeps_what_was_told(
     folder: Path, kind: str, workers: int, executor: str | None

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from pied import Problem, SettingError, Study
 from pied.rng import Stream
@@ -192,6 +191,7 @@ def test_a_quadratic_model_does_not_depend_on_scales() -> None:
     assert np.allclose(two.curvature * np.outer(shrink, shrink), one.curvature, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_linear_model_goes_no_further_than_its_error_allows() -> None:
     """The minimizer of slope s + error s^2 / reach^2, against a fine grid."""
     x, U = np.array([0.5]), np.array([[0.3], [0.4], [0.6], [0.7], [0.45], [0.55]])
@@ -396,6 +396,7 @@ PUBLISHED: dict[str, tuple[Callable[[Any], float], Any, Any, float, int, int]] =
     "rosenbrock": (rosenbrock, [-5.12] * 2, [5.12] * 2, 0.0, 473, 330),
     "shekel7": (shekel7, [0] * 4, [10] * 4, -10.4029, 471, 540),
 }
+QUICK = ("branin", "camel", "hartman3")
 LONG = ("hartman6", "rosenbrock", "shekel7")
 
 
@@ -427,7 +428,9 @@ def needed(name: str, settings: Snobfit, seed: int, most: int) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in PUBLISHED]
+)
 @pytest.mark.parametrize("form", ["paper", "best"])
 def test_the_authors_test_functions_are_solved_with_the_effort_of_their_code(name: str, form: str) -> None:
     """The median is at most twice theirs in their form: two implementations, other random numbers, few runs."""
@@ -448,7 +451,7 @@ def test_a_study_takes_all_initial_points_and_replays() -> None:
         study.tell(trial, study.problem.evaluate(trial.x))
     assert points(study.trials[:5]) == points([*_random(hill(), 5).trials])
     proposal = make("snobfit").start(study.problem, Stream(0)).ask(21, study.data)
-    asked = torch.tensor(points([study.ask()])[0], dtype=torch.float64)
+    asked = np.array(points([study.ask()])[0])
     assert proposal.u.tolist() == pytest.approx(study.problem.to_unit(asked).tolist(), abs=1e-12)
 
 

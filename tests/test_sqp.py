@@ -26,12 +26,8 @@ class Nlp:
 
     def evaluate(self, Z: ndarray) -> sqp.Evaluated:
         """The batched form that `sqp.minimize` asks for."""
-        phi = np.array([self.phi(z) for z in Z], dtype=float)
-        slope = np.array([self.phi_slope(z) for z in Z], dtype=float)
-        n = len(self.c(Z[0]))
-        c = np.array([self.c(z) for z in Z], dtype=float).reshape(len(Z), n)
-        c_slope = np.array([self.c_slope(z) for z in Z], dtype=float).reshape(len(Z), n, Z.shape[1])
-        return phi, slope, c, c_slope
+        f = np.array([[self.phi(z), *self.c(z)] for z in Z], dtype=float)
+        return f, np.array([[self.phi_slope(z), *self.c_slope(z)] for z in Z], dtype=float)
 
 
 def nothing(z: ndarray) -> ndarray:
@@ -121,9 +117,9 @@ def solve(problem: Nlp, starts: ndarray, rounds: int = 200) -> sqp.Solution:
 def test_the_known_optimum_is_found_from_some_start_and_never_beaten(name: str) -> None:
     problem = PROBLEMS[name]
     found = solve(problem, starts_of(problem, 12))
-    fine = (found.c >= -1e-9).all(1)
+    fine = (found.f[:, 1:] >= -1e-9).all(1)
     assert fine.any()
-    assert found.phi[fine].min() == pytest.approx(problem.best, abs=1e-7 * (1 + abs(problem.best)))
+    assert found.f[fine, 0].min() == pytest.approx(problem.best, abs=1e-7 * (1 + abs(problem.best)))
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -133,7 +129,7 @@ def test_every_converged_start_is_as_good_as_slsqp_from_there(name: str) -> None
     found = solve(problem, starts_of(problem, 12, seed=1))
     bounds = list(zip(problem.low, problem.high, strict=True))
     constraints = [{"type": "ineq", "fun": problem.c, "jac": problem.c_slope}] if len(problem.c(found.z[0])) else []
-    for z, phi, converged in zip(found.z, found.phi, found.converged, strict=True):
+    for z, phi, converged in zip(found.z, found.f[:, 0], found.converged, strict=True):
         if converged:
             other = scipy_minimize(
                 problem.phi, z, jac=problem.phi_slope, bounds=bounds, constraints=constraints, method="SLSQP", tol=1e-12
@@ -168,7 +164,7 @@ def test_each_start_ends_where_it_would_end_alone(name: str) -> None:
         alone = solve(problem, starts[i : i + 1])
         # to what the stopping rule allows: many matrices at once may be multiplied in another order than one
         np.testing.assert_allclose(alone.z[0], together.z[i], atol=1e-4)
-        assert alone.phi[0] == pytest.approx(together.phi[i], rel=1e-8, abs=1e-8)
+        assert alone.f[0, 0] == pytest.approx(together.f[i, 0], rel=1e-8, abs=1e-8)
 
 
 def test_no_trial_point_leaves_the_box() -> None:
@@ -229,8 +225,8 @@ def test_inconsistent_linearizations_on_the_way_do_not_stop_a_start() -> None:
         best=0.1,
     )
     found = solve(problem, np.array([[0.01, -2.0], [-0.01, 2.0], [0.2, 0.0]]))
-    assert (found.c >= -1e-9).all()
-    np.testing.assert_allclose(found.phi, 0.1, atol=1e-7)
+    assert (found.f[:, 1:] >= -1e-9).all()
+    np.testing.assert_allclose(found.f[:, 0], 0.1, atol=1e-7)
 
 
 def test_an_infeasible_problem_ends_at_a_small_violation_and_says_so() -> None:
@@ -246,7 +242,7 @@ def test_an_infeasible_problem_ends_at_a_small_violation_and_says_so() -> None:
     )
     found = solve(problem, np.array([[0.0, 0.5], [1.0, 1.0], [0.5, 0.5]]))
     assert not found.converged.any()
-    np.testing.assert_allclose(np.maximum(-found.c, 0).sum(1), 0.4, atol=1e-6)
+    np.testing.assert_allclose(np.maximum(-found.f[:, 1:], 0).sum(1), 0.4, atol=1e-6)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
@@ -266,7 +262,7 @@ def test_regions_without_a_value_are_backed_out_of(wrong: float) -> None:
         best=-np.log(0.25) - 4 * 0.45,
     )
     found = solve(problem, np.array([[0.0, 0.3], [0.69, 0.3]]))
-    np.testing.assert_allclose(found.phi, problem.best, atol=1e-8)
+    np.testing.assert_allclose(found.f[:, 0], problem.best, atol=1e-8)
 
 
 def test_a_start_without_a_value_stays_where_it_is_and_spoils_no_other() -> None:
@@ -280,9 +276,9 @@ def test_a_start_without_a_value_stays_where_it_is_and_spoils_no_other() -> None
         best=0.0,
     )
     found = solve(problem, np.array([[0.95], [0.1]]))
-    assert np.isnan(found.phi[0])
+    assert np.isnan(found.f[0, 0])
     assert not found.converged[0]
-    assert found.phi[1] == pytest.approx(0.0, abs=1e-12)
+    assert found.f[1, 0] == pytest.approx(0.0, abs=1e-12)
 
 
 def random_qp(seed: int, z: int, n: int) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray, ndarray, ndarray]:

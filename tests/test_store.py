@@ -227,6 +227,7 @@ def test_a_kept_question_is_stated_again_from_formulas_and_never_from_code() -> 
 # ------------------------------------------------------------------------------------------------ readers and old files
 
 
+@pytest.mark.slow
 def test_a_reader_sees_everything_and_changes_nothing(url: str) -> None:
     with Study(parabola(), name="a", store=url, seed=0, solver=fast()) as study:
         study.run(4)

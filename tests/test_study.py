@@ -229,6 +229,7 @@ def test_pending_suggestions_of_a_converged_noisy_study_are_distinct() -> None:
     assert distance([study.ask() for _ in range(4)], study.problem) > 1e-7
 
 
+@pytest.mark.slow
 def test_failed_points_are_not_asked_again() -> None:
     study = Study(parabola(), seed=0)
     for _ in range(4):

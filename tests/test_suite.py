@@ -5,8 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
+from numpy import ndarray
 
 import pied
 from pied import suite
@@ -61,19 +62,20 @@ def test_table_has_one_plain_row_per_problem():
 def test_noise_differs_at_each_call_and_repeats_in_each_run():
     first, second = (suite.get("bazaraa", noise=0.1, seed=4).problem for _ in range(2))
     calls = [[problem.evaluate({"x1": 0.5, "x2": 0.5}) for _ in range(3)] for problem in (first, second)]
-    assert not torch.equal(calls[0][0], calls[0][1])
-    assert all(torch.equal(a, b) for a, b in zip(*calls, strict=True))
+    assert not np.array_equal(calls[0][0], calls[0][1])
+    assert all(np.array_equal(a, b) for a, b in zip(*calls, strict=True))
     other = suite.get("bazaraa", noise=0.1, seed=5).problem
-    assert not torch.equal(other.evaluate({"x1": 0.5, "x2": 0.5}), calls[0][0])
+    assert not np.array_equal(other.evaluate({"x1": 0.5, "x2": 0.5}), calls[0][0])
 
 
+@pytest.mark.slow
 def test_noise_has_the_stated_deviation_and_the_truth_has_none():
     noisy = suite.get("bazaraa", noise={"y1": 0.2})
     x = {"x1": 0.5, "x2": 0.5}
-    Y = torch.stack([noisy.problem.evaluate(x) for _ in range(400)])
-    assert float(Y[:, 0].std()) == pytest.approx(0.2, rel=0.15)
-    assert float(Y[:, 1].std()) == 0
-    assert torch.equal(noisy.truth(x), suite["bazaraa"].truth(x))
+    Y = np.stack([noisy.problem.evaluate(x) for _ in range(400)])
+    assert Y[:, 0].std() == pytest.approx(0.2, rel=0.15)
+    assert Y[:, 1].std() == 0
+    assert np.array_equal(noisy.truth(x), suite["bazaraa"].truth(x))
 
 
 def test_noise_is_learned_unless_it_is_declared():
@@ -85,23 +87,22 @@ def test_noise_is_learned_unless_it_is_declared():
 def test_scales_and_median_are_those_of_the_definitions():
     benchmark = suite["ex211"]
     f = benchmark.truth(pied.rng.Stream(0).at("benchmark").sobol(2**14, 5), unit=True)
-    torch.testing.assert_close(benchmark.scales, f.abs().median(0).values, rtol=1e-12, atol=0.0)
-    assert benchmark.median == pytest.approx(float(f[:, 0].median()), rel=1e-12)
+    np.testing.assert_allclose(benchmark.scales, np.sort(np.abs(f), 0)[2**13 - 1], rtol=1e-12)
+    assert benchmark.median == pytest.approx(float(np.sort(f[:, 0])[2**13 - 1]), rel=1e-12)
 
 
 def test_regret_is_zero_at_the_optimum_and_one_at_the_median():
     benchmark = suite["ex211"]
-    assert float(benchmark.regret(benchmark.known.x)) == 0
+    assert benchmark.regret(benchmark.known.x).item() == 0
     X = benchmark.whole.bounds.mean(-1)[None]
-    normalized = float(benchmark.normalized_regret(X))
+    normalized = benchmark.normalized_regret(X).item()
     assert normalized == pytest.approx((17 - float(benchmark.truth(X)[0, 0])) / abs(17 - benchmark.median))
 
 
 def test_strict_feasibility_allows_a_millionth_of_the_scale():
     benchmark = suite["ex212"]
-    x6 = 20 + torch.tensor([0.0, 0.9e-6, 1.1e-6], dtype=torch.float64) * benchmark.scales[2]
-    X = torch.tensor([0.0, 1.0, 0.0, 1.0, 1.0, 0.0], dtype=torch.float64).repeat(3, 1)
-    X[:, 5] = x6
+    X = np.tile([0.0, 1.0, 0.0, 1.0, 1.0, 0.0], (3, 1))
+    X[:, 5] = 20 + np.array([0.0, 0.9e-6, 1.1e-6]) * benchmark.scales[2]
     assert benchmark.is_strictly_feasible(X).tolist() == [True, True, False]
 
 
@@ -111,12 +112,12 @@ def test_a_problem_without_objective_has_no_regret():
     assert bool(suite["illustrative-constraint"].is_strictly_feasible({"x1": 3.0, "x2": 2.0}))
 
 
-def residuals(F_B: torch.Tensor, T_r: torch.Tensor, x: dict[str, torch.Tensor]) -> torch.Tensor:
+def residuals(F_B: ndarray, T_r: ndarray, x: dict[str, ndarray]) -> ndarray:
     """Return what is missing in each of the six mass balances, kg/s."""
     total = FEED_A + F_B
-    k1, k2, k3 = (HOLDUP * k * torch.exp(-e / (T_r + 273.15)) for k, e in KINETICS)
+    k1, k2, k3 = (HOLDUP * k * np.exp(-e / (T_r + 273.15)) for k, e in KINETICS)
     r1, r2, r3 = k1 * x["X_A"] * x["X_B"], k2 * x["X_B"] * x["X_C"], k3 * x["X_C"] * x["X_P"]
-    return torch.stack(
+    return np.stack(
         [
             FEED_A - r1 - total * x["X_A"],
             F_B - r1 - r2 - total * x["X_B"],
@@ -131,35 +132,39 @@ def residuals(F_B: torch.Tensor, T_r: torch.Tensor, x: dict[str, torch.Tensor]) 
 def test_reactor_closes_its_balances_on_the_whole_box_and_far_outside():
     U = pied.rng.Stream(1).sobol(4096, 2)
     for low, high in (((4.0, 70.0), (7.0, 100.0)), ((0.2, 20.0), (30.0, 180.0))):
-        X = torch.tensor(low, dtype=torch.float64) * (1 - U) + torch.tensor(high, dtype=torch.float64) * U
+        X = np.array(low) * (1 - U) + np.array(high) * U
         x = _steady_state(X[:, 0], X[:, 1])
-        assert float(residuals(X[:, 0], X[:, 1], x).abs().max()) < (1e-12 if low[0] == 4.0 else 1e-10)
-        fractions = torch.stack(list(x.values()))
-        assert float((fractions.sum(0) - 1).abs().max()) < 1e-12
-        assert float(fractions.min()) > 0
+        assert np.abs(residuals(X[:, 0], X[:, 1], x)).max() < (1e-12 if low[0] == 4.0 else 1e-10)
+        fractions = np.stack(list(x.values()))
+        assert np.abs(fractions.sum(0) - 1).max() < 1e-12
+        assert fractions.min() > 0
 
 
 def test_reactor_of_one_point_is_that_of_many():
     one = williams_otto(5.0, 85.0)
-    five = torch.tensor([5.0, 6.0], dtype=torch.float64)
-    many = _steady_state(five, torch.full_like(five, 85.0))
+    many = _steady_state(np.array([5.0, 6.0]), np.array([85.0, 85.0]))
     assert list(one) == ["X_A", "X_B", "X_C", "X_E", "X_P", "X_G"]
     assert all(one[name] == pytest.approx(float(many[name][0]), rel=1e-13) for name in one)
 
 
-def test_reactor_can_be_differentiated():
+def test_reactor_is_smooth():
+    """No trace of the bisection inside: differences over steps of very different sizes agree."""
     benchmark = suite["williams-otto"]
-    X = torch.tensor([[5.0, 85.0], [6.5, 72.0]], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(benchmark.outputs, X)
+    X, along = np.array([[5.0, 85.0], [6.5, 72.0]]), np.array([0.3, 1.0])
+    small, large = (
+        (benchmark.outputs(X + step * along) - benchmark.outputs(X - step * along)) / (2 * step)
+        for step in (1e-5, 1e-3)
+    )
+    np.testing.assert_allclose(small, large, rtol=1e-6)
 
 
 def test_spill_is_the_sum_of_two_plumes():
     c = spill(10.0, 0.07, 1.505, 30.1525)
     assert len(c) == 24
-    assert c["c(1,10)"] == pytest.approx(10 / (4 * torch.pi * 0.07 * 10) ** 0.5 * torch.e ** (-1 / 2.8), rel=1e-12)
+    assert c["c(1,10)"] == pytest.approx(10 / (4 * np.pi * 0.07 * 10) ** 0.5 * np.e ** (-1 / 2.8), rel=1e-12)
     assert c["c(1.5,40)"] > 2 * spill(10.0, 0.07, 1.505, 45.0)["c(1.5,40)"]  # the second release doubles it and more
     assert spill(10.0, 0.07, 1.5, 45.0)["c(1.5,40)"] == pytest.approx(
-        10 / (4 * torch.pi * 0.07 * 40) ** 0.5 * torch.e ** (-(1.5**2) / (4 * 0.07 * 40)), rel=1e-12
+        10 / (4 * np.pi * 0.07 * 40) ** 0.5 * np.e ** (-(1.5**2) / (4 * 0.07 * 40)), rel=1e-12
     )
 
 

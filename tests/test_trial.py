@@ -1,9 +1,9 @@
-"""The record of a study and its tensors."""
+"""The record of a study and its arrays."""
 
 import math
 
+import numpy as np
 import pytest
-import torch
 
 from pied import Problem, Variable
 from pied.problem.named import Named
@@ -33,7 +33,7 @@ def test_told_and_partial_rows_are_data_and_the_rest_is_imagined() -> None:
     assert data.numbers == (1, 2, 5)
     assert data.U.tolist() == [[0.0, 0.25], [0.5, 0.25], [0.125, 0.5]]
     assert data.Y[0].tolist() == [1.0, 2.0, 3.0]
-    assert torch.isnan(data.Y[1]).tolist() == [False, True, False]
+    assert np.isnan(data.Y[1]).tolist() == [False, True, False]
     assert data.imagined.tolist() == [[0.75, 0.5], [1.0, 1.0]]
     assert data.complete.tolist() == [True, False, True]
 
@@ -45,7 +45,7 @@ def test_the_last_reason_is_that_of_the_last_asked_trial_not_of_added_data() -> 
     assert Dataset.of(problem, whole[4:]).last is None
 
 
-def test_an_empty_record_gives_empty_tensors() -> None:
+def test_an_empty_record_gives_empty_arrays() -> None:
     data = Dataset.of(waves(), [])
     assert data.U.shape == (0, 2)
     assert data.Y.shape == (0, 3)
@@ -88,44 +88,44 @@ def test_the_first_rows_forget_what_is_pending() -> None:
 
 
 def test_the_spread_is_the_interquartile_range() -> None:
-    values = torch.arange(101, dtype=torch.float64)[:, None] * torch.tensor([1.0, -2.0], dtype=torch.float64)
+    values = np.arange(101.0)[:, None] * np.array([1.0, -2.0])
     assert spread(values).tolist() == [50.0, 100.0]
 
 
 def test_the_spread_of_a_constant_is_its_size_and_of_zero_is_one() -> None:
-    values = torch.tensor([[3.0, 0.0, -4.0]] * 5, dtype=torch.float64)
+    values = np.array([[3.0, 0.0, -4.0]] * 5)
     assert spread(values).tolist() == [3.0, 1.0, 4.0]
 
 
 def test_the_spread_of_nothing_is_one() -> None:
-    assert spread(torch.zeros(0, 2, dtype=torch.float64)).tolist() == [1.0, 1.0]
+    assert spread(np.zeros((0, 2))).tolist() == [1.0, 1.0]
 
 
 def test_the_spread_of_a_spike_is_its_height() -> None:
-    values = torch.zeros(20, 1, dtype=torch.float64)
+    values = np.zeros((20, 1))
     values[3] = -7.0
     assert spread(values).tolist() == [7.0]
 
 
 def test_the_tolerance_is_as_stated_or_a_millionth_of_the_observed_spread() -> None:
     problem = hill(tolerance={"line": 0.25})
-    f = torch.tensor([[0.0, each, 0.0] for each in (1.0, 2.0, 3.0, 4.0, 5.0)], dtype=torch.float64)
+    f = np.array([[0.0, each, 0.0] for each in (1.0, 2.0, 3.0, 4.0, 5.0)])
     assert tolerances(problem, f).tolist() == pytest.approx([2e-6, 0.25])
 
 
 def test_one_observation_has_no_spread_and_no_tolerance() -> None:
-    assert tolerances(hill(), torch.tensor([[0.0, 5.0, 1.0]], dtype=torch.float64)).tolist() == [0.0, 0.0]
+    assert tolerances(hill(), np.array([[0.0, 5.0, 1.0]])).tolist() == [0.0, 0.0]
 
 
 def test_feasible_means_every_constraint_met_within_tolerance_and_known() -> None:
     rows = [[1.0, 0.5, 0.5], [1.0, -0.5e-6, 0.1], [1.0, -0.1, 0.1], [math.nan, 1.0, 1.0], [1.0, math.nan, 1.0]]
-    f = torch.tensor(rows, dtype=torch.float64)
+    f = np.array(rows)
     problem = hill(tolerance=1e-6)
     assert feasible(problem, f).tolist() == [True, True, False, False, False]
 
 
 def test_without_constraints_every_known_point_is_feasible() -> None:
-    assert feasible(parabola(), torch.tensor([[1.0], [math.nan]], dtype=torch.float64)).tolist() == [True, False]
+    assert feasible(parabola(), np.array([[1.0], [math.nan]])).tolist() == [True, False]
 
 
 def test_a_trial_prints_its_point_and_what_is_expected() -> None:

@@ -3,8 +3,8 @@
 import contextlib
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,8 +29,8 @@ OPERATIONS = [
 
 def vector_views() -> tuple[Named, Named]:
     """Return x of shape 3 2 and y of shape 2 3 4."""
-    X = torch.linspace(0.3, 1.7, 6, dtype=torch.float64).reshape(3, 2)
-    Y = torch.linspace(0.2, 2.9, 24, dtype=torch.float64).reshape(2, 3, 4)
+    X = np.linspace(0.3, 1.7, 6).reshape(3, 2)
+    Y = np.linspace(0.2, 2.9, 24).reshape(2, 3, 4)
     return Named(VECTORS.variables, X), Named(VECTORS.outputs, Y)
 
 
@@ -47,15 +47,15 @@ def test_random_pieces_of_formulas_raise_nothing_but_formula_errors(text: str) -
 
 def test_outputs_with_places_are_a_vector_of_their_own_name() -> None:
     x, y = vector_views()
-    expected = (((y.array[..., 1:4] - torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)) ** 2).sum(-1)) * x.a
+    expected = (((y.array[..., 1:4] - np.array([1.0, 2.0, 3.0])) ** 2).sum(-1)) * x.a
     formula = Formula("a * sum((c - observed)^2)", VECTORS)
-    assert torch.allclose(formula(x, y), expected, rtol=1e-12)
+    assert np.allclose(formula(x, y), expected, rtol=1e-12)
     assert formula.names == ("a", "c[1]", "c[2]", "c[3]", "observed")
 
 
 def test_one_place_of_a_vector_has_its_own_name() -> None:
     x, y = vector_views()
-    assert torch.equal(Formula("c[2] + 0*a", VECTORS)(x, y), y.array[..., 2])
+    assert np.array_equal(Formula("c[2] + 0*a", VECTORS)(x, y), y.array[..., 2])
     assert Formula("c[2]", VECTORS).names == ("c[2]",)
 
 
@@ -66,8 +66,8 @@ def test_a_vector_ends_where_a_place_is_missing_and_starts_at_one() -> None:
 
 def test_an_output_of_the_same_name_wins_over_the_vector() -> None:
     scope = Scope((), ("c", "c[1]"), {})
-    y = Named(scope.outputs, torch.tensor([[[5.0, 7.0]]], dtype=torch.float64))
-    assert Formula("c", scope)(Named((), torch.zeros(1, 0, dtype=torch.float64)), y).item() == 5.0
+    y = Named(scope.outputs, np.array([[[5.0, 7.0]]]))
+    assert Formula("c", scope)(Named((), np.zeros((1, 0))), y).item() == 5.0
 
 
 @pytest.mark.parametrize(
@@ -92,8 +92,8 @@ def test_vectors_that_do_not_fit_are_refused_with_their_lengths(text: str, messa
 def test_random_trees_of_vectors_equal_lists_of_pythons_numbers(data: st.DataObject) -> None:
     values = {"c": [0.4, 2.1, 0.9], "observed": [1.0, 2.0, 3.0], "a": 0.7, "k": 2.5, "u": 0.3}
     text, expected = data.draw(trees(values, depth=4, is_vector=False))
-    x = Named(VECTORS.variables, torch.tensor([[0.7, 1.3]], dtype=torch.float64))
-    y = Named(VECTORS.outputs, torch.tensor([[[0.3, 0.4, 2.1, 0.9]]], dtype=torch.float64))
+    x = Named(VECTORS.variables, np.array([[0.7, 1.3]]))
+    y = Named(VECTORS.outputs, np.array([[[0.3, 0.4, 2.1, 0.9]]]))
     assert Formula(f"u*0 + {text}", VECTORS)(x, y).item() == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 

@@ -3,9 +3,9 @@
 import math
 from functools import cache
 
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
+from numpy import ndarray
 
 from pied import CUQB, Infeasible, Problem, Result, Status, Study, solve, suite
 from pied.bounds import quantile
@@ -22,11 +22,11 @@ def reactor(a: float, g: float) -> Problem:
 
 
 @cache
-def grid() -> Tensor:
+def grid() -> ndarray:
     """Outputs of the reactor on a grid of the whole box."""
     bench = suite["williams-otto"]
-    side = torch.linspace(0.0, 1.0, 61, dtype=torch.float64)
-    return bench.outputs(bench.whole.from_unit(torch.cartesian_prod(side, side)))
+    side = np.linspace(0.0, 1.0, 61)
+    return bench.outputs(bench.whole.from_unit(np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)))
 
 
 def smallest(output: str, other: str, limit: float) -> float:
@@ -233,6 +233,7 @@ def test_white_constraints_that_leave_one_point_are_not_declared() -> None:
     assert not calls
 
 
+@pytest.mark.slow
 @unchecked()
 def test_a_warp_does_not_exclude_what_was_never_measured() -> None:
     """An output told as negative alone may be modelled by its logarithm; that it can be positive is not excluded."""
@@ -255,8 +256,8 @@ def test_a_warp_does_not_exclude_what_was_never_measured() -> None:
 def surprised(*proposals: tuple[float, float, float], scale: float = 1.0) -> float:
     """How surprising one constraint was, from (lower, upper, truth) of the proposals after an initial point."""
     whys = [Why("initial"), *(Why("explore", lower=(0.0, low), upper=(0.0, high)) for low, high, _ in proposals)]
-    f = torch.tensor([[0.0, 9.0], *([0.0, truth] for _, _, truth in proposals)], dtype=torch.float64)
-    return surprise(whys, f, torch.tensor([1.0, scale], dtype=torch.float64), 0.95)
+    f = np.array([[0.0, 9.0], *([0.0, truth] for _, _, truth in proposals)])
+    return surprise(whys, f, np.array([1.0, scale]), 0.95)
 
 
 def test_surprise_is_how_many_deviations_the_truth_was_away_at_the_last_proposals() -> None:

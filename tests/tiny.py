@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
+import numpy as np
+import pytest
 from jaxtyping import config
 
 from pied import CUQB, Problem, Trial
@@ -13,6 +14,11 @@ from pied.bounds.believer import Believer
 from pied.bounds.estimator import Estimator
 from pied.gp import Model
 from pied.search.multistart import Search
+
+
+def few(names: Iterable[Any], count: int) -> list[Any]:
+    """Return parameters of a test of which all but the first few are run before a release alone."""
+    return [name if place < count else pytest.param(name, marks=pytest.mark.long) for place, name in enumerate(names)]
 
 
 def parabola(**words: Any) -> Problem:
@@ -81,5 +87,5 @@ def points(trials: Iterable[Trial]) -> list[tuple[float, ...]]:
 
 def distance(trials: Iterable[Trial], problem: Problem) -> float:
     """Smallest distance of two trials in the unit cube, largest coordinate difference."""
-    U = problem.to_unit(torch.tensor(points(trials), dtype=torch.float64))
-    return float(((U[:, None] - U[None]).abs().amax(-1) + 9.0 * torch.eye(len(U))).min())
+    U = problem.to_unit(np.array(points(trials)))
+    return float((np.abs(U[:, None] - U).max(-1) + 9.0 * np.eye(len(U))).min())

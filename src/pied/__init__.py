@@ -1,6 +1,6 @@
 """Optimization of part-known models: a costly black box h inside a known white box g.
 
-The names below are loaded when first used, so that `import pied` stays light (it does not import torch).
+The names below are loaded when first used, so that `import pied` stays light (it does not import NumPy).
 """
 
 from importlib import import_module

@@ -1,6 +1,6 @@
 """The connection to BoTorch: its models as beliefs, our bounds as one of its acquisition functions.
 
-BoTorch is imported when a name of this module is first used.
+BoTorch is imported when a name of this module is first used. It works on tensors; everything else here on arrays.
 """
 
 import math
@@ -10,13 +10,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.bounds import Composite
 from pied.errors import MissingExtra, NumericalError, SettingError
 from pied.rng import Stream
+from pied.shapes import Float64
+
+try:
+    import torch
+    from torch import Tensor
+except ImportError as error:
+    raise MissingExtra("the bridge to BoTorch", "BoTorch", "botorch") from error
 
 if TYPE_CHECKING:
     UpperQuantileBound: Any
@@ -40,28 +46,31 @@ class ModelBelief:
         """Outputs are modelled in natural units."""
         return False
 
-    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the outputs unchanged."""
         return W
 
-    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return ones."""
-        return torch.ones_like(Y)
+        return np.ones_like(Y)
 
-    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
+    def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]]:
         """Return the mean, and standard deviations `b m` or Cholesky factors `b m m`."""
         with torch.no_grad():
-            return self._moments(U)
+            mean, deviation = self._moments(torch.tensor(U))
+        return mean.numpy(), deviation.numpy()
 
     def moments_and_slopes(
-        self, U: Float64[Tensor, "b d"]
-    ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"], Float64[Tensor, "b m d"], Float64[Tensor, "b *m d"]]:
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[
+        Float64[ndarray, "b m"], Float64[ndarray, "b *m"], Float64[ndarray, "b m d"], Float64[ndarray, "b *m d"]
+    ]:
         """Return the moments and their derivatives with respect to the point, by automatic differentiation."""
         with torch.enable_grad():
-            leaf = U.detach().requires_grad_()
+            leaf = torch.tensor(U, requires_grad=True)
             mean, deviation = self._moments(leaf)
             slopes = [_slopes(each, leaf) for each in (mean, deviation)]
-        return mean.detach(), deviation.detach(), slopes[0], slopes[1]
+        return mean.detach().numpy(), deviation.detach().numpy(), slopes[0].numpy(), slopes[1].numpy()
 
     def _moments(self, U: Tensor) -> tuple[Tensor, Tensor]:
         mean, covariance = _normal_at(self.model, U)
@@ -90,7 +99,7 @@ def belief(model: Any) -> ModelBelief:
     if len(getattr(model, "batch_shape", ())):
         raise SettingError(f"a belief needs a single model, this {type(model).__name__} is a batch of them")
     with torch.no_grad():
-        _, covariance = _normal_at(model, Stream(0).at("bridge").sobol(CORRELATION_POINTS, d))
+        _, covariance = _normal_at(model, torch.from_numpy(Stream(0).at("bridge").sobol(CORRELATION_POINTS, d)))
     deviation = covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0.0).sqrt()
     products = deviation[:, :, None] * deviation[:, None, :]
     off = covariance - torch.diag_embed(covariance.diagonal(dim1=-2, dim2=-1))
@@ -165,9 +174,9 @@ class _Bounds(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, U: Tensor, composite: Composite, levels: Sequence[float]) -> Tensor:
-        f, slopes = composite.values_and_slopes(U, levels)
-        ctx.save_for_backward(slopes)
-        return f
+        f, slopes = composite.values_and_slopes(U.detach().cpu().numpy(), levels)
+        ctx.save_for_backward(torch.from_numpy(slopes).to(U.device))
+        return torch.from_numpy(f).to(U.device)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
@@ -210,7 +219,7 @@ def _acquisition() -> type:
             if U.requires_grad and torch.is_grad_enabled():
                 f = _Bounds.apply(U, self.composite, levels)
             else:
-                f = self.composite.values(U, levels)
+                f = torch.from_numpy(self.composite.values(U.detach().cpu().numpy(), levels))
             return f.reshape(*X.shape[:-2], -1).to(X)
 
         def forward(self, X: Tensor) -> Tensor:
@@ -218,7 +227,7 @@ def _acquisition() -> type:
             f = self.bounds(X)
             if self.penalty is None:
                 return f[..., 0]
-            return self.composite.problem.penalized(f, self.penalty)
+            return f[..., 0] - self.penalty * (-f[..., 1:]).clamp_min(0.0).sum(-1)
 
         def constraints(self) -> list[tuple[Callable[[Tensor], Tensor], bool]]:
             """Return the constraints' upper bounds in the form of `optimize_acqf`: met when >= 0, at one point."""
@@ -238,24 +247,32 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'pied.bridge' has no attribute '{name}'")
 
 
-def fitted(U: Float64[Tensor, "N d"], y: Float64[Tensor, "N 1"], variance: Float64[Tensor, "N 1"] | None) -> Any:
+def fitted(U: Float64[ndarray, "N d"], y: Float64[ndarray, "N 1"], variance: float | None) -> Any:
     """Fit BoTorch's default model of one output, with the variance of the noise if it is known."""
     from botorch.fit import fit_gpytorch_mll
     from botorch.models import SingleTaskGP
     from gpytorch.mlls import ExactMarginalLogLikelihood
 
-    model = SingleTaskGP(U, y, variance)
+    targets = torch.tensor(y)
+    model = SingleTaskGP(torch.tensor(U), targets, None if variance is None else torch.full_like(targets, variance))
     with _breakdowns():
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
     return model
 
 
-def drawn(model: Any, U: Float64[Tensor, "c d"]) -> Float64[Tensor, "c"]:
+def drawn(model: Any, U: Float64[ndarray, "c d"]) -> Float64[ndarray, "c"]:
     """Draw a function from a model's posterior, jointly at all points."""
     from gpytorch.settings import max_cholesky_size
 
     with torch.no_grad(), max_cholesky_size(math.inf), _breakdowns():
-        return model.posterior(U).sample()[0, :, 0]
+        return model.posterior(torch.tensor(U)).sample()[0, :, 0].numpy()
+
+
+def length_scales(model: Any) -> Float64[ndarray, "l"] | None:
+    """Return the length scales of a model's kernel, one or one per input; None if it has none."""
+    kernel = getattr(model, "covar_module", None)
+    lengths = getattr(getattr(kernel, "base_kernel", kernel), "lengthscale", None)
+    return None if lengths is None else lengths.detach().reshape(-1).to(torch.float64).cpu().numpy()
 
 
 @contextmanager
@@ -264,9 +281,10 @@ def _breakdowns() -> Iterator[None]:
     from botorch.exceptions.errors import ModelFittingError, OptimizationGradientError
     from linear_operator.utils.errors import NanError, NotPSDError
 
+    singular: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
     try:
         yield
-    except (ModelFittingError, OptimizationGradientError, NanError, NotPSDError) as error:
+    except (ModelFittingError, OptimizationGradientError, NanError, NotPSDError, singular) as error:
         raise NumericalError(str(error)) from error
 
 

@@ -4,10 +4,10 @@ import hashlib
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from jaxtyping import Float64
-from scipy.stats import qmc
-from torch import Tensor
+from numpy import ndarray
+
+from pied.shapes import Float64
+from pied.sobol import scrambled
 
 SMALLEST_TAIL = 1e-12  # probability: keeps normal numbers from Sobol points within 7 standard deviations
 
@@ -34,23 +34,24 @@ class Stream:
         text = repr((self.seed, self.path)).encode()
         return np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "big"))
 
-    def uniform(self, *shape: int) -> Float64[Tensor, "..."]:
+    def uniform(self, *shape: int) -> Float64[ndarray, "..."]:
         """Return uniform numbers in [0, 1)."""
-        return torch.from_numpy(self.generator().random(shape))
+        return self.generator().random(shape)
 
-    def normal(self, *shape: int) -> Float64[Tensor, "..."]:
+    def normal(self, *shape: int) -> Float64[ndarray, "..."]:
         """Return standard normal numbers."""
-        return torch.from_numpy(self.generator().standard_normal(shape))
+        return self.generator().standard_normal(shape)
 
-    def sobol(self, points: int, d: int) -> Float64[Tensor, "points d"]:
+    def sobol(self, points: int, d: int) -> Float64[ndarray, "points d"]:
         """Return the first points of a scrambled Sobol sequence in the unit cube."""
-        engine = qmc.Sobol(d, scramble=True, rng=self.generator())
-        return torch.from_numpy(engine.random_base2(max(0, (points - 1).bit_length()))[:points].copy())
+        return scrambled(points, d, self.generator())
 
-    def sobol_normal(self, samples: int, m: int) -> Float64[Tensor, "samples m"]:
+    def sobol_normal(self, samples: int, m: int) -> Float64[ndarray, "samples m"]:
         """Return scrambled Sobol points mapped to standard normals (base samples Z)."""
-        inner = self.sobol(samples, m).clamp(SMALLEST_TAIL, 1 - SMALLEST_TAIL)
-        return torch.special.ndtri(inner)
+        from scipy.special import ndtri  # not before it is needed: commands that draw nothing should not wait for it
+
+        inner = np.clip(self.sobol(samples, m), SMALLEST_TAIL, 1 - SMALLEST_TAIL)
+        return np.asarray(ndtri(inner))
 
 
 def fresh_seed() -> int:

@@ -8,14 +8,15 @@ y, in the 1-norm (27). T counts evaluations; points may be evaluated again.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 
-import torch
-from jaxtyping import Float64, Int64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.rng import Stream
+from pied.shapes import Float64, Int64
 
 GREEDY_FRACTION = 1.0 - 1.0 / math.e
 """The greedy choice reaches at least this fraction of the largest information gain, which is submodular."""
@@ -57,7 +58,7 @@ def beta(T: int, *, delta: float, size: int, functions: int, outputs: int) -> fl
     return 2.0 * math.log(2.0 * outputs / tail(T - 1, delta=delta, size=size, functions=functions))
 
 
-def width_bound(lipschitz: float, beta: float, deviations: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b"]:
+def width_bound(lipschitz: float, beta: float, deviations: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b"] | float:
     """Return 2 L beta^(1/2) sum_j std_j of Lemma 3 (31), an upper bound on the width between the quantiles of g.
 
     Args:
@@ -71,7 +72,7 @@ def width_bound(lipschitz: float, beta: float, deviations: Float64[Tensor, "*b m
 # -------------------------------------------------------------------------------------------------- information gain
 
 
-def information_gain(K: Float64[Tensor, "a a"], noise: float) -> float:
+def information_gain(K: Float64[ndarray, "a a"], noise: float) -> float:
     """Return 1/2 log det(I + K / s^2), the information in one evaluation at each of these points, (28).
 
     Args:
@@ -79,45 +80,45 @@ def information_gain(K: Float64[Tensor, "a a"], noise: float) -> float:
         noise: s, standard deviation of the noise.
     """
     _check_noise(noise)
-    return 0.5 * float(torch.linalg.slogdet(torch.eye(len(K), dtype=K.dtype) + K / noise**2).logabsdet)
+    return 0.5 * float(np.linalg.slogdet(np.eye(len(K)) + K / noise**2).logabsdet)
 
 
-def greedy_gain(K: Float64[Tensor, "c c"], noise: float, T: int) -> tuple[Float64[Tensor, "T"], Int64[Tensor, "T"]]:
+def greedy_gain(K: Float64[ndarray, "c c"], noise: float, T: int) -> tuple[Float64[ndarray, "T"], Int64[ndarray, "T"]]:
     """Return the information gain of the first 1 .. T greedily chosen points, and the points.
 
     Each point has the largest remaining variance; points may repeat. The largest gain of any T evaluations lies between
     the greedy gain and the greedy gain divided by 1 - 1/e.
     """
     _check_noise(noise)
-    covariance = K.clone()
+    covariance = K.copy()
     gains, chosen = [], []
     for _ in range(T):
         best = int(covariance.diagonal().argmax())
-        variance = float(covariance[best, best].clamp_min(0.0))
+        variance = max(0.0, float(covariance[best, best]))
         gains.append(0.5 * math.log1p(variance / noise**2))
         chosen.append(best)
-        column = covariance[:, best].clone()
-        covariance -= torch.outer(column, column) / (variance + noise**2)
-    return torch.tensor(gains, dtype=K.dtype).cumsum(0), torch.tensor(chosen, dtype=torch.int64)
+        column = covariance[:, best].copy()
+        covariance -= np.outer(column, column) / (variance + noise**2)
+    return np.cumsum(gains), np.array(chosen, dtype=np.int64)
 
 
-def spectral_gain(K: Float64[Tensor, "c c"], noise: float, T: int | float) -> float:
+def spectral_gain(K: Float64[ndarray, "c c"], noise: float, T: int | float) -> float:
     """Return the largest gain of T measurements of linear functionals of unit norm, an upper bound on the largest gain.
 
     max 1/2 sum_i log(1 + m_i lambda_i / s^2) over m_i >= 0 with sum T, lambda the eigenvalues of K. Evaluations at
     points are a special case. Water-filling solves it in closed form, for any T.
     """
     _check_noise(noise)
-    eigenvalues = torch.linalg.eigvalsh(K).flip(0)
+    eigenvalues = np.linalg.eigvalsh(K)[::-1]
     kept = eigenvalues > SMALLEST_EIGENVALUE * eigenvalues[0]
     floors = noise**2 / eigenvalues[kept]  # m_i = level - floor_i where positive
-    counts = torch.arange(1, len(floors) + 1, dtype=K.dtype)
+    counts = np.arange(1, len(floors) + 1)
     levels = (T + floors.cumsum(0)) / counts
-    used = int((levels > floors).nonzero()[-1]) + 1
-    return 0.5 * float((levels[used - 1] / floors[:used]).log().sum())
+    used = int(np.flatnonzero(levels > floors)[-1]) + 1
+    return 0.5 * float(np.log(levels[used - 1] / floors[:used]).sum())
 
 
-def largest_gain(K: Float64[Tensor, "c c"], noise: float, T: int) -> tuple[float, float]:
+def largest_gain(K: Float64[ndarray, "c c"], noise: float, T: int) -> tuple[float, float]:
     """Return a lower and an upper bound on gamma_T, the largest information gain of T evaluations (28)."""
     lower = float(greedy_gain(K, noise, T)[0][-1])
     return lower, min(lower / GREEDY_FRACTION, spectral_gain(K, noise, T))
@@ -232,7 +233,7 @@ def declaration(shortfall: float, bound: Callable[[int], float]) -> int | None:
 # ------------------------------------------------------------------------------------------------------ of a record
 
 
-def cumulative_regret(f: Float64[Tensor, "T k"], best: float) -> tuple[Float64[Tensor, "T"], Float64[Tensor, "T"]]:
+def cumulative_regret(f: Float64[ndarray, "T k"], best: float) -> tuple[Float64[ndarray, "T"], Float64[ndarray, "T"]]:
     """Return R_T and R_T+ for T = 1, 2, ... (25).
 
     Args:
@@ -241,12 +242,12 @@ def cumulative_regret(f: Float64[Tensor, "T k"], best: float) -> tuple[Float64[T
         best: f_0*, the largest objective of a feasible point.
     """
     regret = best - f[:, 0]
-    return regret.cumsum(0), regret.clamp_min(0.0).cumsum(0)
+    return regret.cumsum(0), np.maximum(regret, 0.0).cumsum(0)
 
 
-def cumulative_violation(f: Float64[Tensor, "T k"]) -> Float64[Tensor, "T n"]:
+def cumulative_violation(f: Float64[ndarray, "T k"]) -> Float64[ndarray, "T n"]:
     """Return V_{i,T} for T = 1, 2, ... (26), one column per constraint; see `cumulative_regret`."""
-    return (-f[:, 1:]).clamp_min(0.0).cumsum(0)
+    return np.maximum(-f[:, 1:], 0.0).cumsum(0)
 
 
 @dataclass(frozen=True)
@@ -261,8 +262,8 @@ class Lipschitz:
 
 def lipschitz(
     problem: Problem,
-    X: Float64[Tensor, "b d"],
-    Y: Float64[Tensor, "N m"],
+    X: Float64[ndarray, "b d"],
+    Y: Float64[ndarray, "N m"],
     given: dict[str, float] | None = None,
 ) -> Lipschitz:
     """Return L_i = max |dg_i/dy_j| over points x and ranges of outputs; the dual of the 1-norm is the maximum norm.
@@ -274,12 +275,10 @@ def lipschitz(
         given: Known constants, by name of the function.
     """
     known = given or {}
-    low, high = Y.amin(0), Y.amax(0)
+    low, high = Y.min(0), Y.max(0)
     part = Stream(0).at("slopes").sobol(SLOPE_POINTS, problem.m)
     if problem.m <= MOST_OUTPUTS_WITH_CORNERS:
-        part = torch.cat(
-            [part, torch.cartesian_prod(*[torch.tensor([0.0, 1.0]).double()] * problem.m).reshape(-1, problem.m)]
-        )
+        part = np.concatenate([part, list(product((0.0, 1.0), repeat=problem.m))])
     samples = low + part * (high - low)
     values, how = [], []
     for i, name in enumerate(problem.functions):
@@ -293,13 +292,12 @@ def lipschitz(
     return Lipschitz(tuple(values), tuple(how))
 
 
-def _steepest(problem: Problem, i: int, X: Float64[Tensor, "b d"], samples: Float64[Tensor, "L m"]) -> float:
+@np.errstate(all="ignore")
+def _steepest(problem: Problem, i: int, X: Float64[ndarray, "b d"], samples: Float64[ndarray, "L m"]) -> float:
     """Return the largest slope of a function with respect to any output."""
     steepest = 0.0
     for x in X:
-        Y = samples[:, None, :].clone().requires_grad_()
-        with torch.enable_grad():
-            (G,) = problem.g(x[None], Y, which=(i,))
-            (slope,) = torch.autograd.grad(G.sum(), Y)
-        steepest = max(steepest, float(slope.abs().max()))
+        G, back = problem.traced(x[None], samples[:, None, :], (i,))
+        _, slope = back(np.ones_like(G))
+        steepest = max(steepest, float(np.abs(slope).max()))
     return steepest

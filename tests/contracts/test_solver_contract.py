@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from jaxtyping import config
-from torch import Tensor
+from numpy import ndarray
 
 from pied import CUQB, MissingExtra, Problem, SettingError, Study
 from pied.gp import factors
@@ -54,26 +55,34 @@ def several() -> Problem:
 PROBLEMS = {"unconstrained": unconstrained, "constrained": constrained, "several": several}
 QUICK = ("cuqb", "random", "sobol")
 """Solvers tested in the quick part too; the others take longer than a second in all."""
-EVERY = pytest.mark.parametrize(
-    "solver", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in registry]
-)
+AS_PUBLISHED = [name for name in registry if name.endswith("-paper") and name != "cuqb-paper"]
+"""Other settings of a solver that is tested anyway: before a release."""
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    if name in AS_PUBLISHED:
+        return [pytest.mark.long, pytest.mark.slow]
+    return [] if name in QUICK else [pytest.mark.slow]
+
+
+EVERY = pytest.mark.parametrize("solver", [pytest.param(name, marks=_marks(name)) for name in registry])
 EVERYWHERE = pytest.mark.parametrize("problem", list(PROBLEMS))
 
 
-def none(problem: Problem) -> Tensor:
-    return torch.zeros(0, problem.d, dtype=torch.float64)
+def none(problem: Problem) -> ndarray:
+    return np.zeros((0, problem.d))
 
 
-def truth(problem: Problem, U: Tensor) -> Tensor:
-    return torch.stack([problem.evaluate(x.tolist()) for x in problem.from_unit(U)])
+def truth(problem: Problem, U: ndarray) -> ndarray:
+    return np.stack([problem.evaluate(x.tolist()) for x in problem.from_unit(U)])
 
 
-def told(problem: Problem, U: Tensor, imagined: Tensor | None = None, last: Why | None = None) -> Dataset:
+def told(problem: Problem, U: ndarray, imagined: ndarray | None = None, last: Why | None = None) -> Dataset:
     numbers = tuple(range(1, len(U) + 1))
     return Dataset(numbers, U, truth(problem, U), imagined if imagined is not None else none(problem), last)
 
 
-def start_of(problem: Problem, points: int) -> Tensor:
+def start_of(problem: Problem, points: int) -> ndarray:
     return Stream(7).uniform(points, problem.d)
 
 
@@ -83,7 +92,7 @@ def run_of(solver: str, problem: Problem, asks: int, seed: int = 0) -> list[Prop
     U, last, proposals = start_of(problem, 2 * problem.d + 1), None, []
     for _ in range(asks):
         proposals.append(run.ask(len(U) + 1, told(problem, U, last=last)))
-        U, last = torch.cat([U, proposals[-1].u[None]]), proposals[-1].why
+        U, last = np.concatenate([U, proposals[-1].u[None]]), proposals[-1].why
     run.close()
     return proposals
 
@@ -108,7 +117,7 @@ def installed(solver: str) -> None:
 def test_proposals_lie_in_the_cube(solver: str, problem: str) -> None:
     for proposal in first_run(solver, problem):
         assert proposal.u.shape == (PROBLEMS[problem]().d,)
-        assert proposal.u.dtype == torch.float64
+        assert proposal.u.dtype == np.float64
         assert proposal.u.min() >= 0
         assert proposal.u.max() <= 1
 
@@ -121,10 +130,11 @@ def test_the_same_seed_gives_the_same_proposals(solver: str, problem: str) -> No
     """What comes after the first proposal, the record decides: see below."""
     (two,) = run_of(solver, PROBLEMS[problem](), asks=1)
     one = first_run(solver, problem)[0]
-    assert torch.equal(one.u, two.u)
+    assert np.array_equal(one.u, two.u)
     assert one.why.upper == two.why.upper
 
 
+@pytest.mark.slow
 @EVERY
 @pytest.mark.usefixtures("installed")
 def test_every_proposal_says_why_in_plain_data(solver: str) -> None:
@@ -139,14 +149,14 @@ def test_every_proposal_says_why_in_plain_data(solver: str) -> None:
 @pytest.mark.usefixtures("installed")
 def test_pending_and_failed_points_are_tolerated_and_not_proposed_again(solver: str, problem: str) -> None:
     stated = PROBLEMS[problem]()
-    imagined = torch.cat([Stream(8).uniform(2, stated.d), first_run(solver, problem)[0].u[None]])
+    imagined = np.concatenate([Stream(8).uniform(2, stated.d), first_run(solver, problem)[0].u[None]])
     run = make(solver).start(stated, Stream(0))
     if not make(solver).parallel:
         pytest.skip("takes one trial at a time")
     U = start_of(stated, 2 * stated.d + 1)
     proposal = run.ask(len(U) + 4, told(stated, U, imagined))
-    assert torch.isfinite(proposal.u).all()
-    assert ((imagined - proposal.u).abs().amax(1) > 1e-7).all()
+    assert np.isfinite(proposal.u).all()
+    assert (np.abs(imagined - proposal.u).max(1) > 1e-7).all()
 
 
 @EVERY
@@ -155,7 +165,7 @@ def test_partial_rows_are_tolerated(solver: str) -> None:
     """Also when an output was hardly ever told."""
     problem = several()
     data = told(problem, start_of(problem, 6))
-    Y = data.Y.clone()
+    Y = data.Y.copy()
     Y[2, 0] = Y[3, 1:] = math.nan
     Y[1:, 2] = math.nan
     run = make(solver).start(problem, Stream(0))
@@ -169,10 +179,10 @@ def test_the_record_alone_decides(solver: str) -> None:
     """A fresh run, given the record, proposes what the old one does."""
     problem = constrained()
     first, second = first_run(solver, "constrained")
-    U = torch.cat([start_of(problem, 5), first.u[None]])
+    U = np.concatenate([start_of(problem, 5), first.u[None]])
     memory = json.loads(json.dumps(dict(first.why.memory)))
     fresh = make(solver).start(problem, Stream(0)).ask(7, told(problem, U, last=Why(first.why.aim, memory=memory)))
-    assert torch.equal(fresh.u, second.u)
+    assert np.array_equal(fresh.u, second.u)
 
 
 @EVERY
@@ -181,22 +191,25 @@ def test_asking_changes_nothing_that_was_told(solver: str) -> None:
     """A penalty subtracted in place would change the record under the next one who reads it."""
     problem = constrained()
     data = told(problem, start_of(problem, 5), Stream(8).uniform(1, 2) if make(solver).parallel else None)
-    before = [tensor.clone() for tensor in (data.U, data.Y, data.imagined, data.functions(problem))]
+    before = [array.copy() for array in (data.U, data.Y, data.imagined, data.functions(problem))]
     run = make(solver).start(problem, Stream(0))
     run.ask(len(data.U) + len(data.imagined) + 1, data)
     run.close()
     after = (data.U, data.Y, data.imagined, data.functions(problem))
-    assert all(torch.equal(one, two) for one, two in zip(before, after, strict=True))
+    assert all(np.array_equal(one, two) for one, two in zip(before, after, strict=True))
+
+
+def generators() -> list[Any]:
+    """The states of the global generators; torch's where it is installed."""
+    states: list[Any] = [random.getstate(), np.random.get_state()[1].tolist()]
+    return [*states, import_module("torch").get_rng_state().tolist()] if find_spec("torch") else states
 
 
 @EVERY
 @pytest.mark.usefixtures("installed")
 def test_global_generators_are_left_alone(solver: str) -> None:
     """Without the checks of shapes, which draw random numbers of their own."""
-    torch.manual_seed(1)
-    np.random.seed(1)
-    random.seed(1)
-    before = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()
+    before = generators()
     config.update("jaxtyping_disable", True)
     try:
         study = Study(constrained(), seed=0, solver=solver)
@@ -204,9 +217,7 @@ def test_global_generators_are_left_alone(solver: str) -> None:
         study.result()
     finally:
         config.update("jaxtyping_disable", False)
-    assert torch.equal(before[0], torch.get_rng_state())
-    assert (before[1] == np.random.get_state()[1]).all()
-    assert before[2] == random.getstate()
+    assert generators() == before
 
 
 @EVERY
@@ -354,6 +365,6 @@ def test_cuqb_falls_back_to_a_space_filling_point_and_says_so(
     assert "space-filling" in caplog.text
     x = problem.from_unit(proposal.u)
     assert float(x[0] + x[1]) <= 4
-    assert float((data.U - proposal.u).abs().amax(1).min()) > 0.1
+    assert float(np.abs(data.U - proposal.u).max(1).min()) > 0.1
     with pytest.raises(np.linalg.LinAlgError, match="no factorization"):
         CUQB(strict=True).start(problem, Stream(0)).ask(6, data)

@@ -1,4 +1,4 @@
-"""Run a plan on a machine that has only torch, numpy and scipy: studies in memory, one line of JSON per task.
+"""Run a plan on a machine that has only numpy and scipy: studies in memory, one line of JSON per task.
 
     python -m pied.bench.away PLAN.toml --part unconstrained --out records.jsonl.gz --limit 540 --workers 16
 
@@ -15,7 +15,6 @@ import json
 import os
 import sys
 import time
-import types
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
@@ -24,43 +23,18 @@ from typing import Any
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-class _Unchecked:
-    """Replaces shape annotations if jaxtyping is not installed; nothing is checked."""
-
-    def __class_getitem__(cls, shape: Any) -> Any:
-        return Any
-
-
-def _shape(name: str) -> type[_Unchecked]:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    return _Unchecked
-
-
-def _without_shapes() -> None:
-    """Make modules with shape annotations loadable without jaxtyping; must run before they are imported."""
-    if sys.modules.get("jaxtyping") is None and importlib.util.find_spec("jaxtyping") is None:
-        stand_in = types.ModuleType("jaxtyping")
-        stand_in.__getattr__ = _shape  # type: ignore[method-assign]
-        sys.modules["jaxtyping"] = stand_in
-
-
-_without_shapes()
-
-
 def job(task: dict[str, Any], _: Any) -> dict[str, Any]:
     """Perform a task in memory; return it as plain data, with each rule's recommendation after each evaluation."""
-    import torch
+    import numpy as np
 
     from pied.bench.curves import recommendations, rows_of
     from pied.bench.plan import Task
-    from pied.bench.runs import one_thread, perform, to_data
+    from pied.bench.runs import perform, to_data
 
     case = perform(Task.from_data(task))
     data = to_data(case)
-    with one_thread():
-        X = torch.tensor(data["x"], dtype=torch.float64)
-        points = {rule: recommendations(case, rule) for rule in case.task.rules} if len(X) else {}
+    X = np.array(data["x"], dtype=np.float64)
+    points = {rule: recommendations(case, rule) for rule in case.task.rules} if len(X) else {}
     data["recommended"] = {}
     for rule, at in points.items():
         rows = rows_of(at, X)

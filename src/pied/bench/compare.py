@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
 from scipy.stats import wilcoxon
+
+from pied.shapes import Float64
 
 SMALLEST_REGRET = 1e-12
 """Smaller regrets are rounding error and count as equal."""

@@ -7,22 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
-from torch import Tensor
 
 from pied import suite
 from pied.bench import measures
 from pied.bench.drive import each
 from pied.bench.ledger import Entry, Ledger
 from pied.bench.plan import Task, solver_of
-from pied.bench.runs import Case, benchmark_for, kept, one_thread, truth_for
+from pied.bench.runs import Case, benchmark_for, kept, truth_for
 from pied.bounds import Believer, from_memory
 from pied.errors import SettingError, StoreError
 from pied.problem import Problem
 from pied.records import Dataset, State, Trial
 from pied.rng import Stream
+from pied.shapes import Bool, Float64, Int64
 from pied.solvers.cuqb import CUQB
 from pied.study import observed_row, recommend
 
@@ -63,29 +61,34 @@ class Curve:
 # --- What a rule recommends -------------------------------------------------------------------------------------------
 
 
-def recommendations(case: Case, rule: str) -> Float64[Tensor, "t d"]:
+def recommendations(case: Case, rule: str) -> Float64[ndarray, "t d"]:
     """Return the points that a rule recommends after each evaluation, in natural units.
 
     "naive" is the best penalized value told, with which the paper compares its own rule. "asked" is the paper's rule,
     equation (14), with the solver's own bounds if it has some and those of a belief otherwise.
     """
     problem = benchmark_for(case.task).problem
-    X = torch.tensor([list(trial.x.values()) for trial in case.trials], dtype=torch.float64).reshape(-1, problem.d)
+    X = _points(case, problem.d)
     if rule in ("lower", "anywhere"):
         return _believed(case, problem, rule, X)
     if rule == "asked":
-        scores = problem.penalized(_lower_when_proposed(case, problem), measures.PENALTY).numpy()
+        scores = problem.penalized(_lower_when_proposed(case, problem), measures.PENALTY)
     else:
         f = observed(problem, case.trials)
         if rule == "observed":
             return X[[observed_row(problem, f[: t + 1]) for t in range(len(f))]]
-        scores = measures.penalized(f.numpy())
-    return X[torch.from_numpy(measures.running_argmax(scores))]
+        scores = measures.penalized(f)
+    return X[measures.running_argmax(scores)]
 
 
-def observed(problem: Problem, trials: Sequence[Trial]) -> Float64[Tensor, "t k"]:
+def _points(case: Case, d: int) -> Float64[ndarray, "t d"]:
+    """Return where a task evaluated, in natural units."""
+    return np.array([list(trial.x.values()) for trial in case.trials], dtype=np.float64).reshape(-1, d)
+
+
+def observed(problem: Problem, trials: Sequence[Trial]) -> Float64[ndarray, "t k"]:
     """Return objective and constraints as told; NaN where a trial failed."""
-    f = torch.full((len(trials), problem.k), torch.nan, dtype=torch.float64)
+    f = np.full((len(trials), problem.k), np.nan)
     data = Dataset.of(problem, trials)
     if data.numbers:
         f[[number - 1 for number in data.numbers]] = data.functions(problem)
@@ -97,7 +100,7 @@ def _believer(task: Task) -> Believer:
     return CUQB.paper().believer if task.solver.partition(":")[0].endswith("-paper") else CUQB().believer
 
 
-def _believed(case: Case, problem: Problem, rule: str, X: Float64[Tensor, "t d"]) -> Float64[Tensor, "t d"]:
+def _believed(case: Case, problem: Problem, rule: str, X: Float64[ndarray, "t d"]) -> Float64[ndarray, "t d"]:
     """Recommend after each evaluation with the belief at that time; before the first belief, by told values."""
     found, f = [], observed(problem, case.trials)
     for t in range(1, len(case.trials) + 1):
@@ -110,19 +113,19 @@ def _believed(case: Case, problem: Problem, rule: str, X: Float64[Tensor, "t d"]
             problem, data, rule, believer=_believer(case.task), previous=previous, stream=Stream(case.task.seed)
         )
         found.append(X[t - 1] if made is None else problem.from_unit(made.u))
-    return torch.stack(found) if found else X
+    return np.stack(found) if found else X
 
 
-def _lower_when_proposed(case: Case, problem: Problem) -> Float64[Tensor, "t k"]:
+def _lower_when_proposed(case: Case, problem: Problem) -> Float64[ndarray, "t k"]:
     """Return lower bounds at each point when it was proposed; for the initial design, by the first belief."""
-    lower = torch.full((len(case.trials), problem.k), torch.nan, dtype=torch.float64)
+    lower = np.full((len(case.trials), problem.k), np.nan)
     solver, _ = solver_of(case.task.solver)
     level, believer = getattr(solver, "level", 0.95), _believer(case.task)
     for place, trial in enumerate(case.trials):
         if trial.state is not State.TOLD:
             continue
         if trial.why.lower:
-            lower[place] = torch.tensor(trial.why.lower, dtype=torch.float64)
+            lower[place] = trial.why.lower
             continue
         data = Dataset.of(problem, case.trials[: max(place, min(case.initial, len(case.trials)))])
         if len(data.numbers) < 2:
@@ -138,7 +141,7 @@ def _lower_when_proposed(case: Case, problem: Problem) -> Float64[Tensor, "t k"]
 # --- Curves -----------------------------------------------------------------------------------------------------------
 
 
-def arrays_of(case: Case, points: dict[str, Tensor] | None = None) -> dict[str, ndarray]:
+def arrays_of(case: Case, points: dict[str, ndarray] | None = None) -> dict[str, ndarray]:
     """Return the arrays of a performed task: the truth at its evaluations and recommendations.
 
     Args:
@@ -147,28 +150,27 @@ def arrays_of(case: Case, points: dict[str, Tensor] | None = None) -> dict[str, 
     """
     benchmark = truth_for(case.task)
     k, d = benchmark.whole.k, benchmark.whole.d
-    X = torch.tensor([list(trial.x.values()) for trial in case.trials], dtype=torch.float64).reshape(-1, d)
-    is_told = torch.tensor([trial.state is State.TOLD for trial in case.trials], dtype=torch.bool)
-    f = torch.full((len(X), k), torch.nan, dtype=torch.float64)
-    is_feasible = torch.zeros(len(X), dtype=torch.bool)
-    if bool(is_told.any()):
+    X = _points(case, d)
+    is_told = np.array([trial.state is State.TOLD for trial in case.trials], dtype=bool)
+    f = np.full((len(X), k), np.nan)
+    is_feasible = np.zeros(len(X), dtype=bool)
+    if is_told.any():
         f[is_told] = benchmark.truth(X[is_told])
         is_feasible[is_told] = benchmark.is_strictly_feasible(X[is_told])
     arrays = {
-        "f": f.numpy(),
-        "is_feasible": is_feasible.numpy(),
+        "f": f,
+        "is_feasible": is_feasible,
         "seconds": np.array([trial.why.seconds for trial in case.trials], dtype=np.float64),
     }
     for rule in case.task.rules:
         at = (points or {}).get(rule)
         at = recommendations(case, rule) if at is None else at
-        arrays[f"rule {rule}"] = benchmark.truth(at).numpy() if len(at) else np.zeros((0, k))
+        arrays[f"rule {rule}"] = benchmark.truth(at) if len(at) else np.zeros((0, k))
     return arrays
 
 
 def _computed(entry: Entry, store: str) -> dict[str, ndarray]:
-    with one_thread():
-        return arrays_of(kept(entry.task, store))
+    return arrays_of(kept(entry.task, store))
 
 
 def _what(task: Task) -> str:
@@ -356,7 +358,7 @@ def _in_order(first: Sequence[str], names: Sequence[str]) -> tuple[str, ...]:
     return (*(name for name in first if name in names), *dict.fromkeys(name for name in names if name not in first))
 
 
-def rows_of(points: Float64[Tensor, "t d"], X: Float64[Tensor, "t d"]) -> Int64[Tensor, "t"] | None:
+def rows_of(points: Float64[ndarray, "t d"], X: Float64[ndarray, "t d"]) -> Int64[ndarray, "t"] | None:
     """Return which evaluations the recommended points are; None if some point was not evaluated."""
     same = (points[:, None, :] == X[None, :, :]).all(-1)
-    return same.int().argmax(1) if bool(same.any(1).all()) else None
+    return same.argmax(1) if same.any(1).all() else None

@@ -4,18 +4,17 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float64
 from numpy import ndarray
-from torch import Tensor
+from scipy.special import ndtr
 
 from pied import suite
 from pied.bounds import Believer, Composite, quantile
 from pied.problem import Problem
 from pied.records import Dataset, Why
 from pied.rng import Stream
+from pied.shapes import Bool, Float64
 from pied.solvers.cuqb import CUQB
-from pied.solvers.linearized import linearized
+from pied.solvers.linearized import DeltaBounds
 from pied.suite import Benchmark
 
 LEVEL = 0.95
@@ -32,7 +31,7 @@ def _told(benchmark: Benchmark, points: int, label: str) -> Dataset:
     return _dataset(benchmark.whole, U, benchmark.outputs(benchmark.whole.from_unit(U)))
 
 
-def _dataset(problem: Problem, U: Float64[Tensor, "N d"], Y: Float64[Tensor, "N m"]) -> Dataset:
+def _dataset(problem: Problem, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"]) -> Dataset:
     return Dataset(tuple(range(1, len(U) + 1)), U, Y, U[:0], Why("initial"))
 
 
@@ -91,7 +90,7 @@ def line(points: int = 5, size: int = 401) -> Line:
     benchmark = suite.get("illustrative-1d", structure="paper")
     problem, believer = benchmark.problem, CUQB.paper().believer
     data = _told(benchmark, points, "line")
-    U = torch.linspace(0.0, 1.0, size, dtype=torch.float64)[:, None]
+    U = np.linspace(0.0, 1.0, size)[:, None]
     X = problem.from_unit(U)
     composite = _believed(problem, data, believer)
     black_problem, black_data = _folded(problem, data)
@@ -101,24 +100,22 @@ def line(points: int = 5, size: int = 401) -> Line:
     best = float(data.functions(problem)[:, 0].max())
     Y = mean + std * Stream(0).at("illustration", "improvement").normal(SAMPLES, 1)
     z, z95 = quantile.normal(0.975), quantile.normal(LEVEL)
-    G = Y.square()
+    G = Y**2
     score = (black_mean - best) / black_std
-    normal = torch.distributions.Normal(0.0, 1.0)
-    improvement = black_std * (score * normal.cdf(score) + normal.log_prob(score).exp())
-    levels = torch.tensor([0.025, 0.5, 0.975], dtype=torch.float64)
+    improvement = black_std * (score * ndtr(score) + np.exp(-0.5 * score**2) / math.sqrt(2 * math.pi))
     return Line(
-        x=X[:, 0].numpy(),
-        told=problem.from_unit(data.U)[:, 0].numpy(),
-        h=benchmark.outputs(X)[:, 0].numpy(),
-        f=benchmark.truth(X)[:, 0].numpy(),
-        h_band=torch.stack([mean - z * std, mean, mean + z * std]).numpy(),
-        hybrid=torch.quantile(G, levels, dim=0).numpy(),
-        black=torch.stack([black_mean - z * black_std, black_mean, black_mean + z * black_std]).numpy(),
+        x=X[:, 0],
+        told=problem.from_unit(data.U)[:, 0],
+        h=benchmark.outputs(X)[:, 0],
+        f=benchmark.truth(X)[:, 0],
+        h_band=np.stack([mean - z * std, mean, mean + z * std]),
+        hybrid=np.quantile(G, [0.025, 0.5, 0.975], 0),
+        black=np.stack([black_mean - z * black_std, black_mean, black_mean + z * black_std]),
         acquisitions={
-            "COBALT": (G - best).clamp_min(0.0).mean(0).numpy(),
-            "EI": improvement.numpy(),
-            "UQB": torch.quantile(G, LEVEL, dim=0).numpy(),
-            "UCB": (black_mean + z95 * black_std).numpy(),
+            "COBALT": np.maximum(G - best, 0.0).mean(0),
+            "EI": improvement,
+            "UQB": np.quantile(G, LEVEL, 0),
+            "UCB": black_mean + z95 * black_std,
         },
     )
 
@@ -151,25 +148,23 @@ def islands(solver: CUQB, points: int = 25, size: int = 121) -> Islands:
     benchmark = suite.get("illustrative-constraint", structure="paper")
     problem, believer = benchmark.problem, solver.believer
     data = _told(benchmark, points, "islands")
-    side = torch.linspace(0.0, 1.0, size, dtype=torch.float64)
-    U = torch.stack([side.repeat(size), side.repeat_interleave(size)], 1)
+    side = np.linspace(0.0, 1.0, size)
+    U = np.stack([np.tile(side, size), np.repeat(side, size)], 1)
     composite = _believed(problem, data, believer)
     black_problem, black_data = _folded(problem, data)
     black = _believed(black_problem, black_data, believer)
-    radius = quantile.normal(LEVEL)
-    centers, deviations = linearized(composite, U, *composite.belief.moments(U))
     predicted = {
-        "COBALT": (centers[1] + radius * deviations[1]).detach(),
+        "COBALT": DeltaBounds(composite, quantile.normal(LEVEL), 1.0).values(U)[:, 1],
         "EPBO": black.values(U, [LEVEL] * black_problem.k)[:, 1],
         "CUQB": composite.values(U, [LEVEL] * problem.k)[:, 1],
     }
     X = problem.from_unit(U)
     return Islands(
-        x1=X[:size, 0].numpy(),
-        x2=X[::size, 1].numpy(),
-        told=problem.from_unit(data.U).numpy(),
-        truth=(benchmark.truth(X)[:, 1] >= 0).reshape(size, size).numpy(),
-        predicted={name: (value >= 0).reshape(size, size).numpy() for name, value in predicted.items()},
+        x1=X[:size, 0],
+        x2=X[::size, 1],
+        told=problem.from_unit(data.U),
+        truth=(benchmark.truth(X)[:, 1] >= 0).reshape(size, size),
+        predicted={name: (value >= 0).reshape(size, size) for name, value in predicted.items()},
     )
 
 
@@ -210,15 +205,15 @@ def estimates(
     problem = benchmark.problem
     data = _told(benchmark, 5, "line")
     composite = _believed(problem, data, CUQB.paper().believer)
-    U = torch.linspace(0.0, 1.0, size, dtype=torch.float64)[:, None]
+    U = np.linspace(0.0, 1.0, size)[:, None]
     mean, std = (each[:, 0] for each in composite.belief.moments(U))
     curves = np.zeros((len(levels), len(samples), replicates, size))
     for column, L in enumerate(samples):
         for replicate in range(replicates):
             Z = Stream(replicate).at("estimates", L).normal(L, 1)
-            G = (mean + std * Z).square()
+            G = (mean + std * Z) ** 2
             for row, level in enumerate(levels):
-                curves[row, column, replicate] = quantile.soft_order_statistic(G, level, 0.1).numpy()
-    many = (mean + std * Stream(0).at("estimates", "exact").normal(20_000, 1)).square()
-    exact = torch.stack([torch.quantile(many, level, dim=0) for level in levels]).numpy()
-    return Estimates(problem.from_unit(U)[:, 0].numpy(), levels, samples, curves, exact)
+                curves[row, column, replicate] = quantile.soft_order_statistic(G, level, 0.1)
+    many = (mean + std * Stream(0).at("estimates", "exact").normal(20_000, 1)) ** 2
+    exact = np.quantile(many, levels, 0)
+    return Estimates(problem.from_unit(U)[:, 0], levels, samples, curves, exact)

@@ -5,8 +5,9 @@ objective first on their last axis; curves have evaluations on their last axis, 
 """
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
+
+from pied.shapes import Bool, Float64, Int64
 
 PENALTY = 1e5
 """rho of the penalized value (paper, table 3)."""

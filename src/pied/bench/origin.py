@@ -33,13 +33,13 @@ def code() -> str:
 
 @cache
 def machine() -> str:
-    """Return cores, processor, and the versions of Python and torch."""
+    """Return cores, processor, and the versions of Python and NumPy."""
     kind = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.exists():
         named = [line for line in info.read_text().splitlines() if line.startswith("model name")]
         kind = named[0].split(":", 1)[1].strip() if named else kind
-    versions = f"Python {platform.python_version()}, torch {metadata.version('torch').split('+')[0]}"
+    versions = f"Python {platform.python_version()}, NumPy {metadata.version('numpy')}"
     return f"{cores()} cores, {kind}; {versions}"
 
 

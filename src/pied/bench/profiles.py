@@ -1,10 +1,10 @@
 """Performance and data profiles: pure functions on arrays of solvers, problems, seeds and evaluations."""
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
 
 from pied.bench.measures import order_statistic, until
+from pied.shapes import Float64
 
 
 def paper_times(

@@ -10,8 +10,6 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from pied.bench import origin
 from pied.bench.plan import Task, benchmark_of, size_of, solver_of
 from pied.errors import EvaluationError, Infeasible, SolverDone, Status, StoreError
@@ -64,24 +62,13 @@ def truth_for(task: Task) -> Benchmark:
     return benchmark_of(task.problem)
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Limit the linear algebra to one thread, because several tasks run in parallel."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def perform(task: Task, store: str | None = None) -> Case:
     """Perform a task, or the rest of it in a store; an error is recorded as its result."""
     began = time.process_time()  # process time, because machines are shared
     study: Study | None = None
     trials: tuple[Trial, ...] = ()
     ended, error = FAILED, ""
-    with one_thread(), nullcontext() if store is None else _alone(store, task.name):
+    with nullcontext() if store is None else _alone(store, task.name):
         try:
             study = _open(task, store)
             ended = _loop(task, study)

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.bench import curves
 from pied.bench.ledger import Ledger, file_of
@@ -31,11 +31,11 @@ def take(records: Iterable[dict[str, Any]], store: str | Path) -> tuple[int, int
     return new, old
 
 
-def _points(data: dict[str, Any]) -> dict[str, Tensor]:
+def _points(data: dict[str, Any]) -> dict[str, ndarray]:
     """Return recommended points by rule; the data have evaluation numbers, or the points themselves."""
-    X = torch.tensor(data["x"], dtype=torch.float64)
+    X = np.array(data["x"], dtype=np.float64)
     found = {}
     for rule, at in data.get("recommended", {}).items():
         is_rows = bool(at) and isinstance(at[0], int)
-        found[rule] = X[torch.tensor(at)] if is_rows else torch.tensor(at, dtype=torch.float64)
+        found[rule] = X[at] if is_rows else np.array(at, dtype=np.float64)
     return found

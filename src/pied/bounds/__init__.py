@@ -14,8 +14,8 @@ from pied.bounds.believer import (
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
+from pied.bounds.stack import Stack
 from pied.bounds.success import SuccessModel, where_success_is_likely
-from pied.bounds.tensors import TensorGP
 
 __all__ = [
     "NUMBERS_AT_ONCE",
@@ -25,8 +25,8 @@ __all__ = [
     "Composite",
     "Estimator",
     "Joint",
+    "Stack",
     "SuccessModel",
-    "TensorGP",
     "White",
     "Widened",
     "from_memory",

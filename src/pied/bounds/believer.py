@@ -5,18 +5,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.bounds import worst
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.estimator import Estimator
-from pied.bounds.tensors import TensorGP
-from pied.gp import Choice, Model
+from pied.gp import GP, Choice, Model
 from pied.problem import Problem
 from pied.records import Dataset
 from pied.rng import Stream
+from pied.shapes import Bool, Float64
 
 
 @dataclass(frozen=True)
@@ -26,9 +25,9 @@ class Believer:
     model: Model = field(default_factory=Model)
     estimator: Estimator = field(default_factory=Estimator)
 
-    def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> TensorGP:
+    def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> GP:
         """Fit the belief to the told values; pending, failed and missing ones are imagined at their mean."""
-        gp = TensorGP.fit(
+        gp = GP.fit(
             data.U,
             data.Y,
             active=problem.active,
@@ -37,12 +36,11 @@ class Believer:
             model=self.model,
             previous=previous,
         )
-        untold = ~torch.isfinite(data.Y)
+        untold = ~np.isfinite(data.Y)
         partial = untold.any(1)
-        points = torch.cat([data.U[partial], data.imagined])
-        everything = torch.ones(len(data.imagined), problem.m, dtype=torch.bool, device=untold.device)
-        missing = torch.cat([untold[partial], everything])
-        return gp.imagine(points, missing)
+        points = np.concatenate([data.U[partial], data.imagined])
+        everything = np.ones((len(data.imagined), problem.m), dtype=bool)
+        return gp.imagine(points, np.concatenate([untold[partial], everything]))
 
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
         """Compose a belief with the white box."""
@@ -61,34 +59,36 @@ class Widened:
         """Whether the belief is."""
         return self.belief.is_warped
 
-    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
+    def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]]:
         """Return the mean and the wider deviations."""
         mean, root = self.belief.moments(U)
         return mean, self.factor * root
 
     def moments_and_slopes(
-        self, U: Float64[Tensor, "b d"]
-    ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"], Float64[Tensor, "b m d"], Float64[Tensor, "b *m d"]]:
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[
+        Float64[ndarray, "b m"], Float64[ndarray, "b *m"], Float64[ndarray, "b m d"], Float64[ndarray, "b *m d"]
+    ]:
         """Return the moments and their derivatives."""
         mean, root, mean_slope, root_slope = self.belief.moments_and_slopes(U)
         return mean, self.factor * root, mean_slope, self.factor * root_slope
 
-    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units, as the belief does."""
         return self.belief.unwarp(W)
 
-    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the derivatives of `unwarp`, as the belief does."""
         return self.belief.unwarp_slopes(Y)
 
 
-def ratios(problem: Problem) -> Float64[Tensor, "d"]:
+def ratios(problem: Problem) -> Float64[ndarray, "d"]:
     """Return upper / lower bound of each positive variable without a logarithmic axis; 1 for the others."""
     values = [
         variable.hi / variable.lo if variable.lo > 0 and not variable.log else 1.0
         for variable in problem.variables.values()
     ]
-    return torch.tensor(values, dtype=torch.float64)
+    return np.array(values)
 
 
 def to_memory(choices: Sequence[Choice]) -> dict[str, Any]:
@@ -125,20 +125,22 @@ class Bounds:
         """Constraints that are known exactly."""
         return self.composite.problem.white
 
-    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
         """Return all functions, with the fewer samples of screening."""
         return self.composite.values(U, self.levels, screening=True)
 
-    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
         """Return all functions and their slopes."""
         return self.composite.values_and_slopes(U, self.levels, screening=self.screening)
 
     @property
-    def seen(self) -> Bool[Tensor, "d"]:
+    def seen(self) -> Bool[ndarray, "d"]:
         """Which coordinates some output depends on."""
-        return self.composite.problem.active.any(0)
+        return np.asarray(self.composite.problem.active.any(0))
 
-    def widths(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
+    def widths(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "k"]:
         """Return upper minus lower bound of every function at a point."""
         return self.composite.widths(u)
 
@@ -165,7 +167,7 @@ class White:
     problem: Problem
     which: tuple[int, ...]
     """Places of the constraints among the problem's functions."""
-    near: Float64[Tensor, "d"] | None = None
+    near: Float64[ndarray, "d"] | None = None
     """The objective is to be near this point; None: there is no objective."""
 
     @property
@@ -178,30 +180,45 @@ class White:
         """All of the constraints."""
         return tuple(range(1, self.k))
 
-    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
+    @np.errstate(all="ignore")
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
         """Return all functions; the worst value where one is not finite."""
-        f = torch.stack(self._columns(U), -1).detach()
-        fine = torch.isfinite(f)
-        return f if bool(fine.all()) else torch.where(fine, f, self._worst.to(f.device))
+        f = self._values(U)
+        fine = np.isfinite(f)
+        return f if fine.all() else np.where(fine, f, self._worst)
 
     @cached_property
-    def _worst(self) -> Float64[Tensor, "k"]:
+    def _worst(self) -> Float64[ndarray, "k"]:
         """What stands for minus infinity (`worst`): below zero, and one range below the values in the box."""
-        f = torch.stack(self._columns(worst.points(self.problem.d)), -1).detach()
-        fine = torch.isfinite(f)
-        low, high = torch.where(fine, f, torch.inf).amin(0), torch.where(fine, f, -torch.inf).amax(0)
-        below = torch.minimum(low, -high.abs()) - (high - low)
-        return torch.where(fine.any(0) & (below < 0.0), below, -1.0)
+        f = self._values(worst.points(self.problem.d))
+        fine = np.isfinite(f)
+        low, high = np.where(fine, f, np.inf).min(0), np.where(fine, f, -np.inf).max(0)
+        below = np.minimum(low, -np.abs(high)) - (high - low)
+        return np.where(fine.any(0) & (below < 0.0), below, -1.0)
 
-    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+    def _values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
+        objective, _ = self._objective(U)
+        return np.stack([objective, *self.problem.g(self.problem.from_unit(U), self._nothing(U), which=self.which)], -1)
+
+    @np.errstate(all="ignore")
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
         """Return all functions and their slopes, also where they are not finite."""
-        points = U.detach().requires_grad_()
-        with torch.enable_grad():
-            columns = self._columns(points)
-            slopes = [torch.autograd.grad(f.sum(), points, retain_graph=True)[0] for f in columns]
-        return torch.stack(columns, -1).detach(), torch.stack(slopes, 1)
+        X = self.problem.from_unit(U)
+        G, back = self.problem.traced(X, self._nothing(U), self.which)
+        by_x, _ = back(np.ones_like(G))
+        objective, slope = self._objective(U)
+        by_u = by_x * self.problem.unit_slopes(X)
+        return np.concatenate([objective[None], G[:, 0]]).T, np.concatenate([slope[None], by_u]).swapaxes(0, 1)
 
-    def _columns(self, U: Tensor) -> list[Tensor]:
-        nothing = U.new_zeros(1, len(U), self.problem.m)
-        objective = 0.0 * U.sum(-1) if self.near is None else -(U - self.near).square().sum(-1)
-        return [objective, *self.problem.g(self.problem.from_unit(U), nothing, which=self.which)]
+    def _objective(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b d"]]:
+        """The objective and its slopes."""
+        if self.near is None:
+            return np.zeros(len(U)), np.zeros_like(U)
+        away = U - self.near
+        return -(away * away).sum(1), -2.0 * away
+
+    def _nothing(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "1 b m"]:
+        """Outputs that nothing depends on."""
+        return np.zeros((1, len(U), self.problem.m))

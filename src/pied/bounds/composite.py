@@ -4,29 +4,32 @@ How a quantile is found depends on the structure of the function (`Problem.struc
 
 - white: exact;
 - affine in y, or monotone in its one output: the shift bound, in closed form;
+- called point by point (`Problem.slow`): the shift bound as an approximation, which a narrow belief makes exact;
 - everything else: scrambled Sobol base samples, fixed for the life of a `Composite`, and averaged order statistics.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
 
-from pied.arrays import Array, library, like, quick, tensor
 from pied.bounds import quantile, worst
 from pied.bounds.estimator import TAIL_SAMPLES, Estimator
-from pied.bounds.stack import Stack, drawn, finite_slopes, flat, inside, rows, stepped
+from pied.bounds.stack import Stack, drawn, finite_slopes, flat, inside, rows, slices, stepped
 from pied.problem import Problem
 from pied.rng import Stream
+from pied.shapes import Float64
 
 Levels = Sequence[float | None]
 """One level per function; None: the function is not wanted and is returned as zero."""
 
+Back = Callable[[ndarray], tuple[ndarray, ndarray]]
+"""From weights of samples, 1 L b, to the slopes of their sum by x and by y, 1 b d and 1 L b m."""
+
 PROBABILITY_SAMPLES = 2**12  # a probability then has a standard error of at most 0.008
+FEW_SAMPLES = 2**8  # the same for functions that are called point by point: at most 0.03
 LEAST_DEVIATION = 1e-300  # avoids division by zero
 AFFINE_ERROR = 1e-6  # of a shift: an affine closed form that is wrong by more does not hold
 USUAL_LEVELS = (0.05, 0.95)  # of the bounds whose width says how much is known
@@ -41,32 +44,34 @@ class Belief(Protocol):
     def is_warped(self) -> bool:
         """Whether outputs are modelled in other units than their own, such as their logarithm."""
 
-    def moments(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
+    def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]]:
         """Return the mean and the root of the covariance: deviations `b m`, or Cholesky factors if correlated."""
 
     def moments_and_slopes(
-        self, U: Float64[Tensor, "b d"]
-    ) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"], Float64[Tensor, "b m d"], Float64[Tensor, "b *m d"]]:
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[
+        Float64[ndarray, "b m"], Float64[ndarray, "b *m"], Float64[ndarray, "b m d"], Float64[ndarray, "b *m d"]
+    ]:
         """Return the moments and their derivatives with respect to the point."""
 
-    def unwarp(self, W: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units from values in modelled units."""
 
-    def unwarp_slopes(self, Y: Float64[Tensor, "*b m"]) -> Float64[Tensor, "*b m"]:
+    def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the derivatives of `unwarp` where it gives these outputs."""
 
 
 class LastMoments:
     """The moments of a belief at the points looked up last: a pool is looked up several times.
 
-    The same tensor object must not be changed in place between two look-ups.
+    The same array must not be changed in place between two look-ups.
     """
 
     def __init__(self, belief: Belief) -> None:
         self._belief = belief
-        self._kept: tuple[Tensor, Tensor, Tensor] | None = None
+        self._kept: tuple[ndarray, ndarray, ndarray] | None = None
 
-    def __call__(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b m"], Float64[Tensor, "b *m"]]:
+    def __call__(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]]:
         """Return the mean and the root of the covariance."""
         if self._kept is None or self._kept[0] is not U:
             self._kept = U, *self._belief.moments(U)
@@ -83,7 +88,7 @@ class Composite:
         stream: Stream,
         *,
         estimator: Estimator | None = None,
-        told: Float64[Tensor, "N m"] | None = None,
+        told: Float64[ndarray, "N m"] | None = None,
     ) -> None:
         """Compose a belief with the white box.
 
@@ -99,13 +104,17 @@ class Composite:
         self.estimator = estimator or Estimator()
         self._stream = stream
         self._ranges = inside(problem.ranges, told)
-        self._base: dict[int, Tensor] = {}
+        self._base: dict[int, ndarray] = {}
         self._worsts: dict[int, float] = {}
         self._moments = LastMoments(belief)
         closed = self.estimator.closed_forms
         kinds = [structure.kind for structure in problem.structure]
         self._white = tuple(i for i, kind in enumerate(kinds) if kind == "white")
-        self._shifted = tuple(i for i, kind in enumerate(kinds) if closed and self._has_closed_form(kind))
+        self._shifted = tuple(
+            i
+            for i, kind in enumerate(kinds)
+            if kind != "white" and ((closed and self._has_closed_form(kind)) or i in problem.slow)
+        )
         self._sampled = tuple(i for i in range(problem.k) if i not in self._white and i not in self._shifted)
         self._movers = tuple(sorted({j for i in self._shifted for j in problem.structure[i].outputs}))
 
@@ -118,156 +127,138 @@ class Composite:
     @cached_property
     def is_correlated(self) -> bool:
         """Whether the belief gives Cholesky factors of correlated outputs."""
-        return self.belief.moments(torch.full((1, self.problem.d), 0.5, dtype=torch.float64))[1].ndim == 3
+        return self.belief.moments(np.full((1, self.problem.d), 0.5))[1].ndim == 3
 
     @cached_property
     def _has_ranges(self) -> bool:
-        return self.estimator.ranges and bool(torch.isfinite(self.problem.ranges).any())
+        return self.estimator.ranges and bool(np.isfinite(self.problem.ranges).any())
 
-    def values(self, U: Float64[Tensor, "b d"], levels: Levels, *, screening: bool = False) -> Float64[Tensor, "b k"]:
+    @np.errstate(all="ignore")
+    def values(self, U: Float64[ndarray, "b d"], levels: Levels, *, screening: bool = False) -> Float64[ndarray, "b k"]:
         """Return Q_i(level_i) of every function at every point, in pieces of bounded memory."""
         samples = self._samples_for(levels, screening)
         per_point = max(1 + 2 * len(self._movers), samples if self._drawn_for(levels) else 1)
-        parts = []
-        with torch.no_grad():
-            size = max(1, NUMBERS_AT_ONCE // (per_point * self.problem.m))
-            moments = (each.split(size) for each in self._moments(U))
-            for piece, mean, root in zip(U.split(size), *moments, strict=True):
-                X = self.problem.from_unit(piece)
-                f = piece.new_zeros(self.problem.k, len(piece))
-                for stack in self._stacks(mean, root, levels, samples):
-                    Y = self.physical(stack.W)
-                    for i, g in zip(stack.which, self.problem.g(X, Y, which=stack.which), strict=True):
-                        f[i] = self._quantile(i, stack, X, Y, g, levels[i] or 0.5)
-                parts.append(self._finite(f.T))
-        return torch.cat(parts)
+        mean, root = self._moments(U)
+        f = np.zeros((len(U), self.problem.k))
+        for piece in slices(len(U), max(1, NUMBERS_AT_ONCE // (per_point * self.problem.m))):
+            X = self.problem.from_unit(U[piece])
+            for stack in self._stacks(mean[piece], root[piece], levels, samples):
+                G = self.problem.g(X, self.physical(stack.W), which=stack.which)
+                for i, g in zip(stack.which, G, strict=True):
+                    f[piece, i] = self._quantile(i, stack, g, levels[i] or 0.5)
+        return self._finite(f)
 
     @np.errstate(all="ignore")
     def values_and_slopes(
-        self, U: Float64[Tensor, "b d"], levels: Levels, *, screening: bool = False
-    ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+        self, U: Float64[ndarray, "b d"], levels: Levels, *, screening: bool = False
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
         """Return Q_i(level_i) and its derivative with respect to the point.
 
         A quantile is a weighted sum of values of g. Its weights are propagated back through g (`Problem.traced`). The
         steps between the point and the outputs (moments, warps, units) have slopes in closed form.
         """
-        mean, root, mean_slope, root_slope = (quick(each) for each in self.belief.moments_and_slopes(U))
+        mean, root, mean_slope, root_slope = self.belief.moments_and_slopes(U)
         X, unit_slopes = self._natural(U)
-        parts = []
+        values, slopes = np.zeros((len(U), self.problem.k)), np.zeros((len(U), self.problem.k, self.problem.d))
         for stack in self._stacks(mean, root, levels, self._samples_for(levels, screening)):
             f, by_x, by_Y = self._traced(stack, X, levels)
-            slopes = by_x.swapaxes(0, 1) * unit_slopes
+            by_u = by_x.swapaxes(0, 1) * unit_slopes
             if stack.kind != "white":
                 by_mean, by_root = self._carried(stack, by_Y)
-                slopes = slopes + by_mean @ mean_slope
-                slopes = slopes if by_root is None else slopes + by_root @ rows(root_slope)
-            parts.append((stack.which, f.T, slopes))
-        values, slopes = self._in_order(parts, U)
-        return tensor(self._finite(values)), tensor(finite_slopes(slopes))
+                by_u = by_u + by_mean @ mean_slope
+                by_u = by_u if by_root is None else by_u + by_root @ rows(root_slope)
+            values[:, stack.which], slopes[:, stack.which] = f.T, by_u
+        return self._finite(values), finite_slopes(slopes)
 
-    def _natural(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Array, "b d"], Float64[Array, "b 1 d"]]:
+    def _natural(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "b 1 d"]]:
         """Points in natural units, and the derivative of this conversion."""
         X = self.problem.from_unit(U)
-        return quick(X), quick(self.problem.unit_slopes(X))[:, None]
+        return X, self.problem.unit_slopes(X)[:, None]
 
-    def _in_order(
-        self, parts: Sequence[tuple[tuple[int, ...], Any, Any]], U: Float64[Tensor, "b d"]
-    ) -> tuple[Float64[Array, "b k"], Float64[Array, "b k d"]]:
-        """Sort the results of the stacks by function; zero for functions that are not wanted."""
-        k, d = self.problem.k, self.problem.d
-        if len(parts) == 1 and parts[0][0] == tuple(range(k)):
-            return parts[0][1], parts[0][2]
-        values, slopes = quick(U.new_zeros(len(U), k)), quick(U.new_zeros(len(U), k, d))
-        for which, f, by_u in parts:
-            values[:, which], slopes[:, which] = f, by_u
-        return values, slopes
-
-    def outcomes(self, U: Float64[Tensor, "b d"], xi: Float64[Tensor, "b m"]) -> Float64[Tensor, "b k"]:
+    @np.errstate(all="ignore")
+    def outcomes(self, U: Float64[ndarray, "b d"], xi: Float64[ndarray, "b m"]) -> Float64[ndarray, "b k"]:
         """Return every function at the outputs mean + root xi."""
-        parts = []
-        with torch.no_grad():
-            for points, steps in zip(*(each.split(NUMBERS_AT_ONCE // self.problem.m) for each in (U, xi)), strict=True):
-                Y = self.physical(stepped(*self.belief.moments(points), steps)[None])
-                G = self._g(points, Y, range(self.problem.k))
-                parts.append(self._finite(torch.stack([g.reshape(-1) for g in G], 1)))
-        return torch.cat(parts)
+        f = np.empty((len(U), self.problem.k))
+        for piece in slices(len(U), NUMBERS_AT_ONCE // self.problem.m):
+            Y = self.physical(stepped(*self.belief.moments(U[piece]), xi[piece])[None])
+            for i, g in enumerate(self._g(U[piece], Y, range(self.problem.k))):
+                f[piece, i] = g
+        return self._finite(f)
 
     @np.errstate(all="ignore")
     def outcomes_and_slopes(
-        self, U: Float64[Tensor, "b d"], xi: Float64[Tensor, "b m"]
-    ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"], Float64[Tensor, "b k m"]]:
+        self, U: Float64[ndarray, "b d"], xi: Float64[ndarray, "b m"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"], Float64[ndarray, "b k m"]]:
         """Return every function at the outputs mean + root xi, and its slopes by the point and by xi."""
-        mean, root, mean_slope, root_slope = (quick(each) for each in self.belief.moments_and_slopes(U))
+        mean, root, mean_slope, root_slope = self.belief.moments_and_slopes(U)
         X, unit_slopes = self._natural(U)
-        step = quick(xi)
-        stack = Stack("outcome", tuple(range(self.problem.k)), stepped(mean, root, step)[None])
+        stack = Stack("outcome", tuple(range(self.problem.k)), stepped(mean, root, xi)[None])
         G, back = self.problem.traced(X, self.physical(stack.W, stack), stack.which)
-        xp = library(G)
-        by_x, by_Y = back(xp.ones_like(G))
+        by_x, by_Y = back(np.ones_like(G))
         by_W = (by_Y if stack.bend is None else by_Y * stack.bend)[:, 0].swapaxes(0, 1)
         if self.is_correlated:
             by_xi = by_W @ root
-            by_root = flat(by_W[..., None] * step[:, None, None])
+            by_root = flat(by_W[..., None] * xi[:, None, None])
         else:
             by_xi = by_W * root[:, None]
-            by_root = by_W * step[:, None]
+            by_root = by_W * xi[:, None]
         by_u = by_x.swapaxes(0, 1) * unit_slopes + by_W @ mean_slope + by_root @ rows(root_slope)
-        return tensor(self._finite(G[:, 0].T)), tensor(finite_slopes(by_u)), tensor(finite_slopes(by_xi))
+        return self._finite(G[:, 0].T), finite_slopes(by_u), finite_slopes(by_xi)
 
     def bounds(
-        self, U: Float64[Tensor, "b d"], level: float
-    ) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k"], Float64[Tensor, "b k"]]:
+        self, U: Float64[ndarray, "b d"], level: float
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k"], Float64[ndarray, "b k"]]:
         """Return lower = Q(1 - p), median = Q(1/2) and upper = Q(p) of every function."""
         k = self.problem.k
         lower, median, upper = (self.values(U, [each] * k) for each in (1.0 - level, 0.5, level))
         return lower, median, upper
 
-    def widths(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "k"]:
+    def widths(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "k"]:
         """Return upper minus lower bound of every function at a point, at the usual levels."""
         lower, upper = (self.values(u[None], [level] * self.problem.k, screening=True) for level in USUAL_LEVELS)
         return (upper - lower)[0]
 
-    def probability(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b n"], Float64[Tensor, "b"]]:
+    @np.errstate(all="ignore")
+    def probability(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b n"], Float64[ndarray, "b"]]:
         """Return the probability that each constraint holds, and that all hold together."""
-        parts = []
-        with torch.no_grad():
-            for piece in U.split(max(1, NUMBERS_AT_ONCE // (PROBABILITY_SAMPLES * self.problem.m))):
-                Y = self._samples(*self.belief.moments(piece), PROBABILITY_SAMPLES)
-                G = self._g(piece, Y, range(1, self.problem.k))
-                met = [((g >= 0) & torch.isfinite(g)).expand(len(Y), len(piece)) for g in G]
-                holds = torch.stack(met, -1) if met else None
-                each = holds.double().mean(0) if holds is not None else piece.new_zeros(len(piece), 0)
-                joint = holds.all(-1).double().mean(0) if holds is not None else piece.new_ones(len(piece))
-                parts.append((each, joint))
-        return torch.cat([each for each, _ in parts]), torch.cat([joint for _, joint in parts])
+        each, joint = np.empty((len(U), self.problem.n)), np.empty(len(U))
+        samples = FEW_SAMPLES if self.problem.slow else PROBABILITY_SAMPLES
+        for piece in slices(len(U), max(1, NUMBERS_AT_ONCE // (samples * self.problem.m))):
+            Y = self._samples(*self.belief.moments(U[piece]), samples)
+            all_hold = np.ones(Y.shape[:2], dtype=bool)
+            for i, g in enumerate(self._g(U[piece], Y, range(1, self.problem.k))):
+                holds = np.broadcast_to((g >= 0) & np.isfinite(g), all_hold.shape)
+                each[piece, i] = holds.mean(0)
+                all_hold &= holds
+            joint[piece] = all_hold.mean(0)
+        return each, joint
 
-    def misjudged(self, U: Float64[Tensor, "1 d"], level: float) -> tuple[str, ...]:
+    @np.errstate(all="ignore")
+    def misjudged(self, U: Float64[ndarray, "1 d"], level: float) -> tuple[str, ...]:
         """Name functions taken for affine whose closed form does not hold here.
 
         For affine g the two bounds are attained at mean +- z deviation_j delta_j / |delta|; g must equal them there.
         """
-        named = []
-        mean, root = self.belief.moments(U)
         if self.is_correlated or self.belief.is_warped or self._has_ranges:
             return ()
-        z = quantile.normal(level)
-        with torch.no_grad():
-            for i in self._shifted:
-                if self.problem.structure[i].kind != "affine":
-                    continue
-                steps = torch.diag_embed(z * root)[0][:, None, :]
-                Y = torch.cat([mean[None], mean[None] + steps])
-                (G,) = self._g(U, Y, (i,))
-                delta = G[1:, 0] - G[0, 0]
-                size = delta.norm()
-                terms = G.abs().max() + (delta * mean[0] / (z * root[0]).clamp_min(LEAST_DEVIATION)).abs().sum()
-                if not size > AFFINE_ERROR * terms:  # only rounding errors move here
-                    continue
-                away = z * root * delta / size
-                (there,) = self._g(U, torch.stack([mean + away, mean - away]), (i,))
-                error = (there[:, 0] - G[0, 0] - torch.stack([size, -size])).abs().max()
-                if not error <= AFFINE_ERROR * float(size + AFFINE_ERROR * terms):
-                    named.append(self.problem.functions[i])
+        named = []
+        mean, root = self.belief.moments(U)
+        step = quantile.normal(level) * root[0]
+        steps = np.concatenate([np.zeros((1, len(step))), np.diag(step)])
+        for i in self._shifted:
+            if self.problem.structure[i].kind != "affine":
+                continue
+            (G,) = self._g(U, mean + steps[:, None], (i,))
+            delta = G[1:, 0] - G[0, 0]
+            size = np.sqrt((delta * delta).sum())
+            terms = np.abs(G).max() + np.abs(delta * mean[0] / np.maximum(step, LEAST_DEVIATION)).sum()
+            if not size > AFFINE_ERROR * terms:  # only rounding errors move here
+                continue
+            away = step * delta / size
+            (there,) = self._g(U, np.stack([mean + away, mean - away]), (i,))
+            error = np.abs(there[:, 0] - G[0, 0] - [size, -size]).max()
+            if not error <= AFFINE_ERROR * (size + AFFINE_ERROR * terms):
+                named.append(self.problem.functions[i])
         return tuple(named)
 
     @property
@@ -289,7 +280,9 @@ class Composite:
         """Functions that are sampled at these levels."""
         return tuple(i for i in self._sampled if levels[i] is not None)
 
-    def _stacks(self, mean: Array, root: Array, levels: Levels, samples: int) -> list[Stack]:
+    def _stacks(
+        self, mean: Float64[ndarray, "b m"], root: Float64[ndarray, "b *m"], levels: Levels, samples: int
+    ) -> list[Stack]:
         """The outputs at which g is needed: one stack for all functions that are computed in the same way."""
         stacks = [Stack("white", self._white, mean[None])] if self._white else []
         for level in dict.fromkeys(levels[i] for i in self._shifted):
@@ -299,138 +292,127 @@ class Composite:
             if level == 0.5:
                 stacks.append(Stack("shift", own, mean[None]))
             else:
-                Z = like(abs(quantile.normal(level)) * self._moves, mean)
+                Z = abs(quantile.normal(level)) * self._moves
                 stacks.append(Stack("shift", own, drawn(mean, root, Z), level, Z))
         if sampled := self._drawn_for(levels):
-            Z = like(self.base_samples(samples), mean)
+            Z = self.base_samples(samples)
             stacks.append(Stack("sample", sampled, drawn(mean, root, Z), Z=Z))
         return stacks
 
     @cached_property
-    def _moves(self) -> Float64[Tensor, "R m"]:
+    def _moves(self) -> Float64[ndarray, "R m"]:
         """The steps of a shift: none, each output used up alone, then down; the factors if outputs are correlated."""
-        m = self.problem.m
-        up = torch.eye(m, dtype=torch.float64)[range(m) if self.is_correlated else list(self._movers)]
-        return torch.cat([torch.zeros_like(up[:1]), up, -up])
+        every = np.eye(self.problem.m)
+        up = every if self.is_correlated else every[list(self._movers)]
+        return np.concatenate([np.zeros_like(every[:1]), up, -up])
 
-    def _quantile(self, i: int, stack: Stack, X: Tensor, Y: Tensor, g: Tensor, level: float) -> Float64[Tensor, "b"]:
+    def _quantile(self, i: int, stack: Stack, g: Float64[ndarray, "*R b"], level: float) -> Float64[ndarray, "b"]:
         """The quantile of one function from its values in a stack."""
         if stack.kind == "sample":
-            return self.sample_quantile(self.with_worst(i, X, Y, g.expand(Y.shape[:2])), level)
+            return self.estimator.estimate(self.with_worst(i, g), level)
         if stack.kind == "white":
             return g
         return g[0] if level == 0.5 else quantile.shift(g, level)[0]
 
-    def _traced(self, stack: Stack, X: Array, levels: Levels) -> tuple[Any, Any, Any]:
+    def _traced(
+        self, stack: Stack, X: Float64[ndarray, "b d"], levels: Levels
+    ) -> tuple[Float64[ndarray, "f b"], Float64[ndarray, "f b d"], Float64[ndarray, "f R b m"]]:
         """The quantiles of a stack of functions, and their slopes by the point and by the outputs of the stack."""
         Y = self.physical(stack.W, stack)
         if stack.kind == "sample":
-            parts = [self._traced_samples(i, X, Y, levels[i] or 0.5) for i in stack.which]
+            parts = []
+            for i in stack.which:
+                samples, back = self.traced_samples(i, X, Y)
+                f, weights = self.estimator.estimate_and_weights(samples, levels[i] or 0.5)
+                parts.append((f[None], *back(weights[None])))
             if len(parts) == 1:
                 return parts[0]
-            f, by_x, by_Y = (library(Y).concatenate(each) for each in zip(*parts, strict=True))
+            f, by_x, by_Y = (np.concatenate(each) for each in zip(*parts, strict=True))
             return f, by_x, by_Y
         G, back = self.problem.traced(X, Y, stack.which)
         if stack.Z is None:
-            return G[:, 0], *back(library(G).ones_like(G))
+            return G[:, 0], *back(np.ones_like(G))
         f, weights = quantile.shift(G.swapaxes(0, 1), stack.level)
         return f, *back(weights.swapaxes(0, 1))
 
-    def _traced_samples(
-        self, i: int, X: Array, Y: Float64[Array, "L b m"], level: float
-    ) -> tuple[Float64[Array, "1 b"], Float64[Array, "1 b d"], Float64[Array, "1 L b m"]]:
-        """A sampled quantile and its slopes.
-
-        Samples that are not finite count as worst, with weight 0. Their outputs are replaced by those of a finite
-        sample at the same point, because 0 times a slope of NaN would still be NaN.
-        """
-        (samples,), back = self.problem.traced(X, Y, (i,))
-        xp = library(samples)
-        fine = xp.isfinite(samples)
-        all_fine = bool(fine.all())
-        if not all_fine:
-            _, back = self.problem.traced(X, like(worst.replaced(tensor(Y), tensor(fine)), Y), (i,))
-            known = torch.where(tensor(fine), tensor(samples), torch.nan)
-            samples = like(quantile.worst_where_not_finite(known, self._worst(i))[0], samples)
-        value, weight = self.estimator.estimate_and_weights(samples, level)
-        weight = weight if all_fine else xp.where(fine, weight, 0.0)
-        return value[None], *back(weight[None])
-
     def _carried(
-        self, stack: Stack, by_Y: Float64[Array, "f R b m"]
-    ) -> tuple[Float64[Array, "b f m"], Float64[Array, "b f entries"] | None]:
+        self, stack: Stack, by_Y: Float64[ndarray, "f R b m"]
+    ) -> tuple[Float64[ndarray, "b f m"], Float64[ndarray, "b f entries"] | None]:
         """Slopes by the moments, from slopes by the outputs of a stack; None where the root is not used."""
         by_W = by_Y if stack.bend is None else by_Y * stack.bend
         by_mean = by_W.sum(1).swapaxes(0, 1)
         if stack.Z is None:
             return by_mean, None
         if self.is_correlated:
-            return by_mean, flat(library(by_W).einsum("frbi,rj->bfij", by_W, stack.Z))
-        return by_mean, library(by_W).einsum("frbm,rm->bfm", by_W, stack.Z)
+            return by_mean, flat(np.einsum("frbi,rj->bfij", by_W, stack.Z))
+        return by_mean, np.einsum("frbm,rm->bfm", by_W, stack.Z)
 
-    def _finite(self, f: Float64[Array, "b k"]) -> Float64[Array, "b k"]:
+    def _finite(self, f: Float64[ndarray, "b k"]) -> Float64[ndarray, "b k"]:
         """Replace what is not finite by the worst value of its function."""
         return worst.filled(f, self._worst)
 
-    def _samples(self, mean: Tensor, root: Tensor, samples: int) -> Float64[Tensor, "L b m"]:
+    def _samples(
+        self, mean: Float64[ndarray, "b m"], root: Float64[ndarray, "b *m"], samples: int
+    ) -> Float64[ndarray, "L b m"]:
         """Outputs mu + C Z, equation (6), in natural units."""
-        return self.physical(drawn(mean, root, self.base_samples(samples).to(mean.device)))
+        return self.physical(drawn(mean, root, self.base_samples(samples)))
 
-    def base_samples(self, samples: int) -> Float64[Tensor, "L m"]:
+    def base_samples(self, samples: int) -> Float64[ndarray, "L m"]:
         """Return this many standard normal base samples, the same on every call."""
         if samples not in self._base:
             draw = self._stream.sobol_normal if self.estimator.sobol else self._stream.normal
             self._base[samples] = draw(samples, self.problem.m)
         return self._base[samples]
 
-    def physical(self, W: Float64[Array, "*b m"], stack: Stack | None = None) -> Float64[Array, "*b m"]:
+    def physical(self, W: Float64[ndarray, "*b m"], stack: Stack | None = None) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units, strictly inside their ranges, from values in modelled units.
 
         The slopes of this conversion are kept in the stack.
         """
         Y = W
         if self.belief.is_warped:
-            natural = self.belief.unwarp(tensor(W))
-            Y = like(natural, W)
+            Y = self.belief.unwarp(W)
             if stack is not None:
-                stack.bend = like(self.belief.unwarp_slopes(natural), W)
+                stack.bend = self.belief.unwarp_slopes(Y)
         if not self._has_ranges:
             return Y
-        xp = library(Y)
-        low, high = like(self._ranges, Y).T
-        clamped = xp.maximum(xp.minimum(Y, high), low)
+        low, high = self._ranges.T
+        clamped = np.maximum(np.minimum(Y, high), low)
         if stack is not None:
-            stack.bend = xp.where(clamped == Y, 1.0 if stack.bend is None else stack.bend, 0.0)
+            stack.bend = np.where(clamped == Y, 1.0 if stack.bend is None else stack.bend, 0.0)
         return clamped
 
-    def _g(self, U: Tensor, Y: Float64[Tensor, "L b m"], which: Sequence[int]) -> list[Tensor]:
+    def _g(
+        self, U: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], which: Sequence[int]
+    ) -> list[Float64[ndarray, "*L b"]]:
         """The functions at points of the unit cube."""
         return self.problem.g(self.problem.from_unit(U), Y, which=tuple(which))
 
-    def sample_quantile(self, samples: Float64[Tensor, "L b"], level: float) -> Float64[Tensor, "b"]:
-        """Return a quantile of samples, by the estimator."""
-        return self.estimator.estimate(samples, level)
+    def with_worst(self, i: int, samples: Float64[ndarray, "L b"]) -> Float64[ndarray, "L b"]:
+        """Let samples of a function that are not finite count as worst."""
+        return samples if np.isfinite(samples).all() else quantile.worst_where_not_finite(samples, self._worst(i))
 
-    def with_worst(
-        self, i: int, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], samples: Float64[Tensor, "L b"]
-    ) -> Float64[Tensor, "L b"]:
-        """Let samples that are not finite count as worst.
+    def traced_samples(
+        self, i: int, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]
+    ) -> tuple[Float64[ndarray, "L b"], Back]:
+        """Return samples of a function, those that are not finite as worst, and the way back (`Problem.traced`).
 
-        Where slopes are wanted, their outputs are replaced by those of a finite sample at the same point and g is
-        evaluated again, because 0 times a slope of NaN would still be NaN.
+        On the way back, samples that are not finite have weight 0. Their outputs are replaced by those of a finite
+        sample at the same point, because 0 times a slope of NaN would still be NaN.
         """
-        fine = torch.isfinite(samples)
-        if bool(fine.all()):
-            return samples
-        if samples.requires_grad:
-            samples = self.problem.g(X, worst.replaced(Y, fine), which=(i,))[0].expand(fine.shape)
-        return quantile.worst_where_not_finite(torch.where(fine, samples, torch.nan), self._worst(i))[0]
+        (samples,), back = self.problem.traced(X, Y, (i,))
+        fine = np.isfinite(samples)
+        if fine.all():
+            return samples, back
+        _, fine_back = self.problem.traced(X, worst.replaced(Y, fine), (i,))
+        return self.with_worst(i, samples), lambda weights: fine_back(np.where(fine, weights, 0.0))
 
+    @np.errstate(all="ignore")
     def _worst(self, i: int) -> float:
         """What stands for minus infinity in a function; found once, from fixed points."""
         if i not in self._worsts:
             U = worst.points(self.problem.d)
-            with torch.no_grad():
-                Y = self._samples(*self.belief.moments(U), self.estimator.screening)
-                self._worsts[i] = worst.value(self.problem, i, U, Y)
+            samples = 1 if i in self.problem.slow else self.estimator.screening
+            Y = self._samples(*self.belief.moments(U), samples)
+            self._worsts[i] = worst.value(self.problem, i, U, Y)
         return self._worsts[i]

@@ -2,12 +2,11 @@
 
 from dataclasses import dataclass
 
-from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
 
-from pied.arrays import Array
 from pied.bounds import quantile
 from pied.errors import SettingError
+from pied.shapes import Float64
 
 TAIL_SAMPLES = 4  # samples that must lie beyond a sampled quantile; with fewer it is hardly an estimate
 MOST_SAMPLES = 2**14  # base samples; levels that need more can be bounded by closed forms only
@@ -38,7 +37,7 @@ class Estimator:
         if self.samples < 2 or self.screening < 2 or self.softness <= 0:
             raise SettingError("an estimator needs at least 2 samples and a positive softness")
 
-    def estimate(self, samples: Float64[Tensor, "L b"], level: float) -> Float64[Tensor, "b"]:
+    def estimate(self, samples: Float64[ndarray, "L b"], level: float) -> Float64[ndarray, "b"]:
         """Return a quantile of samples."""
         if self.kind == "soft":
             return quantile.soft_order_statistic(samples, level, self.softness)
@@ -47,8 +46,8 @@ class Estimator:
         return quantile.harrell_davis(samples, level)
 
     def estimate_and_weights(
-        self, samples: Float64[Array, "L b"], level: float
-    ) -> tuple[Float64[Array, "b"], Float64[Array, "L b"]]:
+        self, samples: Float64[ndarray, "L b"], level: float
+    ) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "L b"]]:
         """Return a quantile of samples, and the weight of every sample in it, which is its slope."""
         if self.kind == "soft":
             return quantile.soft_order_statistic_and_weights(samples, level, self.softness)

@@ -12,13 +12,13 @@ needed.
 
 from dataclasses import dataclass, replace
 
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.bounds.composite import Composite
 from pied.rng import Stream
 from pied.search import VIOLATION_WEIGHT, Optimum, Search
+from pied.shapes import Bool, Float64
 
 MOST_OUTPUTS = 24  # with more outputs, the subproblem has too many unknowns
 LEAST_NORM = 1e-300  # avoids division by zero
@@ -47,45 +47,48 @@ class Joint:
         """Constraints that are known exactly."""
         return self.composite.problem.white
 
-    def values(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b k"]:
+    def values(self, W: Float64[ndarray, "b w"]) -> Float64[ndarray, "b k"]:
         """Return all functions."""
         U, xi = self._split(W)
         f = self.composite.outcomes(U, self.radius * xi)
-        return torch.cat([f, _inside(xi)], 1) if self.in_ball else f
+        return np.concatenate([f, _inside(xi)], 1) if self.in_ball else f
 
-    def values_and_slopes(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k w"]]:
+    def values_and_slopes(
+        self, W: Float64[ndarray, "b w"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k w"]]:
         """Return all functions, and their slopes by point and outcome."""
         U, xi = self._split(W)
         f, by_u, by_xi = self.composite.outcomes_and_slopes(U, self.radius * xi)
-        slopes = torch.cat([by_u, 2.0 * self.radius * by_xi], 2)
+        slopes = np.concatenate([by_u, 2.0 * self.radius * by_xi], 2)
         if not self.in_ball:
             return f, slopes
-        last = torch.cat([torch.zeros_like(U), -4.0 * xi], 1)
-        return torch.cat([f, _inside(xi)], 1), torch.cat([slopes, last[:, None]], 1)
+        last = np.concatenate([np.zeros_like(U), -4.0 * xi], 1)
+        return np.concatenate([f, _inside(xi)], 1), np.concatenate([slopes, last[:, None]], 1)
 
     @property
-    def seen(self) -> Bool[Tensor, "d"]:
+    def seen(self) -> Bool[ndarray, "d"]:
         """Which coordinates of a point some output depends on."""
-        return self.composite.problem.active.any(0)
+        return np.asarray(self.composite.problem.active.any(0))
 
-    def widths(self, w: Float64[Tensor, "w"]) -> Float64[Tensor, "k"]:
+    def widths(self, w: Float64[ndarray, "w"]) -> Float64[ndarray, "k"]:
         """Return upper minus lower bound of the functions of the problem at the point."""
         return self.composite.widths(w[: self.composite.problem.d])
 
-    def lifted(self, U: Float64[Tensor, "b d"], scales: Float64[Tensor, "k"]) -> Float64[Tensor, "b w"]:
+    @np.errstate(all="ignore")
+    def lifted(self, U: Float64[ndarray, "b d"], scales: Float64[ndarray, "k"]) -> Float64[ndarray, "b w"]:
         """Pair points with the boundary outcome that most improves the objective and broken constraints."""
-        f, _, by_xi = self.composite.outcomes_and_slopes(U, U.new_zeros(len(U), self.composite.problem.m))
-        broken = (f[:, 1:] < 0).to(f.dtype) / scales[1:]
+        f, _, by_xi = self.composite.outcomes_and_slopes(U, np.zeros((len(U), self.composite.problem.m)))
+        broken = (f[:, 1:] < 0) / scales[1:]
         merit = by_xi[:, 0] / scales[0] + VIOLATION_WEIGHT * (broken[:, :, None] * by_xi[:, 1:]).sum(1)
-        xi = merit / merit.norm(dim=1, keepdim=True).clamp_min(LEAST_NORM) if self.in_ball else merit.sign()
-        return torch.cat([U, 0.5 + 0.5 * xi], 1)
+        xi = merit / np.maximum(_norms(merit), LEAST_NORM) if self.in_ball else np.sign(merit)
+        return np.concatenate([U, 0.5 + 0.5 * xi], 1)
 
     def maximum(
         self,
         search: Search,
-        scales: Float64[Tensor, "k"],
-        pool: Float64[Tensor, "b d"],
-        known: Float64[Tensor, "s d"],
+        scales: Float64[ndarray, "k"],
+        pool: Float64[ndarray, "b d"],
+        known: Float64[ndarray, "s d"],
         stream: Stream,
     ) -> Optimum:
         """Search the best point; return it with the functions of the problem at its outcome.
@@ -93,22 +96,26 @@ class Joint:
         Every point of the pool is paired with the outcome in the direction of its slopes, and with a random one.
         """
         d, k, m = self.composite.problem.d, self.composite.problem.k, self.composite.problem.m
-        random = 2.0 * stream.at("outcomes").uniform(len(pool), m).to(pool.device) - 1.0
+        random = 2.0 * stream.at("outcomes").uniform(len(pool), m) - 1.0
         if self.in_ball:
-            random = random / random.norm(dim=1, keepdim=True).clamp_min(1.0)
-        pairs = torch.cat([self.lifted(pool, scales), torch.cat([pool, 0.5 + 0.5 * random], 1)])
+            random = random / np.maximum(_norms(random), 1.0)
+        pairs = np.concatenate([self.lifted(pool, scales), np.concatenate([pool, 0.5 + 0.5 * random], 1)])
         starts = self.lifted(known, scales) if len(known) else pairs[:0]
-        all_scales = torch.cat([scales, scales.new_ones(self.k - k)])
+        all_scales = np.concatenate([scales, np.ones(self.k - k)])
         best = search.solve(self, all_scales, pairs, starts, stream, rescue=False)
         return replace(best.of_first(k), u=best.u[:d])
 
-    def _split(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b d"], Float64[Tensor, "b m"]]:
+    def _split(self, W: Float64[ndarray, "b w"]) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "b m"]]:
         d = self.composite.problem.d
-        return W[:, :d].contiguous(), 2.0 * W[:, d:] - 1.0
+        return W[:, :d], 2.0 * W[:, d:] - 1.0
 
 
-def _inside(xi: Float64[Tensor, "b m"]) -> Float64[Tensor, "b 1"]:
-    return 1.0 - xi.square().sum(1, keepdim=True)
+def _inside(xi: Float64[ndarray, "b m"]) -> Float64[ndarray, "b 1"]:
+    return 1.0 - (xi * xi).sum(1, keepdims=True)
+
+
+def _norms(xi: Float64[ndarray, "b m"]) -> Float64[ndarray, "b 1"]:
+    return np.sqrt((xi * xi).sum(1, keepdims=True))
 
 
 def is_shared(composite: Composite) -> bool:

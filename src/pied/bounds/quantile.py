@@ -8,13 +8,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-import torch
-from jaxtyping import Float64, Int
+from numpy import ndarray
 from scipy.special import betainc, ndtri
-from torch import Tensor
 
-from pied.arrays import Array, library, like, quick, tensor
 from pied.errors import SettingError
+from pied.shapes import Float64, Int
 
 LEAST_SQUARES = 1e-200  # a smaller sum of squares counts as this one, so that the slope of its root is finite
 MEANS_AT_ONCE = 4_000_000  # numbers in one array of the soft sort: bounds its memory to 32 MB
@@ -30,7 +28,7 @@ def normal(level: float) -> float:
     return float(ndtri(level))
 
 
-def shift(values: Float64[Array, "R *b"], level: float) -> tuple[Float64[Array, "*b"], Float64[Array, "R *b"]]:
+def shift(values: Float64[ndarray, "R *b"], level: float) -> tuple[Float64[ndarray, "*b"], Float64[ndarray, "R *b"]]:
     """Return the bound center +- sqrt(sum_j delta_j^2) from one shift per output, and the slope by each value.
 
     delta_j is the change of g when output j alone moves from its median to the better (or worse) of its two quantiles.
@@ -40,43 +38,38 @@ def shift(values: Float64[Array, "R *b"], level: float) -> tuple[Float64[Array, 
         values: g at the medians of all outputs; then with each output in turn at its upper quantile; then at its lower.
         level: Above 1/2 the upper bound, below it the lower.
     """
-    xp, J, sign = library(values), len(values) // 2, 1.0 if level > 0.5 else -1.0
+    J, sign = len(values) // 2, 1.0 if level > 0.5 else -1.0
     center = values[0]
     gain = sign * (values[1:] - center)
-    delta = xp.maximum(gain[:J], gain[J:]).clip(0.0, None)
-    size = delta[0] if J == 1 else xp.sqrt((delta * delta).sum(0).clip(LEAST_SQUARES, None))
-    share = delta / size.clip(LEAST_SQUARES, None)
-    lower = xp.where(gain[J:] > gain[:J], share, 0.0)
-    return center + sign * size, xp.concatenate([(1.0 - share.sum(0))[None], share - lower, lower])
+    delta = np.maximum(np.maximum(gain[:J], gain[J:]), 0.0)
+    size = delta[0] if J == 1 else np.sqrt(np.maximum((delta * delta).sum(0), LEAST_SQUARES))
+    share = delta / np.maximum(size, LEAST_SQUARES)
+    lower = np.where(gain[J:] > gain[:J], share, 0.0)
+    return center + sign * size, np.concatenate([(1.0 - share.sum(0))[None], share - lower, lower])
 
 
-def harrell_davis(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Tensor, "*b"]:
+def harrell_davis(samples: Float64[ndarray, "L *b"], level: float) -> Float64[ndarray, "*b"]:
     """Return the averaged order statistic of Harrell and Davis (1982): sum_l w_l Y_(l).
 
     w_l is the mass of Beta((L + 1) p, (L + 1)(1 - p)) on [(l - 1)/L, l/L]. Averaging neighbouring order statistics
     makes value and slope smooth in x; a single one has kinks.
     """
-    if samples.requires_grad:
-        return _with_slopes(samples, *harrell_davis_and_weights(quick(samples), level))
     low, weights = _harrell_davis_weights(len(samples), level)
-    ordered = _ordered(samples, low, low + len(weights))
-    return torch.tensordot(weights.to(ordered.device), ordered, dims=1)
+    return np.tensordot(weights, np.sort(samples, axis=0)[low : low + len(weights)], 1)
 
 
 def harrell_davis_and_weights(
-    samples: Float64[Array, "L *b"], level: float
-) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
+    samples: Float64[ndarray, "L *b"], level: float
+) -> tuple[Float64[ndarray, "*b"], Float64[ndarray, "L *b"]]:
     """Return the averaged order statistic, and the weight of every sample in it, which is its slope."""
-    low, weights = _harrell_davis_weights(len(samples), level)
-    return _weighted(samples, low, like(weights, samples))
+    return _weighted(samples, *_harrell_davis_weights(len(samples), level))
 
 
 @lru_cache(maxsize=256)
-def _harrell_davis_weights(L: int, level: float) -> tuple[int, Float64[Tensor, "w"]]:
+def _harrell_davis_weights(L: int, level: float) -> tuple[int, Float64[ndarray, "w"]]:
     """Return the first rank with a weight that is not negligible, and the weights from there on."""
-    edges = torch.from_numpy(betainc((L + 1) * level, (L + 1) * (1 - level), torch.arange(L + 1).numpy() / L))
-    weights = edges.diff()
-    ranks = (weights > LEAST_WEIGHT * weights.max()).nonzero()[:, 0]
+    weights = np.diff(betainc((L + 1) * level, (L + 1) * (1 - level), np.arange(L + 1) / L))
+    ranks = np.flatnonzero(weights > LEAST_WEIGHT * weights.max())
     low, high = int(ranks[0]), int(ranks[-1]) + 1
     return low, weights[low:high] / weights[low:high].sum()
 
@@ -86,68 +79,42 @@ def rank(L: int, level: float) -> int:
     return min(L, max(1, math.ceil(level * L - RANK_ROUNDING)))
 
 
-def order_statistic(samples: Float64[Tensor, "L *b"], level: float) -> Float64[Tensor, "*b"]:
+def order_statistic(samples: Float64[ndarray, "L *b"], level: float) -> Float64[ndarray, "*b"]:
     """Return the plain order statistic of rank ceil(p L), equation (20)."""
-    if samples.requires_grad:
-        return _with_slopes(samples, *order_statistic_and_weights(quick(samples), level))
-    place = rank(len(samples), level)
-    return _ordered(samples, place - 1, place)[0]
+    place = rank(len(samples), level) - 1
+    return np.partition(samples, place, axis=0)[place]
 
 
 def order_statistic_and_weights(
-    samples: Float64[Array, "L *b"], level: float
-) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
+    samples: Float64[ndarray, "L *b"], level: float
+) -> tuple[Float64[ndarray, "*b"], Float64[ndarray, "L *b"]]:
     """Return the plain order statistic, and the weight of every sample in it: 1 for the one chosen, else 0."""
-    return _weighted(samples, rank(len(samples), level) - 1, like(torch.ones(1, dtype=torch.float64), samples))
+    return _weighted(samples, rank(len(samples), level) - 1, np.ones(1))
 
 
-def soft_order_statistic(samples: Float64[Tensor, "L *b"], level: float, softness: float) -> Float64[Tensor, "*b"]:
+def soft_order_statistic(samples: Float64[ndarray, "L *b"], level: float, softness: float) -> Float64[ndarray, "*b"]:
     """Return entry ceil(p L) of the soft sort: the paper's estimate."""
-    if samples.requires_grad:
-        return _with_slopes(samples, *soft_order_statistic_and_weights(quick(samples), level, softness))
-    values, _, _, _ = _pooled(_columns(samples), level, softness)
-    return torch.from_numpy(values).reshape(samples.shape[1:]).to(samples.device)
+    return _pooled(samples.reshape(len(samples), -1), level, softness)[0].reshape(samples.shape[1:])
 
 
 def soft_order_statistic_and_weights(
-    samples: Float64[Array, "L *b"], level: float, softness: float
-) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
+    samples: Float64[ndarray, "L *b"], level: float, softness: float
+) -> tuple[Float64[ndarray, "*b"], Float64[ndarray, "L *b"]]:
     """Return entry ceil(p L) of the soft sort, and the weight of every sample in it, which is its slope."""
-    y = _columns(tensor(samples))
+    y = samples.reshape(len(samples), -1)
     values, order, first, last = _pooled(y, level, softness)
     ranks = np.arange(len(y))[:, None]
-    weights = np.empty_like(y)
+    weights = np.empty(y.shape)
     np.put_along_axis(weights, order, ((ranks >= first) & (ranks <= last)) / (last + 1 - first), 0)
-    value, weight = (like(torch.from_numpy(each), samples) for each in (values, weights))
-    return value.reshape(samples.shape[1:]), weight.reshape(samples.shape)
-
-
-def _columns(samples: Float64[Tensor, "L *b"]) -> Float64[np.ndarray, "L c"]:
-    return samples.detach().cpu().numpy().reshape(len(samples), -1)
-
-
-def _with_slopes(samples: Float64[Tensor, "L *b"], value: Array, weights: Array) -> Float64[Tensor, "*b"]:
-    """Return the value with the weights of the samples as its derivative, for autograd."""
-    return tensor(value) + (tensor(weights) * (samples - samples.detach())).sum(0)
-
-
-def _ordered(samples: Float64[Tensor, "L *b"], low: int, high: int) -> Float64[Tensor, "w *b"]:
-    """Return the order statistics from low (counted from 0) to high; NumPy sorts thirty times as fast as torch."""
-    if samples.device.type != "cpu":
-        return samples.sort(0).values[low:high]
-    return torch.from_numpy(np.sort(samples.numpy(), axis=0)[low:high])
+    return values.reshape(samples.shape[1:]), weights.reshape(samples.shape)
 
 
 def _weighted(
-    samples: Float64[Array, "L *b"], low: int, weights: Float64[Array, "w"]
-) -> tuple[Float64[Array, "*b"], Float64[Array, "L *b"]]:
+    samples: Float64[ndarray, "L *b"], low: int, weights: Float64[ndarray, "w"]
+) -> tuple[Float64[ndarray, "*b"], Float64[ndarray, "L *b"]]:
     """Return the weighted sum of the order statistics from low (counted from 0), and the weight of every sample."""
     high = low + len(weights)
     shaped = weights.reshape(-1, *[1] * (samples.ndim - 1))
-    if isinstance(samples, Tensor):
-        ordered, order = samples.sort(0)
-        each = shaped.expand_as(ordered[low:high])
-        return (each * ordered[low:high]).sum(0), torch.zeros_like(samples).scatter(0, order[low:high], each)
     places = np.argpartition(samples, (low, high - 1), axis=0)[low:high]
     chosen = np.take_along_axis(samples, places, 0)
     inner = np.argsort(chosen, axis=0)
@@ -158,8 +125,8 @@ def _weighted(
 
 
 def _pooled(
-    samples: Float64[np.ndarray, "L b"], level: float, softness: float
-) -> tuple[Float64[np.ndarray, "b"], Int[np.ndarray, "L b"], Int[np.ndarray, "b"], Int[np.ndarray, "b"]]:
+    samples: Float64[ndarray, "L b"], level: float, softness: float
+) -> tuple[Float64[ndarray, "b"], Int[ndarray, "L b"], Int[ndarray, "b"], Int[ndarray, "b"]]:
     """Return entry ceil(p L) of the soft sort, the order of the samples, and the ranks that are pooled in the entry.
 
     The soft sort (Blondel et al. 2020, l2) projects (1, ..., L) / e onto the permutahedron of the sample. With
@@ -191,10 +158,8 @@ def _pooled(
     return values, order, first, last
 
 
-def worst_where_not_finite(
-    samples: Float64[Tensor, "L *b"], worst: float = -1.0
-) -> tuple[Float64[Tensor, "L *b"], bool]:
-    """Replace samples that are not finite by a bad finite value; tell whether there were any.
+def worst_where_not_finite(samples: Float64[ndarray, "L *b"], worst: float = -1.0) -> Float64[ndarray, "L *b"]:
+    """Replace samples that are not finite by a bad finite value.
 
     Minus infinity would spread to every averaged order statistic. The value is the given one, or one range below the
     worst finite sample of the same point where that is lower. It does not depend on other points of the batch.
@@ -203,13 +168,10 @@ def worst_where_not_finite(
         samples: Values of g.
         worst: A value below everything that can be expected of this g.
     """
-    fine = torch.isfinite(samples)
-    if bool(fine.all()):
-        return samples, False
-    low = torch.where(fine, samples.detach(), torch.inf).amin(0)
-    high = torch.where(fine, samples.detach(), -torch.inf).amax(0)
-    below = torch.where(fine.any(0), low - (high - low), worst)
-    return torch.where(fine, samples, below.clamp_max(worst)), True
+    fine = np.isfinite(samples)
+    low, high = np.where(fine, samples, np.inf).min(0), np.where(fine, samples, -np.inf).max(0)
+    below = np.where(fine.any(0), low - (high - low), worst)
+    return np.where(fine, samples, np.minimum(below, worst))
 
 
 def confidence(delta: float, size: int, functions: int) -> Callable[[int], float]:

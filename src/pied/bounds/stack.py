@@ -5,11 +5,10 @@ The root of the covariance of the outputs is `b m` deviations, or `b m m` Choles
 
 from dataclasses import dataclass
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
-from pied.arrays import Array, library
+from pied.shapes import Float64
 
 RANGE_MARGIN = 1e-4  # of the way from the end of a range to the nearest told value: outputs are drawn this far inside
 
@@ -22,54 +21,57 @@ class Stack:
     """"white", "shift" (the median, each mover up, each mover down), "sample" or "outcome"."""
     which: tuple[int, ...]
     """Places of the functions."""
-    W: Float64[Array, "R b m"]
+    W: Float64[ndarray, "R b m"]
     """The outputs in modelled units."""
     level: float = 0.5
     """Of a shift."""
-    Z: Float64[Array, "R m"] | None = None
+    Z: Float64[ndarray, "R m"] | None = None
     """Base samples, or the steps of a shift; None: the mean alone."""
-    bend: Float64[Array, "R b m"] | None = None
+    bend: Float64[ndarray, "R b m"] | None = None
     """Slopes of the outputs in natural units by W; None: all are 1."""
 
 
-def drawn(mean: Array, root: Array, Z: Float64[Array, "L m"]) -> Float64[Array, "L b m"]:
+def drawn(mean: ndarray, root: ndarray, Z: Float64[ndarray, "L m"]) -> Float64[ndarray, "L b m"]:
     """Return mu + C Z, equation (6), in modelled units."""
-    return mean + (root * Z[:, None, :] if root.ndim == 2 else library(mean).einsum("bij,lj->lbi", root, Z))
+    return mean + (root * Z[:, None, :] if root.ndim == 2 else np.einsum("bij,lj->lbi", root, Z))
 
 
-def stepped(mean: Array, root: Array, xi: Float64[Array, "b m"]) -> Float64[Array, "b m"]:
+def stepped(mean: ndarray, root: ndarray, xi: Float64[ndarray, "b m"]) -> Float64[ndarray, "b m"]:
     """Return mu + C xi, with an own xi at every point, in modelled units."""
     return mean + (root * xi if root.ndim == 2 else (root @ xi[:, :, None])[:, :, 0])
 
 
-def flat(by_root: Float64[Array, "b f m m"]) -> Float64[Array, "b f mm"]:
+def flat(by_root: Float64[ndarray, "b f m m"]) -> Float64[ndarray, "b f mm"]:
     """Return slopes by the root with one column for each of its entries."""
     return by_root.reshape(*by_root.shape[:2], by_root.shape[2] * by_root.shape[3])
 
 
-def rows(root_slope: Float64[Array, "b *m d"]) -> Float64[Array, "b rows d"]:
+def rows(root_slope: Float64[ndarray, "b *m d"]) -> Float64[ndarray, "b rows d"]:
     """Return slopes of the root with one row for each of its entries."""
     b, *entries, d = root_slope.shape
     return root_slope if len(entries) == 1 else root_slope.reshape(b, entries[0] * entries[1], d)
 
 
-def finite_slopes(slopes: Float64[Array, "*b"]) -> Float64[Array, "*b"]:
+def finite_slopes(slopes: Float64[ndarray, "*b"]) -> Float64[ndarray, "*b"]:
     """Replace slopes that are not finite by 0.
 
     A function that is not finite is constant there, at its worst. A finite function with an infinite slope (sqrt at 0)
     needs a finite one, because a search refuses points whose slopes are not finite.
     """
-    xp = library(slopes)
-    fine = xp.isfinite(slopes)
-    return slopes if bool(fine.all()) else xp.where(fine, slopes, 0.0)
+    fine = np.isfinite(slopes)
+    return slopes if fine.all() else np.where(fine, slopes, 0.0)
 
 
-def inside(ranges: Float64[Tensor, "m 2"], told: Float64[Tensor, "N m"] | None) -> Float64[Tensor, "m 2"]:
+def slices(count: int, size: int) -> list[slice]:
+    """Return slices of at most this size that cover a count of points; an empty one for no points."""
+    return [slice(begin, begin + size) for begin in range(0, max(1, count), size)]
+
+
+@np.errstate(all="ignore")
+def inside(ranges: Float64[ndarray, "m 2"], told: Float64[ndarray, "N m"] | None) -> Float64[ndarray, "m 2"]:
     """Move the ends of the ranges a little inside, so that g is finite where it has a pole at an end (1/y, log y)."""
-    if told is None or not len(told) or not bool(torch.isfinite(ranges).any()):
+    if told is None or not len(told) or not np.isfinite(ranges).any():
         return ranges
-    nearest = torch.stack(
-        [torch.nan_to_num(told, nan=torch.inf).amin(0), torch.nan_to_num(told, nan=-torch.inf).amax(0)], -1
-    )
+    nearest = np.stack([np.nan_to_num(told, nan=np.inf).min(0), np.nan_to_num(told, nan=-np.inf).max(0)], -1)
     step = RANGE_MARGIN * (nearest - ranges)
-    return ranges + torch.where(torch.isfinite(step), step, 0.0)
+    return ranges + np.where(np.isfinite(step), step, 0.0)

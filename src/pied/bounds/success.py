@@ -6,15 +6,14 @@ points whose upper bound is at least 0. While no evaluation has failed, there is
 
 from dataclasses import asdict, dataclass, replace
 
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
-from pied.bounds.tensors import TensorGP
-from pied.gp import Model
+from pied.gp import GP, Model
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.search import Enumeration, Functions, Optimum, Refined, Search
+from pied.shapes import Bool, Float64
 
 MODEL = Model(
     kernels=("matern 3/2",), trends=("constant",), warps=("none",), scales=("plain",), waves=False, declustering=None
@@ -26,7 +25,7 @@ MODEL = Model(
 class SuccessModel:
     """The upper bound of success at a point: below 0, the evaluation is likely to fail."""
 
-    belief: TensorGP
+    belief: GP
     d: int
     """Dimensions of the cube."""
     z: float = 1.0
@@ -37,22 +36,24 @@ class SuccessModel:
         """Learn from a record; None while nothing has failed."""
         if not len(data.failed):
             return None
-        U = torch.cat([data.U, data.failed])
-        success = torch.ones(len(U), 1, dtype=torch.float64)
+        U = np.concatenate([data.U, data.failed])
+        success = np.ones((len(U), 1))
         success[len(data.U) :] = -1.0
-        return cls(TensorGP.fit(U, success, noise=(None,), model=MODEL), U.shape[1])
+        return cls(GP.fit(U, success, noise=(None,), model=MODEL), U.shape[1])
 
-    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b 1"]:
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b 1"]:
         """Return the bound."""
         mean, deviation = self.belief.moments(U)
         return mean + self.z * deviation
 
-    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b 1"], Float64[Tensor, "b 1 d"]]:
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b 1"], Float64[ndarray, "b 1 d"]]:
         """Return the bound and its slopes."""
         mean, deviation, by_mean, by_deviation = self.belief.moments_and_slopes(U)
         return mean + self.z * deviation, by_mean + self.z * by_deviation
 
-    def is_likely(self, U: Float64[Tensor, "b d"]) -> Bool[Tensor, "b"]:
+    def is_likely(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
         """Tell at which points an evaluation may succeed."""
         return self.values(U)[:, 0] >= 0
 
@@ -82,19 +83,21 @@ class WithSuccess:
         cheaper = self.functions.coarse() if isinstance(self.functions, Refined) else None
         return None if cheaper is None else replace(self, functions=cheaper)
 
-    def values(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b k"]:
+    def values(self, W: Float64[ndarray, "b w"]) -> Float64[ndarray, "b k"]:
         """Return all functions."""
-        return torch.cat([self.functions.values(W), self.success.values(self._point(W))], 1)
+        return np.concatenate([self.functions.values(W), self.success.values(self._point(W))], 1)
 
-    def values_and_slopes(self, W: Float64[Tensor, "b w"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k w"]]:
+    def values_and_slopes(
+        self, W: Float64[ndarray, "b w"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k w"]]:
         """Return all functions and their slopes."""
         f, slopes = self.functions.values_and_slopes(W)
         success, by_u = self.success.values_and_slopes(self._point(W))
-        by_w = torch.cat([by_u, by_u.new_zeros(len(W), 1, W.shape[1] - self.success.d)], 2)
-        return torch.cat([f, success], 1), torch.cat([slopes, by_w], 1)
+        by_w = np.concatenate([by_u, np.zeros((len(W), 1, W.shape[1] - self.success.d))], 2)
+        return np.concatenate([f, success], 1), np.concatenate([slopes, by_w], 1)
 
-    def _point(self, W: Float64[Tensor, "b w"]) -> Float64[Tensor, "b d"]:
-        return W[:, : self.success.d].contiguous()
+    def _point(self, W: Float64[ndarray, "b w"]) -> Float64[ndarray, "b d"]:
+        return W[:, : self.success.d]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,15 +109,15 @@ class SuccessSearch(Search):
     def solve(
         self,
         functions: Functions,
-        scales: Float64[Tensor, "k"],
-        pool: Float64[Tensor, "b w"],
-        known: Float64[Tensor, "s w"],
+        scales: Float64[ndarray, "k"],
+        pool: Float64[ndarray, "b w"],
+        known: Float64[ndarray, "s w"],
         stream: Stream,
         *,
         rescue: bool = True,
     ) -> Optimum:
         """Maximize the first function subject to the others and to likely success."""
-        whole, all_scales = WithSuccess(functions, self.success), torch.cat([scales, scales.new_ones(1)])
+        whole, all_scales = WithSuccess(functions, self.success), np.append(scales, 1.0)
         best = super().solve(whole, all_scales, pool, known, stream, rescue=rescue)
         return best.of_first(functions.k)
 
@@ -123,5 +126,5 @@ def where_success_is_likely(search: Search | Enumeration, success: SuccessModel)
     """Restrict a search to points that are likely to succeed; a list with none of them is returned as it is."""
     if isinstance(search, Search):
         return SuccessSearch(**asdict(search), success=success)
-    left = search.without((~success.is_likely(search.U)).nonzero()[:, 0])
-    return left if bool(left.offered.any()) else search
+    left = search.without(np.flatnonzero(~success.is_likely(search.U)))
+    return left if left.offered.any() else search

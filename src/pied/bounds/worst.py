@@ -9,13 +9,12 @@ import logging
 from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
-from pied.arrays import Array, library
 from pied.problem import Problem
 from pied.rng import Stream
+from pied.shapes import Bool, Float64
 
 logger = logging.getLogger(__name__)
 
@@ -25,12 +24,12 @@ _WARNED: WeakKeyDictionary[Problem, set[str]] = WeakKeyDictionary()
 """Functions that were warned about, per problem: a study makes many beliefs and should warn once."""
 
 
-def points(d: int) -> Float64[Tensor, "p d"]:
+def points(d: int) -> Float64[ndarray, "p d"]:
     """Return the points from which worst values are found, always the same."""
     return Stream(0).at("worst").sobol(WORST_POINTS, d)
 
 
-def value(problem: Problem, i: int, U: Float64[Tensor, "p d"], Y: Float64[Tensor, "L p m"]) -> float:
+def value(problem: Problem, i: int, U: Float64[ndarray, "p d"], Y: Float64[ndarray, "L p m"]) -> float:
     """Return the worst value of a function, below zero for a constraint; warn once per problem and function.
 
     Args:
@@ -41,8 +40,8 @@ def value(problem: Problem, i: int, U: Float64[Tensor, "p d"], Y: Float64[Tensor
     """
     _warn_once(problem, problem.functions[i])
     (G,) = problem.g(problem.from_unit(U), Y, which=(i,))
-    finite = G[torch.isfinite(G)]
-    low, high = (float(finite.min()), float(finite.max())) if finite.numel() else (0.0, 1.0)
+    finite = G[np.isfinite(G)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     return (low if i == 0 else min(low, -abs(high), 0.0)) - (high - low)
 
 
@@ -53,17 +52,14 @@ def _warn_once(problem: Problem, name: str) -> None:
         logger.warning("'%s' is not finite for some plausible outputs: those count as worst", name)
 
 
-def filled(f: Float64[Array, "b k"], worst: Callable[[int], float]) -> Float64[Array, "b k"]:
+def filled(f: Float64[ndarray, "b k"], worst: Callable[[int], float]) -> Float64[ndarray, "b k"]:
     """Replace values that are not finite by the worst one of their function, which is computed only if needed."""
-    xp = library(f)
-    fine = xp.isfinite(f)
-    if bool(fine.all()):
+    fine = np.isfinite(f)
+    if fine.all():
         return f
-    columns = enumerate(zip(f.T, fine.T, strict=True))
-    return xp.stack([each if bool(ok.all()) else xp.where(ok, each, worst(i)) for i, (each, ok) in columns], -1)
+    return np.where(fine, f, [0.0 if ok.all() else worst(i) for i, ok in enumerate(fine.T)])
 
 
-def replaced(Y: Float64[Tensor, "L b m"], fine: Bool[Tensor, "L b"]) -> Float64[Tensor, "L b m"]:
+def replaced(Y: Float64[ndarray, "L b m"], fine: Bool[ndarray, "L b"]) -> Float64[ndarray, "L b m"]:
     """Replace outputs whose sample is not finite by those of a finite sample at the same point."""
-    chosen = fine.to(torch.int8).argmax(0)
-    return torch.where(fine[:, :, None], Y, Y[chosen, torch.arange(Y.shape[1], device=Y.device)])
+    return np.where(fine[:, :, None], Y, Y[fine.argmax(0), np.arange(Y.shape[1])])

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
 
 from pied.errors import SettingError, did_you_mean
 from pied.gp.kernels import KERNELS, TRENDS
 from pied.gp.likelihood import EXACT_NUGGET
 from pied.gp.warps import WARPS
+from pied.shapes import Float64
 
 SCALES = ("plain", "log")
 

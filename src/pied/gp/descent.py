@@ -1,10 +1,10 @@
 """The fit of hyperparameters: projected BFGS on many losses at once."""
 
 import numpy as np
-from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 from pied.gp.likelihood import LONGEST, SHORTEST, Fit, Tasks, evaluate
+from pied.shapes import Bool, Float64
 
 LONGEST_STEP = 2.0  # in log length scales: a factor of seven at once
 STOP_BELOW_GAIN = 1e-3  # nats predicted for the next step: less changes no decision

@@ -1,9 +1,10 @@
 """Inverse Cholesky factors of many small matrices at once; NumPy has no batched triangular solve."""
 
 import numpy as np
-from jaxtyping import Bool, Float64
 from numpy import ndarray
 from scipy.linalg import lapack
+
+from pied.shapes import Bool, Float64
 
 # Freed once, a large array tells the C library to keep freed memory. Otherwise the arrays of every evaluation are
 # returned to the system and faulted in again, which doubles the time of predictions. No page of it is touched.

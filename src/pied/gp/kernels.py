@@ -5,8 +5,9 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
+
+from pied.shapes import Float64
 
 # With r the scaled distance and E = exp(-(s r + q r^2)):
 # k(r) = (1 + s r (c1 + c2 s r)) E and w(r) = -dk/d(r^2/2) = w0 (1 + w1 s r) E.

@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 
 from pied.gp.factors import add_to_diagonal, log_determinants, roots
 from pied.gp.kernels import pairs, radial
+from pied.shapes import Bool, Float64, Int
 
 EXACT_NUGGET = 1e-12  # of the process variance: a larger one is a noise that limits how precisely an optimum is found
 SMALLEST_VARIANCE = 1e-24  # process variance, standardized: that of an output that its trend explains to the last digit

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int
 from numpy import ndarray
 
 from pied.gp.choices import Model
 from pied.gp.likelihood import NOISIEST, QUIETEST
 from pied.gp.warps import Standardized, Warp, grained
+from pied.shapes import Bool, Float64, Int
 
 EXACT_BELOW = 1e-10  # standardized variance of a known noise: below it, the nugget of an exact output covers the noise
 LARGEST_NOISE = 1e6  # of the deviation of the data: with more noise nothing is learned, and squares overflow

@@ -12,12 +12,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
 
 from pied.gp import likelihood
 from pied.gp.kernels import waved
 from pied.gp.likelihood import Tasks
+from pied.shapes import Float64
 
 PERIODS = (0.5, 40.0, 0.25)  # across the box: the fewest, the most, and the step; a peak is about one wide
 TRIED_LENGTHS = (1.0, 3.0)  # length scales of the inputs at which frequencies are tried; on the wave they are one

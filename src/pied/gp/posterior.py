@@ -7,10 +7,10 @@ points the time goes into calls, not arithmetic.
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
 
 from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretched_slopes, waved_slopes
+from pied.shapes import Float64
 
 SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: less is rounding error
 ENTRIES_AT_ONCE = 100_000  # of kernel matrices worked on together: what a processor's cache holds

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 from pied.gp import likelihood
@@ -24,6 +23,7 @@ from pied.gp.posterior import Posterior
 from pied.gp.regressions import regressions, view
 from pied.gp.selection import choose
 from pied.gp.warps import Warp
+from pied.shapes import Bool, Float64
 
 logger = logging.getLogger(__name__)
 

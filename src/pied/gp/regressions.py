@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
 
 from pied.gp.choices import Candidate
@@ -11,6 +10,7 @@ from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.kernels import KERNELS, TRENDS, View, polynomial
 from pied.gp.likelihood import SPARE_ROWS, Tasks, columns_of
 from pied.gp.observations import Observations
+from pied.shapes import Float64
 
 LEAST_RATIO = 5.0  # of upper to lower bound, from which on an input may be seen on a logarithmic scale
 PART_PRICE = 4.0  # nats that each degree of the trend, a warp or a log scale must gain: the best of 54 looks too good

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
 
 from pied.gp import descent, likelihood, periodic
@@ -17,6 +16,7 @@ from pied.gp.choices import Candidate, Choice, thetas
 from pied.gp.likelihood import SPARE_ROWS, Tasks
 from pied.gp.observations import Observations
 from pied.gp.regressions import candidates, handicap, regressions, trends
+from pied.shapes import Float64
 
 STARTS = (0.1, 0.3, 1.0, 3.0)  # isotropic length scales tried at a first selection, in units of sqrt(inputs)
 RESTARTS = (0.5, 1.0, 2.0)  # multiples of the current length scales tried at later selections, beside one long scale

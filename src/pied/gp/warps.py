@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
+
+from pied.shapes import Float64
 
 WARPS = ("none", "log", "shifted log")
 SHIFT = 0.05  # of the range of the told values: how far below them a shifted logarithm still reaches

@@ -5,14 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
-from torch import Tensor
 
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.records import Dataset, State, Trial, feasible, spread
+from pied.shapes import Bool, Float64, Int64
 from pied.study import Study, gap
 
 HELD_AT_ZERO = 1e-6
@@ -21,7 +19,7 @@ met."""
 GRID_POINTS = 81
 """Points per side of a region: its boundary is drawn to about a hundredth of the box."""
 
-Truth = Callable[[Float64[Tensor, "b d"]], Float64[Tensor, "b k"]]
+Truth = Callable[[Float64[ndarray, "b d"]], Float64[ndarray, "b k"]]
 """All functions at points in natural units, in the paper's form; `Benchmark.truth` is one."""
 
 
@@ -72,9 +70,9 @@ def history(problem: Problem, trials: Sequence[Trial]) -> History:
     """Return the value of each evaluation, whether it is feasible, and the best feasible value so far."""
     f, told = _functions(problem, trials)
     is_feasible = np.zeros(len(trials), dtype=bool)
-    is_feasible[told] = feasible(problem, f).numpy()
+    is_feasible[told] = feasible(problem, f)
     f0 = np.full(len(trials), np.nan)
-    f0[told] = f[:, 0].numpy()
+    f0[told] = f[:, 0]
     sign = problem.user_value(1.0)
     best = np.maximum.accumulate(np.where(is_feasible, f0, -np.inf))
     return History(_numbers(trials), sign * f0, is_feasible, sign * np.where(np.isfinite(best), best, np.nan))
@@ -110,8 +108,8 @@ def region(study: Study, *, truth: Truth | None = None, size: int = GRID_POINTS)
         raise SettingError(f"a region is drawn over two variables; this problem has {problem.d}")
     if int(study.data.complete.sum()) < 2:
         raise SettingError("a region needs a belief: tell at least two complete evaluations first")
-    steps = torch.linspace(0.0, 1.0, size, dtype=torch.float64)
-    U = torch.cartesian_prod(steps, steps).flip(1)  # the first variable runs fastest: rows follow the second
+    steps = np.linspace(0.0, 1.0, size)
+    U = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2)  # rows follow the second variable
     snapshot = study.snapshot
     lower, median, upper = snapshot.composite("region").bounds(U, snapshot.settings.level)
     spreads = spread(median)  # the same for lower and upper, which keeps their order
@@ -121,11 +119,11 @@ def region(study: Study, *, truth: Truth | None = None, size: int = GRID_POINTS)
     first, second = problem.variables
     return Region(
         names=(first, second),
-        across=ends[0, :, 0].numpy(),
-        up=ends[:, 0, 1].numpy(),
+        across=ends[0, :, 0],
+        up=ends[:, 0, 1],
         pessimistic=_margin(lower, spreads, size),
         optimistic=_margin(upper, spreads, size),
-        objective=problem.user_value(1.0) * (median if true is None else true)[:, 0].reshape(size, size).numpy(),
+        objective=problem.user_value(1.0) * (median if true is None else true)[:, 0].reshape(size, size),
         truth=None if true is None else _margin(true, spreads, size),
     )
 
@@ -134,7 +132,7 @@ def _numbers(trials: Sequence[Trial]) -> Int64[ndarray, "t"]:
     return np.array([trial.number for trial in trials], dtype=np.int64)
 
 
-def _functions(problem: Problem, trials: Sequence[Trial]) -> tuple[Float64[Tensor, "N k"], list[int]]:
+def _functions(problem: Problem, trials: Sequence[Trial]) -> tuple[Float64[ndarray, "N k"], list[int]]:
     """Return the functions at told points, and the positions of these trials."""
     data = Dataset.of(problem, trials)
     known = set(data.numbers)
@@ -158,8 +156,8 @@ def _best_lower_bound(trials: Sequence[Trial]) -> float:
     return certain
 
 
-def _margin(f: Float64[Tensor, "b k"], spreads: Float64[Tensor, "k"], size: int) -> Float64[ndarray, "q q"]:
+def _margin(f: Float64[ndarray, "b k"], spreads: Float64[ndarray, "k"], size: int) -> Float64[ndarray, "q q"]:
     """Return the smallest constraint, each divided by its spread; 1 everywhere without constraints."""
     if f.shape[1] == 1:
         return np.ones((size, size))
-    return (f / spreads)[:, 1:].amin(1).reshape(size, size).detach().numpy()
+    return (f / spreads)[:, 1:].min(1).reshape(size, size)

@@ -21,7 +21,7 @@ _HOMES = {
     "Problem": "problem",
     "Variable": "variables",
 }
-"""Where each name is that is loaded when first used: a worker process receives named points and needs no torch."""
+"""Where each name is that is loaded when first used: a worker process receives named points and no more."""
 
 
 def __getattr__(name: str) -> Any:

@@ -4,12 +4,14 @@ Stored studies recognize a function by a hash of its class's name and of its sou
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
+from pied.problem.casadi_door import Given
+from pied.problem.doors import Door
 from pied.problem.named import Function, Named
 from pied.problem.white_box import WhiteBox
 
@@ -18,19 +20,27 @@ from pied.problem.white_box import WhiteBox
 class Evaluable(Protocol):
     """What the folded black box needs of a problem."""
 
-    def point(self, x: Any) -> Tensor: ...
+    def point(self, x: Any) -> ndarray: ...
 
-    def evaluate(self, x: Any) -> Tensor: ...
+    def evaluate(self, x: Any) -> ndarray: ...
 
-    def g(self, X: Tensor, Y: Tensor, which: Sequence[int] | None = None) -> list[Tensor]: ...
+    def g(self, X: ndarray, Y: ndarray, which: Sequence[int] | None = None) -> list[ndarray]: ...
 
 
-def folded_functions(white_box: WhiteBox, outputs: Mapping[int, str]) -> list[Function]:
-    """Return the functions of a folded problem: those at the given places read an output, the others stay white."""
-    functions = [
-        _Column(outputs[place], white_box.sign(place)) if place in outputs else function
-        for place, function in enumerate(white_box.functions)
-    ]
+def folded_functions(white_box: WhiteBox, outputs: Mapping[int, str], m: int) -> list[Function]:
+    """Return the functions of a folded problem: those at the given places read an output, the others stay white.
+
+    Args:
+        white_box: The functions.
+        outputs: For places of functions, the name of the output that is their value.
+        m: Number of outputs before.
+    """
+    functions: list[Function] = []
+    for place, (function, door) in enumerate(zip(white_box.functions, white_box.doors, strict=True)):
+        if place in outputs:
+            functions.append(_Column(outputs[place], white_box.sign(place)))
+        else:
+            functions.append(_Known(function, door, m) if isinstance(function, Given) else function)
     return [_Renamed(functions[0], white_box.names[0]), *functions[1:]]
 
 
@@ -46,8 +56,21 @@ class _Column:
     name: str
     sign: float = 1.0
 
-    def __call__(self, x: Named, y: Named) -> Float64[Tensor, "L b"]:
+    def __call__(self, x: Named, y: Named) -> Any:
         return self.sign * y[self.name]
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A function of CasADi that uses x alone, though its arguments may be more."""
+
+    given: Any
+    door: Door = field(compare=False)
+    m: int
+
+    def __call__(self, x: Named, y: Named) -> Any:
+        X = np.atleast_2d(x.array)
+        return self.door.values(X, np.zeros((1, len(X), self.m))).reshape(x.array.shape[:-1])
 
 
 @dataclass(frozen=True)

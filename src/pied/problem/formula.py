@@ -4,23 +4,19 @@ A value is one number per point and sample, or a vector on a further last axis. 
 no care at run time.
 """
 
-import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
 
 from pied.errors import FormulaError, did_you_mean
-from pied.problem.named import Function, Named, canonical, groups
+from pied.problem.named import canonical, groups
+from pied.problem.operations import operation
 from pied.problem.parser import REDUCTIONS, UP, Node, fail, parse
-from pied.problem.program import FUNCTIONS, Step, Tape
-
-NUMBERS_AT_ONCE = 1_000_000
-"""Numbers in one array while a formula is computed (8 MB): a vector is repeated for each point and sample."""
+from pied.problem.program import Program, Writer
+from pied.problem.symbols import Symbols
 
 
 @dataclass(frozen=True)
@@ -48,7 +44,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula compiled from text: a vectorized, differentiable function of (x, y).
+    """A formula compiled from text to a program: a function of (x, y), for many points and samples at once.
 
     Without `part` the formula is a value (an objective) and must not have a comparison. With `part=i` it is the slack
     of its i-th comparison, which is met when the slack is >= 0: `a <= b` gives b - a.
@@ -62,18 +58,12 @@ class Formula:
     """Which comparison of the text; None for a formula without one."""
     names: tuple[str, ...] = field(init=False)
     """The variables, outputs and constants it uses, in order of appearance."""
-    run: Function = field(init=False, repr=False, compare=False)
-    """The compiled function."""
-    tape: Tape = field(init=False, repr=False, compare=False)
-    """The same function as a list of instructions, for slopes."""
-    width: int = field(init=False, repr=False, compare=False)
-    """Length of the longest vector inside, 1 without one: how many numbers each point and sample takes."""
+    program: Program = field(init=False, repr=False, compare=False)
+    """The instructions that it became."""
 
     def __post_init__(self) -> None:
         result, names = _compile(self.text, self.scope, self.part)
-        object.__setattr__(self, "run", result.run)
-        object.__setattr__(self, "width", _width(result))
-        object.__setattr__(self, "tape", _taped(result, self.width))
+        object.__setattr__(self, "program", _written(result))
         object.__setattr__(self, "names", names)
 
     @classmethod
@@ -82,21 +72,15 @@ class Formula:
         count = len(parse(text)[1])
         return tuple(cls(text, scope, part) for part in range(max(count, 1)))
 
-    def __call__(self, x: Named, y: Named) -> Float64[Tensor, "*b"]:
-        """Evaluate at tensors: x is `b d`, y is `L b m`, the value `L b`, or `b` when no output is used.
+    def __call__(self, x: Any, y: Any) -> Any:
+        """Evaluate at named arrays: x is `b d`, y is `L b m`, the value `L b`, or `b` when no output is used.
 
-        With long vectors inside, and if no slopes are needed, a few points are computed at a time.
+        One point, and the symbols of a function that is being traced, are taken as well.
         """
         X, Y = x.array, y.array
-        size = max(1, NUMBERS_AT_ONCE // (self.width * (len(Y) if Y.ndim == 3 else 1)))
-        if size >= len(X) or X.requires_grad or Y.requires_grad:
-            return self.run(x, y)
-        whole = X.new_empty(*Y.shape[:-1])  # allocated first, so that pieces do not fragment memory
-        for start in range(0, len(X), size):
-            piece = slice(start, start + size)
-            part = self.run(Named((), X[piece]), Named((), Y[..., piece, :]))
-            whole[..., piece] = part
-        return whole if part.ndim == whole.ndim else whole[0]
+        if isinstance(X, Symbols):
+            return X.tracer.inline(self.program, X, Y)
+        return self.program.values(X, Y) if X.ndim == 2 else self.program.values(X[None], Y[None, None]).reshape(-1)[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Formula, (self.text, self.scope, self.part)
@@ -104,42 +88,33 @@ class Formula:
 
 @dataclass(frozen=True)
 class _Part:
-    """A compiled subexpression: as a torch function, and as a step of a tape."""
+    """A compiled subexpression: a step of a program and its operands."""
 
-    run: Function
-    size: int | None = None
-    """Length of the vector; None for a plain number."""
-    constant: Any = None
-    """The value, if it never changes."""
-    kind: str = "number"
-    """The kind of the step."""
+    kind: str
     value: Any = None
-    """The value of the step."""
+    """What the step needs to know besides its operands."""
     parts: tuple["_Part", ...] = ()
     """The operands of the step."""
+    size: int | None = None
+    """Length of the vector; None for a plain number."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether the value never changes."""
+        return self.kind == "constant"
 
 
-def _width(part: _Part) -> int:
-    """Return the length of the longest vector in a compiled subexpression."""
-    return max([part.size or 1, *(_width(each) for each in part.parts)])
-
-
-def _taped(part: _Part, width: int) -> Tape:
-    """Write a subexpression as instructions, operands first; an expression that occurs twice is written once."""
-    steps: list[Step] = []
-    places: dict[Any, int] = {}
+def _written(part: _Part) -> Program:
+    """Write a subexpression as a program, operands first."""
+    writer, width = Writer(), 1
 
     def write(each: _Part) -> int:
-        inner = tuple(write(inside) for inside in each.parts)
-        value = each.value if isinstance(each.value, Hashable) else id(each.value)
-        key = (each.kind, inner, type(value), value)
-        if key not in places:
-            steps.append(Step(each.kind, inner, each.value))
-            places[key] = len(steps) - 1
-        return places[key]
+        nonlocal width
+        width = max(width, each.size or 1)
+        return writer.write(each.kind, tuple(write(inside) for inside in each.parts), each.value)
 
     write(part)
-    return Tape(tuple(steps), max(1, NUMBERS_AT_ONCE // width))
+    return Program(tuple(writer.steps), width)
 
 
 def _compile(text: str, scope: Scope, part: int | None) -> tuple[_Part, tuple[str, ...]]:
@@ -162,13 +137,13 @@ def _compile(text: str, scope: Scope, part: int | None) -> tuple[_Part, tuple[st
     if result.size is not None:
         advice = "compare one number" if part is not None else "reduce it with sum(...) or mean(...)"
         raise FormulaError(f"'{text}' gives {result.size} numbers for one point: {advice}.")
-    if result.constant is not None:
+    if result.is_constant:
         raise FormulaError(f"'{text}' uses no variable and no output, so there is nothing to decide.")
     return result, tuple(builder.names)
 
 
 class _Builder:
-    """Compiles the tree of a formula to nested functions and steps."""
+    """Compiles the tree of a formula to steps."""
 
     def __init__(self, text: str, scope: Scope) -> None:
         self.text = text
@@ -195,15 +170,14 @@ class _Builder:
             fail(self.text, f"'{node.value}' needs several values or a vector", node.place)
         parts = [_lifted(part) for part in parts] if size is not None else parts
         made = _operation(node, parts, None if reduces else size)
-        return self.folded(made, node) if all(part.constant is not None for part in parts) else made
+        return self.folded(made, node) if all(part.is_constant for part in parts) else made
 
     def folded(self, part: _Part, node: Node) -> _Part:
         """Compute a subexpression of constants once, while compiling."""
-        nothing = Named((), torch.zeros(0, dtype=torch.float64))
-        value = torch.as_tensor(part.run(nothing, nothing), dtype=torch.float64)
-        if not bool(torch.isfinite(value).all()):
+        value = _computed(part)
+        if not np.isfinite(value).all():
             fail(self.text, "this is not a finite real number", node.place)
-        return _constant(value.item() if value.ndim == 0 else tuple(value.tolist()))
+        return _constant(float(value) if np.ndim(value) == 0 else tuple(value.tolist()))
 
     def name(self, node: Node) -> _Part:
         wanted = canonical(node.value)
@@ -211,133 +185,61 @@ class _Builder:
             kind, name, place = self.known[wanted]
             self.names[name] = None
             if name not in self.parts:
-                column = _x_column if kind == "x" else _y_column
-                self.parts[name] = _constant(self.scope.constants[name]) if kind == "constant" else column(place)
+                is_constant = kind == "constant"
+                self.parts[name] = _constant(self.scope.constants[name]) if is_constant else _Part(kind, place)
             return self.parts[name]
         if wanted == "pi":
-            return _constant(torch.pi)
+            return _constant(float(np.pi))
         if wanted == "outputs":
             self.names.update(dict.fromkeys(self.scope.outputs))
             everything = list(range(len(self.scope.outputs)))
-            return _Part(lambda x, y: y.array, len(everything), kind="y", value=everything)
+            return _Part("y", everything, size=len(everything))
         if wanted in self.groups:
             self.names.update({self.scope.outputs[place]: None for place in self.groups[wanted]})
-            return _y_columns(self.groups[wanted])
+            return _Part("y", self.groups[wanted], size=len(self.groups[wanted]))
         near = did_you_mean(node.value, [*self.known, *self.groups, "pi", "outputs"])
         return fail(self.text, f"there is no '{node.value}'.{near}", node.place)
 
 
-def _x_column(place: int) -> _Part:
-    return _Part(lambda x, y: x.array[..., place], kind="x", value=place)
-
-
-def _y_column(place: int) -> _Part:
-    return _Part(lambda x, y: y.array[..., place], kind="y", value=place)
-
-
-def _y_columns(places: list[int]) -> _Part:
-    return _Part(lambda x, y: y.array[..., places], len(places), kind="y", value=places)
-
-
 def _constant(value: float | Sequence[float]) -> _Part:
     if isinstance(value, Sequence):
-        vector = torch.tensor(value, dtype=torch.float64)
-        return _Part(lambda x, y: vector.to(x.array.device), len(value), value, value=vector.numpy())
-    return _Part(lambda x, y: value, None, value, value=value)
+        return _Part("constant", np.array(value, dtype=float), size=len(value))
+    return _Part("constant", float(value))
 
 
 def _lifted(part: _Part) -> _Part:
     """Give a plain value a last axis of length 1, so that it can be combined with a vector."""
-    if part.size is not None or part.constant is not None:
-        return part
-    return _Part(lambda x, y: part.run(x, y).unsqueeze(-1), kind="lift", parts=(part,))
-
-
-def _tensor(value: Any, x: Named) -> Float64[Tensor, "..."]:
-    """Return a number as a tensor on the device of x; leave a tensor as it is."""
-    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64, device=x.array.device)
+    is_fine = part.size is not None or part.is_constant
+    return part if is_fine else _Part("lift", (0, 1), (part,))
 
 
 def _operation(node: Node, parts: Sequence[_Part], size: int | None) -> _Part:
     """Compile one node, given its operands."""
-    run = _torch_function(node, [part.run for part in parts])
     kind, value, inner = node.kind, node.value, tuple(parts)
     if kind == "call" and value in ("sum", "mean"):
-        if len(inner) > 1:
-            kind, value = "sum", (False,) * len(inner)
-        else:
-            kind, value = "total", None
-        if node.value == "mean":
-            count = float(inner[0].size or 1) if len(inner) == 1 else float(len(inner))
-            inner = (_Part(run, kind=kind, value=value, parts=inner), _constant(count))
-            kind, value = "product", (False, True)
-    elif kind == "call":
+        several = len(inner) > 1
+        total = _Part("sum", (False,) * len(inner), inner, size) if several else _Part("total", -1, inner)
+        if value == "sum":
+            return total
+        count = len(inner) if several else inner[0].size or 1
+        return _Part("product", (False, True), (total, _constant(float(count))), size)
+    if kind == "call":
         kind, value = value, None
-    return _Part(run, size, kind=kind, value=value, parts=inner)
+    return _Part(kind, value, inner, size)
 
 
-def _torch_function(node: Node, runs: list[Function]) -> Function:
-    """Return the torch function of one node, given those of its operands."""
-    first, second = runs[0], runs[1] if len(runs) > 1 else runs[0]
-    if node.kind == "minus":
-        return lambda x, y: -first(x, y)
-    if node.kind == "power":
-        return lambda x, y: _power(first(x, y), second(x, y), x)
-    if node.kind == "sum":
-        return _chain(runs, node.value, operator.add, operator.sub)
-    if node.kind == "product":
-        return _chain(runs, node.value, operator.mul, _ratio)
-    if node.value in FUNCTIONS:
-        function = getattr(torch, node.value)
-        return lambda x, y: function(_tensor(first(x, y), x))
-    return _reduction(node.value, runs)
-
-
-def _ratio(a: Any, b: Any) -> Any:
-    """Divide; a plain number over zero gives infinity, which the compiler then refuses with a clear message."""
-    return torch.inf if isinstance(a, float) and isinstance(b, float) and b == 0 else a / b
-
-
-def _power(a: Any, b: Any, x: Named) -> Any:
-    """Raise to a power; a plain exponent keeps its simple derivative, and two plain numbers cannot overflow."""
-    return torch.pow(_tensor(a, x), b) if isinstance(b, float) else torch.pow(a, b)
-
-
-def _chain(
-    runs: list[Function], inverse: Sequence[bool], plus: Callable[..., Any], minus: Callable[..., Any]
-) -> Function:
-    """Return the function that joins values from left to right, each by `plus` or its inverse `minus`."""
-    if len(runs) == 2:
-        first, second = runs
-        join = minus if inverse[1] else plus
-        return lambda x, y: join(first(x, y), second(x, y))
-    steps = [(minus if back else plus, run) for back, run in zip(inverse, runs, strict=True)][1:]
-    start = runs[0]
-
-    def chain(x: Named, y: Named) -> Any:
-        total = start(x, y)
-        for join, run in steps:
-            total = join(total, run(x, y))
+def _computed(part: _Part) -> Any:
+    """Return the value of a subexpression of constants."""
+    if part.is_constant:
+        return part.value
+    values = [np.asarray(_computed(each), dtype=float) for each in part.parts]
+    with np.errstate(all="ignore"):
+        if part.kind not in ("sum", "product"):
+            return operation(part.kind, part.value, values).run(*values)
+        total = values[0]
+        for each, is_inverse in zip(values[1:], part.value[1:], strict=True):
+            if part.kind == "sum":
+                total = total - each if is_inverse else total + each
+            else:
+                total = total / each if is_inverse else total * each
         return total
-
-    return chain
-
-
-def _reduction(name: str, runs: list[Function]) -> Function:
-    """Return the min, max, sum or mean of one vector (over its last axis) or of several values."""
-    if len(runs) == 1:
-        only = runs[0]
-        reduce = getattr(torch, {"min": "amin", "max": "amax"}.get(name, name))
-        return lambda x, y: reduce(_tensor(only(x, y), x), -1)
-    if name in ("sum", "mean"):
-        total = _chain(runs, [False] * len(runs), operator.add, operator.sub)
-        return total if name == "sum" else lambda x, y: total(x, y) / len(runs)
-    pick = torch.minimum if name == "min" else torch.maximum
-
-    def pick_best(x: Named, y: Named) -> Any:
-        best = _tensor(runs[0](x, y), x)
-        for run in runs[1:]:
-            best = pick(best, _tensor(run(x, y), x))
-        return best
-
-    return pick_best

@@ -17,10 +17,9 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from pied.problem.formula import Formula
+from pied.problem.tensors import dense, is_tensor
 
 MOST_LEVELS = 24
 """Levels of nested values that are written: deeper values are represented by their type."""
@@ -67,7 +66,8 @@ def described(name: str, function: Any, *, with_values: bool = True) -> dict[str
     """
     if isinstance(function, Formula):
         return {"name": name, "formula": function.text, "part": function.part}
-    made = {"name": name, "source": source_of(function), "hash": digest(code_of(function))}
+    known = getattr(function, "stored_as", None)
+    made = {"name": name, "source": source_of(function), "hash": known or digest(code_of(function))}
     values = values_of(function) if with_values else ""
     return made | ({"values": digest(values)} if values else {})
 
@@ -169,7 +169,7 @@ def _text(value: Any, seen: Seen, depth: int) -> str:
 
 def _whole(value: Any, seen: Seen, depth: int) -> str:
     """Return a value that consists of other values as text."""
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         value = _array(value)
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "O":
@@ -210,14 +210,12 @@ def _attributes(value: Any) -> dict[str, Any]:
     return found
 
 
-def _array(value: Tensor) -> Any:
+def _array(value: Any) -> Any:
     """Return a tensor as an array, or as text if NumPy has no such type."""
-    dense = value.detach().cpu()
     try:
-        dense = dense.to_dense() if dense.layout is not torch.strided else dense
-        return (dense.double() if dense.dtype is torch.bfloat16 else dense).resolve_conj().resolve_neg().numpy()
-    except (RuntimeError, TypeError):
-        return str(dense)
+        return dense(value)
+    except (RuntimeError, TypeError, NotImplementedError):
+        return str(value.detach().cpu())
 
 
 def _name(kind: Any) -> str:

@@ -28,9 +28,9 @@ def groups(outputs: Sequence[str]) -> dict[str, list[int]]:
 class Named(Mapping[str, Any]):
     """An array with names on its last axis, which are attributes (`y.X_A`) and items (`y["X_A"]`).
 
-    In the black box the array is a tuple of floats, one point. In the white box it is a tensor, `b d` for x and
-    `L b m` for y, so that a function written for one point works for all points and samples. A name that is also a
-    method (`array`, `keys`, `items`, `values`, `get`), or is not an identifier, can only be used as an item.
+    In the black box the array is a tuple of floats, one point. In the white box it is an array, of one point or of many
+    (`b d` for x, `L b m` for y), or the symbol of one. A name that is also a method (`array`, `keys`, `items`,
+    `values`, `get`), or is not an identifier, can only be used as an item.
     """
 
     __slots__ = ("_array", "_index")
@@ -40,21 +40,22 @@ class Named(Mapping[str, Any]):
 
         Args:
             names: The names in order, or (fast, unchecked) a mapping from each name to its place.
-            array: A tensor, or a sequence of numbers (kept as a tuple).
+            array: An array, or a sequence of numbers (kept as a tuple).
         """
         self._index = names if isinstance(names, dict) else {name: place for place, name in enumerate(names)}
         self._array = tuple(array) if isinstance(array, list) else array
 
     @property
     def array(self) -> Any:
-        """All values, names on the last axis: a tensor, or a tuple of floats."""
+        """All values, names on the last axis: an array, or a tuple of floats."""
         return self._array
 
     def __getitem__(self, name: str) -> Any:
         place = self._index.get(name)
         if place is None:
             place = self._search(name)
-        return self._array[place] if isinstance(self._array, tuple) else self._array[..., place]
+        array = self._array
+        return array[place] if isinstance(array, tuple) or array.ndim == 1 else array[..., place]
 
     def __getattr__(self, name: str) -> Any:
         return self[name]

@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import Any, NoReturn
 
 from pied.errors import FormulaError, did_you_mean
-from pied.problem.program import FUNCTIONS
 
 MOST_CHARACTERS = 10_000
 """Characters of a formula: longer text is a mistake or an attack."""
@@ -24,6 +23,8 @@ MOST_LEVELS = 64
 MOST_COMPARISONS = 32
 """Comparisons in one formula: each becomes a constraint of its own, and people write two at most."""
 
+FUNCTIONS = ("exp", "log", "log10", "sqrt", "abs", "sin", "cos", "tan", "tanh")
+"""Functions of one number."""
 REDUCTIONS = ("min", "max", "sum", "mean")
 """Functions of several numbers, or of one vector."""
 UP = ("<=", "<")

@@ -5,10 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import torch
-from jaxtyping import Bool, Float64
+import numpy as np
 from numpy import ndarray
-from torch import Tensor
 
 from pied.errors import EvaluationError, PiedError, StatementError, UnknownName, did_you_mean
 from pied.problem import validation
@@ -20,8 +18,9 @@ from pied.problem.named import Function, Named
 from pied.problem.structure import POINTS_TRIED, Structure
 from pied.problem.values import numbers
 from pied.problem.variables import Box, Variable
-from pied.problem.white_box import Back, WhiteBox
+from pied.problem.white_box import Backs, WhiteBox
 from pied.rng import Stream
+from pied.shapes import Bool, Float64
 
 POINT_SLACK = 1e-9
 """How far outside the box a given point may lie, relative to the box's width: the rounding of printed numbers."""
@@ -56,11 +55,11 @@ class Problem:
     """The objective's name, then the constraints'."""
     minimizes: bool
     """Whether the user asked for the smallest value."""
-    bounds: Float64[Tensor, "d 2"]
+    bounds: Float64[ndarray, "d 2"]
     """Lower and upper end of each variable, natural units."""
-    active: Bool[Tensor, "m d"]
+    active: Bool[ndarray, "m d"]
     """Which variables each output depends on."""
-    ranges: Float64[Tensor, "m 2"]
+    ranges: Float64[ndarray, "m 2"]
     """Smallest and largest possible value of each output, infinite if open."""
     noise: tuple[float | None, ...]
     """Standard deviation of each output's error, natural units: 0 exact, None learned."""
@@ -108,7 +107,8 @@ class Problem:
                 dictionaries, or an array with a column for each variable. Each search looks at every candidate.
             blackbox: Function of x (named floats, one point) that returns the outputs: a mapping by name, a sequence
                 in order, or a number if there is one output. None if someone else measures and tells.
-            maximize: Function of (x, y), or a formula. Without an objective any feasible point is a solution.
+            maximize: A formula, a Python function of (x, y) at one point, an expression of SymPy or a function of
+                CasADi. Without an objective any feasible point is a solution.
             minimize: The same, for the smallest value; give one of the two.
             subject_to: `{name: function or formula}`, or a list of formulas. A function is met if >= 0, a formula
                 has a comparison.
@@ -143,7 +143,13 @@ class Problem:
         )
         functions = self._state_functions(maximize, minimize, subject_to, tolerance)
         white_box, structure = WhiteBox.tried(
-            self.functions, functions, self._points_tried(), self.ranges, self.minimizes, (self._x, self._y)
+            self.functions,
+            functions,
+            self._points_tried(),
+            self.bounds,
+            self.ranges,
+            self.minimizes,
+            (self._x, self._y),
         )
         self._set(structure=structure, _white_box=white_box)
 
@@ -205,12 +211,12 @@ class Problem:
         )
         return [function, *(part for _, part in parts)]
 
-    def _points_tried(self) -> Float64[Tensor, "b d"]:
+    def _points_tried(self) -> Float64[ndarray, "b d"]:
         """Return points of the box, or candidates, some of them repeatedly if there are few."""
         stream = Stream(0).at("points tried")
         if self.candidates is None:
-            return self.from_unit(stream.sobol(POINTS_TRIED, self.d).clamp(TRIED_MARGIN, 1 - TRIED_MARGIN))
-        return self.candidates.X[(stream.uniform(POINTS_TRIED) * len(self.candidates)).long()]
+            return self.from_unit(np.clip(stream.sobol(POINTS_TRIED, self.d), TRIED_MARGIN, 1 - TRIED_MARGIN))
+        return self.candidates.X[(stream.uniform(POINTS_TRIED) * len(self.candidates)).astype(int)]
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"A problem does not change: problem.revised({name}=...) makes another one.")
@@ -220,23 +226,23 @@ class Problem:
 
     # ------------------------------------------------------------------------------------------------ units and names
 
-    def to_unit(self, X: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
+    def to_unit(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Map natural units to the unit cube."""
         return self._box.to_unit(X)
 
-    def from_unit(self, U: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
+    def from_unit(self, U: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Map the unit cube to natural units: 0 gives exactly the lower end, 1 exactly the upper end."""
         return self._box.from_unit(U)
 
-    def natural(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
+    def natural(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
         """Return a point of the unit cube in natural units; with candidates, the nearest candidate as it was given.
 
         The map to the unit cube and back changes the last bits, but a candidate keeps the numbers of its table.
         """
-        u = u.clamp(0.0, 1.0)
+        u = np.clip(u, 0.0, 1.0)
         return self.from_unit(u) if self.candidates is None else self.candidates.X[self.candidates.nearest(u)]
 
-    def unit_slopes(self, X: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
+    def unit_slopes(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Return the derivatives of `from_unit`, at points in natural units."""
         return self._box.unit_slopes(X)
 
@@ -245,40 +251,51 @@ class Problem:
         """Places of the constraints that are known exactly."""
         return tuple(i for i in range(1, self.k) if self._white_box.is_white[i])
 
-    def named_x(self, X: Float64[Tensor, "d"]) -> Named:
+    @property
+    def ways(self) -> dict[str, str]:
+        """How each function is computed, by name and in words: as a program, called point by point, and so on."""
+        return self._white_box.ways()
+
+    @property
+    def slow(self) -> tuple[int, ...]:
+        """Places of the functions that are called point by point: few samples of them can be had."""
+        return self._white_box.slow
+
+    def named_x(self, X: Float64[ndarray, "d"]) -> Named:
         """Return a point as named floats."""
         return Named(self._x, tuple(X.tolist()))
 
-    def named_y(self, Y: Float64[Tensor, "m"]) -> Named:
+    def named_y(self, Y: Float64[ndarray, "m"]) -> Named:
         """Return outputs as named floats."""
         return Named(self._y, tuple(Y.tolist()))
 
-    def point(self, x: Any) -> Float64[Tensor, "d"]:
+    def point(self, x: Any) -> Float64[ndarray, "d"]:
         """Read a point that the user gave: a mapping by name, or a sequence in order, natural units.
 
         It must lie inside the box, or be one of the candidates.
         """
         given = numbers(x, self._x, "variable", StatementError)
-        X = torch.tensor(given, dtype=torch.float64)
-        lo, hi = self.bounds.unbind(-1)
-        slack = POINT_SLACK * (hi - lo) + LAST_BITS * self.bounds.abs().amax(-1)
+        X = np.array(given, dtype=float)
+        lo, hi = self.bounds.T
+        slack = POINT_SLACK * (hi - lo) + LAST_BITS * np.abs(self.bounds).max(-1)
         for place, name in enumerate(self.variables):
             if not lo[place] - slack[place] <= X[place] <= hi[place] + slack[place]:
                 raise StatementError(
                     f"'{name}' = {given[place]!r} is outside its box from {float(lo[place])!r} to {float(hi[place])!r}."
                 )
-        return X.clamp(lo, hi) if self.candidates is None else self._candidate(X.clamp(lo, hi), slack)
+        X = np.clip(X, lo, hi)
+        return X if self.candidates is None else self._candidate(X, slack)
 
-    def _candidate(self, X: Float64[Tensor, "d"], slack: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
+    def _candidate(self, X: Float64[ndarray, "d"], slack: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
         """Return the candidate at a point, or say that there is none."""
         nearest = self.natural(self.to_unit(X))
-        if bool(((X - nearest).abs() > slack).any()):
+        if bool((np.abs(X - nearest) > slack).any()):
             given, other = (", ".join(f"{n} = {v:.9g}" for n, v in self.named_x(each).items()) for each in (X, nearest))
             count = len(self.candidates or ())
             raise StatementError(f"{given} is not among the {count} candidates; the nearest of them is {other}.")
         return nearest
 
-    def output(self, y: Any, *, partial: bool = False) -> Float64[Tensor, "m"]:
+    def output(self, y: Any, *, partial: bool = False) -> Float64[ndarray, "m"]:
         """Read outputs that were told or returned: a mapping by name, a sequence in order, or a number if m is 1.
 
         Args:
@@ -292,11 +309,11 @@ class Problem:
         except Exception as error:  # reading a user's object may raise anything
             kind = type(y).__name__
             raise EvaluationError(f"The outputs came as {kind}, which cannot be read: {error}") from error
-        return torch.tensor(read, dtype=torch.float64)
+        return np.array(read, dtype=float)
 
     # --------------------------------------------------------------------------------------------------- black, white
 
-    def evaluate(self, x: Any) -> Float64[Tensor, "m"]:
+    def evaluate(self, x: Any) -> Float64[ndarray, "m"]:
         """Call the black box at one point (named floats, a mapping or a sequence) and read its answer."""
         if self.blackbox is None:
             raise EvaluationError("This problem has no black box: measure, and tell the study what you found.")
@@ -307,9 +324,13 @@ class Problem:
             raise EvaluationError(f"The black box raised {type(error).__name__}: {error}") from error
         return self.output(answer)
 
+    def stated(self, place: int) -> Function:
+        """Return a function of the white box, of (x, y), as it was stated."""
+        return self._white_box.functions[place]
+
     def g(
-        self, X: Float64[Tensor, "b d"], Y: Float64[Tensor, "L b m"], which: Sequence[int] | None = None
-    ) -> list[Tensor]:
+        self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], which: Sequence[int] | None = None
+    ) -> list[ndarray]:
         """Evaluate the white box in the paper's form: the objective is maximized, constraints are >= 0.
 
         Args:
@@ -318,26 +339,23 @@ class Problem:
             which: Places of the functions to evaluate, in this order; None for all.
 
         Returns:
-            For each function a tensor `L b`, or `b` if the function is white.
+            For each function an array `L b`, or `b` if the function is white.
         """
         return self._white_box.values(X, Y, which)
 
     def traced(
-        self, X: Float64[Tensor | ndarray, "b d"], Y: Float64[Tensor | ndarray, "L b m"], which: Sequence[int]
-    ) -> tuple[Float64[Tensor | ndarray, "f L b"], Back]:
-        """Evaluate functions, and return the way back: from weights of their values to slopes by X and Y.
-
-        Arrays give arrays (formulas are computed in NumPy only), and tensors give tensors.
-        """
+        self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], which: Sequence[int]
+    ) -> tuple[Float64[ndarray, "f L b"], Backs]:
+        """Evaluate functions, and return the way back: from weights of their values to slopes by X and Y."""
         return self._white_box.traced(X, Y, which)
 
     def user_value(self, f0: float) -> float:
         """Return a value of g_0 with the sign of the user's objective."""
         return -f0 if self.minimizes else f0
 
-    def penalized(self, f: Float64[Tensor, "*b k"], rho: float) -> Float64[Tensor, "*b"]:
+    def penalized(self, f: Float64[ndarray, "*b k"], rho: float) -> Float64[ndarray, "*b"]:
         """Exact penalty F(x) = f_0 - rho * sum_i max(-f_i, 0), equation (40)."""
-        return f[..., 0] - rho * (-f[..., 1:]).clamp(min=0).sum(-1)
+        return f[..., 0] - rho * np.maximum(-f[..., 1:], 0.0).sum(-1)
 
     # ------------------------------------------------------------------------------------------------- other problems
 
@@ -359,7 +377,7 @@ class Problem:
         kept = [place for place in range(self.k) if not self._white_box.is_white[place]] or [0]
         taken = set(self.variables) | set(self.constants)
         names = {i: self.functions[i] + (" (value)" if self.functions[i] in taken else "") for i in kept}
-        objective, *constraints = folded_functions(self._white_box, names)
+        objective, *constraints = folded_functions(self._white_box, names, self.m)
         return Problem(
             self.variables,
             list(names.values()),
@@ -406,4 +424,6 @@ class Problem:
         sense = ("minimize" if self.minimizes else "maximize") if has_objective else "find"
         limits = f", subject to {', '.join(self.constraints)}" if self.constraints else ""
         box += f" ({len(self.candidates)} candidates)" if self.candidates is not None else ""
-        return f"Problem({sense} {self.objective}{limits}; {box}; outputs {', '.join(self.outputs)})"
+        programs = self._white_box.programs
+        ways = "".join(f"; {name} {way}" for name, way in self.ways.items() if name not in programs)
+        return f"Problem({sense} {self.objective}{limits}; {box}; outputs {', '.join(self.outputs)}{ways})"

@@ -1,23 +1,27 @@
-"""The slopes of a formula, in NumPy: reverse-mode differentiation of its tree as a list of instructions.
+"""Programs: a function of the white box as a list of instructions, its values and its slopes, in NumPy.
 
-Torch differentiates functions written in Python. A formula has about a dozen operations on a hundred numbers, and the
-search for the next point needs its slopes some hundred times. Torch would spend most of that time on building a graph
-that is known beforehand. Values have the shapes of `formula`: one number per point (and sample), or a vector on a
-further last axis.
+Formulas are parsed into programs, Python functions are traced into them. The search for the next point needs the slopes
+of a program some hundred times, on a hundred numbers: what costs is the number of calls into NumPy, so everything that
+can be known beforehand is. Values have the shapes of `operations`.
 """
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
 from numpy import ndarray
 
-Value = Any
-"""A float or an array."""
+from pied.problem.operations import DIFFERENCE, PRODUCT, RATIO, SUM, By, Operation, Value, operation
+from pied.shapes import Float64
+
+NUMBERS_AT_ONCE = 1_000_000
+"""Numbers in one array while a program runs (8 MB): a vector is repeated for each point and sample."""
+
+Back = Callable[[Any], tuple[Any, Any]]
+"""From weights of a function's values to the slopes of their weighted sum by x and y."""
 
 
 @dataclass(frozen=True)
@@ -25,78 +29,44 @@ class Step:
     """One instruction: an operation on the values of earlier steps."""
 
     kind: str
-    """"number", "x", "y", "lift", "minus", "sum", "product", "power", "min", "max", "total" or a function's name."""
+    """"constant", "x", "y", "sum", "product" or the name of an operation."""
     parts: tuple[int, ...] = ()
     """Places of the operands."""
     value: Any = None
-    """The number, the column of x or y, or which parts are subtracted or divided by."""
+    """The constant, the column of x or y, which parts are subtracted or divided by, or what the operation needs."""
 
 
-By = Callable[[Sequence[Value], Value, Value], Value]
-"""From the operands of an operation, its value and the slope by its value: the slope by one operand, before
-`_summed`."""
+@dataclass
+class Writer:
+    """Writes steps; one that occurs twice is written once."""
 
-_FUNCTIONS: Mapping[str, tuple[Callable[[Value], Value], By]] = {
-    "exp": (np.exp, lambda parts, f, slope: slope * f),
-    "log": (np.log, lambda parts, f, slope: slope / parts[0]),
-    "log10": (np.log10, lambda parts, f, slope: slope / (parts[0] * np.log(10.0))),
-    "sqrt": (np.sqrt, lambda parts, f, slope: slope * 0.5 / f),
-    "abs": (np.abs, lambda parts, f, slope: slope * np.sign(parts[0])),
-    "sin": (np.sin, lambda parts, f, slope: slope * np.cos(parts[0])),
-    "cos": (np.cos, lambda parts, f, slope: slope * -np.sin(parts[0])),
-    "tan": (np.tan, lambda parts, f, slope: slope * (1.0 + f * f)),
-    "tanh": (np.tanh, lambda parts, f, slope: slope * (1.0 - f * f)),
-}
-"""By name: the function and its derivative."""
+    steps: list[Step] = field(default_factory=list)
+    places: dict[Any, int] = field(default_factory=dict)
 
-FUNCTIONS = tuple(_FUNCTIONS)
-"""Names of the functions of one number."""
+    def write(self, kind: str, parts: tuple[int, ...] = (), value: Any = None) -> int:
+        """Write a step and return its place."""
+        key = (kind, parts, _key(value))
+        if key not in self.places:
+            self.steps.append(Step(kind, parts, value))
+            self.places[key] = len(self.steps) - 1
+        return self.places[key]
 
 
-@dataclass(frozen=True)
-class _Operation:
-    """A function of the values of the operands, and the slopes by each of them."""
-
-    run: Callable[..., Value]
-    back: tuple[By, ...]
-
-
-_SUM = _Operation(operator.add, (lambda parts, f, slope: slope, lambda parts, f, slope: slope))
-_DIFFERENCE = _Operation(operator.sub, (lambda parts, f, slope: slope, lambda parts, f, slope: -slope))
-_PRODUCT = _Operation(
-    operator.mul, (lambda parts, f, slope: slope * parts[1], lambda parts, f, slope: slope * parts[0])
-)
-_RATIO = _Operation(
-    operator.truediv, (lambda parts, f, slope: slope / parts[1], lambda parts, f, slope: -slope * f / parts[1])
-)
-_SQUARE = _Operation(lambda a, _: a * a, (lambda parts, f, slope: slope * (2.0 * parts[0]),))
-
-
-def _by_base(parts: Sequence[Value], f: Value, slope: Value) -> Value:
-    """Return the slope of a^p by a; 0 where p = 0, as in torch, because a^0 is 1 for every a, also at 0."""
-    by = slope * parts[1] * np.power(parts[0], parts[1] - 1.0)
-    return by if isinstance(parts[1], float) and parts[1] != 0.0 else np.where(parts[1] == 0.0, 0.0, by)
-
-
-def _by_exponent(parts: Sequence[Value], f: Value, slope: Value) -> Value:
-    """Return the slope of a^p by p; 0 where a = 0 and p >= 0, as in torch, because 0^p is 0 for every p > 0."""
-    by = slope * f * np.log(parts[0])
-    is_zero = parts[0] == 0.0
-    return np.where(is_zero & (parts[1] >= 0.0), 0.0, by) if np.any(is_zero) else by
-
-
-_POWER = _Operation(np.power, (_by_base, _by_exponent))
-_MINUS = _Operation(operator.neg, (lambda parts, f, slope: -slope,))
-_LIFT = _Operation(lambda a: a[..., None], (lambda parts, f, slope: slope[..., 0],))
-_TOTAL = _Operation(lambda a: a.sum(-1), (lambda parts, f, slope: np.broadcast_to(slope[..., None], parts[0].shape),))
+def _key(value: Any) -> Any:
+    """Return what two values have in common if they are the same."""
+    if isinstance(value, ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, list | tuple):
+        return type(value), *map(_key, value)
+    return type(value), repr(value)
 
 
 @dataclass(frozen=True)
-class _Program:
-    """A tape ready to run: numbers in their places, then columns to load, then operations on a few values each."""
+class _Compiled:
+    """A program ready to run: constants in their places, then columns to load, then operations on a few values each."""
 
     values: tuple[Value, ...]
-    """The value at every place; None if it is not a number."""
+    """The value at every place; None if it is not a constant."""
     x: tuple[tuple[int, Any], ...]
     """Place and column of each part of x that is loaded: first single columns, each once, then vectors of them."""
     y: tuple[tuple[int, Any], ...]
@@ -104,46 +74,63 @@ class _Program:
     operations: tuple[tuple[int, Callable[..., Value], tuple[int, ...]], ...]
     """Place, function and places of the operands."""
     backwards: tuple[tuple[int, tuple[int, ...], tuple[tuple[int, By], ...]], ...]
-    """Place, places of the operands, and the slope by each operand that is not a number; the last operation first."""
+    """Place, places of the operands, and the slope by each operand that has one; the last operation first."""
 
 
 @dataclass(frozen=True)
-class Tape:
-    """The instructions of a formula; the last one is its value."""
+class Program:
+    """The instructions of a function; the last one is its value."""
 
     steps: tuple[Step, ...]
-    at_once: int | None = None
-    """Most points times samples that are computed at once, since long vectors take much memory; None: all."""
+    width: int = 1
+    """Length of the longest vector inside, 1 without one: how many numbers each point and sample takes."""
 
     @cached_property
-    def _program(self) -> _Program:
-        return _written(self.steps)
+    def _compiled(self) -> _Compiled:
+        return _compiled(self.steps)
 
-    def traced(
-        self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], sign: float = 1.0
-    ) -> tuple[Float64[ndarray, "*L b"], Callable[[Any], tuple[Any, Any]]]:
-        """Return the value times a sign, and the way back from weights of the value to slopes by x and y.
+    def values(self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]) -> Float64[ndarray, "*L b"]:
+        """Return the value, `L b`, or `b` if no output is used.
 
-        If all values would take too much memory, a few points are computed at a time, and again on the way back.
+        If all values would take too much memory, a few points are computed at a time.
         """
-        size = len(X) if self.at_once is None else max(1, self.at_once // len(Y))
-        if size >= len(X):
+        pieces = self._pieces(X, Y)
+        if len(pieces) == 1:
+            return self._whole(self.forward(X, Y)[-1], X)
+        parts = [self._whole(self.forward(X[each], Y[:, each])[-1], X[each]) for each in pieces]
+        return np.concatenate(parts, -1)
+
+    def traced(self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]) -> tuple[Float64[ndarray, "*L b"], Back]:
+        """Return the value, and the way back from weights of the value to slopes by x and y."""
+        pieces = self._pieces(X, Y)
+        if len(pieces) == 1:
             values = self.forward(X, Y)
-            return sign * values[-1], lambda weight: self.back(values, sign * weight, X, Y)
-        pieces = [slice(start, start + size) for start in range(0, len(X), size)]
+            return self._whole(values[-1], X), lambda weight: self.back(values, weight, X, Y)
 
         def back(weight: Float64[ndarray, "*L b"]) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "L b m"]]:
             by_x, by_Y = np.empty(X.shape), np.empty(Y.shape)
             for piece in pieces:
                 inside = X[piece], Y[:, piece]
-                by_x[piece], by_Y[:, piece] = self.back(self.forward(*inside), sign * weight[..., piece], *inside)
+                by_x[piece], by_Y[:, piece] = self.back(self.forward(*inside), weight[..., piece], *inside)
             return by_x, by_Y
 
-        return sign * np.concatenate([self.forward(X[each], Y[:, each])[-1] for each in pieces], -1), back
+        return self.values(X, Y), back
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Program, (self.steps, self.width)
+
+    def _pieces(self, X: ndarray, Y: ndarray) -> list[slice]:
+        """Return the points that are computed together."""
+        size = max(1, NUMBERS_AT_ONCE // (self.width * max(1, len(Y))))
+        return [slice(start, start + size) for start in range(0, len(X), size)] if size < len(X) else [slice(None)]
+
+    def _whole(self, value: Value, X: ndarray) -> Any:
+        """Return the last value with one number per point, also if it uses nothing."""
+        return value if np.ndim(value) else np.full(len(X), float(value))
 
     def forward(self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]) -> list[Value]:
-        """Return the value at every place of the program; the last one is the formula's."""
-        program = self._program
+        """Return the value at every place of the program; the last one is the function's."""
+        program = self._compiled
         values = list(program.values)
         for place, column in program.x:
             values[place] = X[:, column]
@@ -161,21 +148,43 @@ class Tape:
         X: Float64[ndarray, "b d"],
         Y: Float64[ndarray, "L b m"],
     ) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "L b m"]]:
-        """Return the slopes of the weighted sum of the formula's values by x and y."""
-        slopes = _slopes(self._program, values, weight)
-        return _unloaded(self._program.x, slopes, X.shape), _unloaded(self._program.y, slopes, Y.shape)
+        """Return the slopes of the weighted sum of the function's values by x and y."""
+        by_x, by_Y = self._back(values, weight, X, Y, is_careful=False)
+        if self._has_choice and not math.isfinite(by_x.sum() + by_Y.sum()):
+            by_x, by_Y = self._back(values, weight, X, Y, is_careful=True)
+        return by_x, by_Y
+
+    def _back(
+        self, values: list[Value], weight: ndarray, X: ndarray, Y: ndarray, is_careful: bool
+    ) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "L b m"]]:
+        slopes = _slopes(self._compiled, values, weight, is_careful)
+        return _unloaded(self._compiled.x, slopes, X.shape), _unloaded(self._compiled.y, slopes, Y.shape)
+
+    @cached_property
+    def _has_choice(self) -> bool:
+        """Whether a branch that is not taken may have no slope: where(y > 1, sqrt(y - 1), 0)."""
+        return any(step.kind == "where" for step in self.steps)
 
 
-def _slopes(program: _Program, values: Sequence[Value], weight: Float64[ndarray, "*L b"]) -> list[Value]:
-    """Return the slope of the weighted sum by the value at every place; None for numbers."""
+def _slopes(
+    program: _Compiled, values: Sequence[Value], weight: Float64[ndarray, "*L b"], is_careful: bool
+) -> list[Value]:
+    """Return the slope of the weighted sum by the value at every place; None for constants and what has no slope.
+
+    With `is_careful`, what has no weight has no slope either, even if it is not finite.
+    """
     slopes: list[Value] = [None] * len(values)
     slopes[-1] = weight
     last = last_sum = weight  # the terms of a sum share one slope array, which is then summed only once
     with np.errstate(all="ignore"):
         for place, parts, back in program.backwards:
+            if slopes[place] is None:
+                continue
             operands = [values[i] for i in parts]
             for i, by in back:
                 slope, shape = by(operands, values[place], slopes[place]), values[i].shape
+                if is_careful and slope.shape == slopes[place].shape:
+                    slope = np.where(slopes[place] == 0.0, 0.0, slope)
                 if slope.shape != shape:
                     if slope is not last or last_sum.shape != shape:
                         last, last_sum = slope, _summed(slope, shape)
@@ -190,6 +199,8 @@ def _unloaded(
     """Gather the slopes of loaded columns into an array with the shape of x or y."""
     by_columns = np.zeros(shape)
     for place, column in loads:
+        if slopes[place] is None:
+            continue
         if isinstance(column, int):
             by_columns[..., column] = slopes[place]
         else:
@@ -197,29 +208,29 @@ def _unloaded(
     return by_columns
 
 
-def _written(steps: Sequence[Step]) -> _Program:
-    """Write steps as a program: sums and products are joined pairwise, and constant expressions computed beforehand."""
+def _compiled(steps: Sequence[Step]) -> _Compiled:
+    """Prepare steps: sums and products are joined pairwise, and constant expressions computed beforehand."""
     values: list[Value] = []
     loads: dict[str, list[tuple[int, Any]]] = {"x": [], "y": []}
     operations: list[tuple[int, Callable[..., Value], tuple[int, ...]]] = []
     backwards = []
 
-    def put(operation: _Operation, *parts: int) -> int:
+    def put(made: Operation, *parts: int) -> int:
         place, live = len(values), [values[i] is None for i in parts]
         if not any(live):
             with np.errstate(all="ignore"):
-                values.append(operation.run(*[values[i] for i in parts]))
+                values.append(made.run(*[values[i] for i in parts]))
             return place
         values.append(None)
-        operations.append((place, operation.run, parts))
-        back = zip(parts, operation.back, live, strict=False)
-        backwards.append((place, parts, tuple((i, by) for i, by, is_live in back if is_live)))
+        operations.append((place, made.run, parts))
+        back = zip(parts, made.back, live, strict=False)
+        backwards.append((place, parts, tuple((i, by) for i, by, is_live in back if is_live and by is not None)))
         return place
 
     places: list[int] = []
     for step in steps:
         parts = [places[i] for i in step.parts]
-        if step.kind == "number":
+        if step.kind == "constant":
             values.append(step.value)
             places.append(len(values) - 1)
         elif step.kind in loads:
@@ -227,50 +238,17 @@ def _written(steps: Sequence[Step]) -> _Program:
             values.append(None)
             places.append(len(values) - 1)
         elif step.kind == "sum" or step.kind == "product":
-            plain, inverse = (_SUM, _DIFFERENCE) if step.kind == "sum" else (_PRODUCT, _RATIO)
+            plain, inverse = (SUM, DIFFERENCE) if step.kind == "sum" else (PRODUCT, RATIO)
             place = parts[0]
             for part, is_inverse in zip(parts[1:], step.value[1:], strict=True):
                 place = put(inverse if is_inverse else plain, place, part)
             places.append(place)
         else:
-            places.append(put(_operation(step.kind, [values[i] for i in parts]), *parts))
+            places.append(put(operation(step.kind, step.value, [values[i] for i in parts]), *parts))
+    if places[-1] != len(values) - 1:  # the last instruction repeats an earlier one: its value is wanted last
+        put(Operation(lambda a: a, (lambda parts, f, slope: slope,)), places[-1])
     x, y = (tuple(sorted(each, key=lambda load: not isinstance(load[1], int))) for each in loads.values())
-    return _Program(tuple(values), x, y, tuple(operations), tuple(backwards[::-1]))
-
-
-def _operation(kind: str, parts: Sequence[Value]) -> _Operation:
-    """Return the operation of a step; its operands are given if they are numbers, else None."""
-    if kind == "power":
-        return _SQUARE if isinstance(parts[1], float) and parts[1] == 2.0 else _POWER
-    if kind in ("min", "max"):
-        if len(parts) == 1:
-            return _Operation(partial(getattr(np, kind), axis=-1), (_by_elements,))
-        pick = np.minimum if kind == "min" else np.maximum
-        return _Operation(partial(_picked, pick), tuple(partial(_by_picked, i) for i in range(len(parts))))
-    if kind in _FUNCTIONS:
-        run, back = _FUNCTIONS[kind]
-        return _Operation(run, (back,))
-    return {"minus": _MINUS, "lift": _LIFT, "total": _TOTAL}[kind]
-
-
-def _picked(pick: Callable[[Value, Value], Value], *parts: Value) -> Value:
-    """Return the smallest or largest of some values."""
-    best = parts[0]
-    for part in parts[1:]:
-        best = pick(best, part)
-    return best
-
-
-def _by_picked(which: int, parts: Sequence[Value], f: Value, slope: Value) -> Value:
-    """Return the slope of the smallest or largest value by one of the values; equal ones share it."""
-    ties = sum(np.asarray(part == f, dtype=float) for part in parts)
-    return slope * (parts[which] == f) / ties
-
-
-def _by_elements(parts: Sequence[Value], f: Value, slope: Value) -> Value:
-    """Return the slope of the smallest or largest element of a vector by its elements; equal ones share it."""
-    chosen = parts[0] == f[..., None]
-    return slope[..., None] * chosen / chosen.sum(-1, keepdims=True)
+    return _Compiled(tuple(values), x, y, tuple(operations), tuple(backwards[::-1]))
 
 
 def _summed(slope: Value, shape: tuple[int, ...]) -> Value:

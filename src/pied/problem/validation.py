@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+from numpy import ndarray
 
 from pied.errors import StatementError, UnknownName, WhiteBoxError, did_you_mean
+from pied.problem import casadi_door, sympy_door
 from pied.problem.candidates import Listing
 from pied.problem.formula import Formula, Scope
 from pied.problem.named import Function, Named, canonical
+from pied.problem.tensors import dense, is_tensor
 from pied.problem.values import listed, number, with_article
 from pied.problem.variables import Variable
+from pied.shapes import Bool, Float64
 
 MOST_VARIABLES = 1_000
 """Variables of a problem: the initial design alone takes 2d + 1 evaluations, and each has length scales to fit."""
@@ -75,7 +76,7 @@ def read_variables(given: Any) -> dict[str, Variable]:
     return made
 
 
-def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Float64[Tensor, "c d"]]:
+def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Float64[ndarray, "c d"]]:
     """Read a list of candidates and its variables.
 
     Args:
@@ -98,7 +99,7 @@ def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Fl
         if low < made[name].lo or high > made[name].hi:
             box = f"from {made[name].lo:g} to {made[name].hi:g}"
             raise StatementError(f"The candidates have '{name}' from {low:g} to {high:g}, outside its box {box}.")
-    return made, torch.from_numpy(np.stack(list(X.values()), 1))
+    return made, np.stack(list(X.values()), 1)
 
 
 def _table(given: Any, names: list[Any] | None) -> dict[str, Float64[np.ndarray, "c"]]:
@@ -112,7 +113,7 @@ def _table(given: Any, names: list[Any] | None) -> dict[str, Float64[np.ndarray,
     else:
         if names is None:
             raise StatementError("These candidates have no names: name their columns, variables=['x1', 'x2'].")
-        array = np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given)
+        array = dense(given) if is_tensor(given) else np.asarray(given)
         array = array[:, None] if array.ndim == 1 and len(names) == 1 else array
         if array.ndim != 2 or array.shape[1] != len(names):
             shape = f"an array of shape {array.shape}"
@@ -157,8 +158,12 @@ def read_blackbox(given: Any) -> Callable[[Named], Any] | None:
     return given
 
 
-def read_function(name: str, given: Any) -> Function:
-    """Check that a function of the white box can be called with (x, y)."""
+def read_function(name: str, given: Any, scope: Scope) -> Any:
+    """Check that a function of the white box can be called with (x, y), or is one of CasADi or SymPy."""
+    if casadi_door.is_casadi(given):
+        return casadi_door.Given(given.serialize(), given)
+    if sympy_door.is_sympy(given):
+        return sympy_door.Given(str(given), scope.constants, given)
     if not callable(given):
         raise WhiteBoxError(f"'{name}' should be a function of (x, y) or a formula, got {type(given).__name__}.")
     try:
@@ -176,14 +181,16 @@ def read_objective(given: Any, scope: Scope) -> tuple[str, Function]:
         return "any feasible point", _nothing
     if isinstance(given, str):
         return given, Formula(given, scope)
-    name = own_name(given, "objective")
-    return name, read_function(name, given)
+    name = str(given) if sympy_door.is_sympy(given) else own_name(given, "objective")
+    return name, read_function(name, given, scope)
 
 
-# Stored studies recognize this function by a hash of its source: keep it as it is.
-def _nothing(x: Named, y: Named) -> Float64[Tensor, "b"]:
-    """Return 0 everywhere, with a derivative: the objective when any feasible point will do."""
-    return 0.0 * x.array[..., 0]
+def _nothing(x: Named, y: Named) -> float:
+    """Return 0 everywhere: the objective when any feasible point will do."""
+    return 0.0
+
+
+_nothing.stored_as = "320f180d57ab2d84"  # type: ignore[attr-defined]  # by which stored studies recognize it
 
 
 def own_name(function: Any, otherwise: str) -> str:
@@ -232,9 +239,9 @@ def read_constants(given: Any, taken: Sequence[str]) -> dict[str, float | tuple[
     return made
 
 
-def read_active(given: Any, variables: Mapping[str, int], outputs: Mapping[str, int]) -> Bool[Tensor, "m d"]:
+def read_active(given: Any, variables: Mapping[str, int], outputs: Mapping[str, int]) -> Bool[ndarray, "m d"]:
     """Read which variables each output depends on."""
-    active = torch.ones(len(outputs), len(variables), dtype=torch.bool)
+    active = np.ones((len(outputs), len(variables)), dtype=bool)
     if given is None:
         return active
     rows = given if isinstance(given, Mapping) else dict.fromkeys(outputs, given)
@@ -267,9 +274,9 @@ def read_per_name(given: Any, names: Sequence[str], word: str, kind: str) -> tup
     return tuple(None if values.get(name) is None else float(values[name]) for name in names)
 
 
-def read_ranges(given: Any, outputs: Mapping[str, int]) -> Float64[Tensor, "m 2"]:
+def read_ranges(given: Any, outputs: Mapping[str, int]) -> Float64[ndarray, "m 2"]:
     """Read the range of each output; an end that is None is open."""
-    ranges = torch.tensor([[-math.inf, math.inf]] * len(outputs), dtype=torch.float64)
+    ranges = np.array([[-math.inf, math.inf]] * len(outputs), dtype=float)
     if given is not None and not isinstance(given, Mapping):
         raise StatementError("ranges should be a dictionary, {'y1': (0, 1)}, with None for an open end.")
     for name, ends in (given or {}).items():
@@ -293,13 +300,13 @@ def read_constraints(given: Any, scope: Scope) -> dict[str, list[tuple[str, Func
         raise StatementError("subject_to should be {'name': function or formula}, or a list of formulas.")
     if not isinstance(given, Mapping):
         for each in given:
-            if not isinstance(each, str):
+            if not isinstance(each, str) and not sympy_door.is_sympy(each):
                 raise StatementError(
                     "subject_to has a function without a name: use a dictionary, {'name': function}, or formulas."
                 )
         if len(set(given)) < len(given):
             raise StatementError("subject_to has the same formula twice: leave one out.")
-        given = {each: each for each in given}
+        given = {str(each): each for each in given}
     groups: dict[str, list[tuple[str, Function]]] = {}
     count, remedy = len(given), "join those that belong together, max(a, b, c) <= 1"
     _check_count(count, MOST_CONSTRAINTS, "constraints", remedy)
@@ -313,7 +320,7 @@ def read_constraints(given: Any, scope: Scope) -> dict[str, list[tuple[str, Func
             names = [name] if len(parts) == 1 else [f"{name} ({place + 1})" for place in range(len(parts))]
             groups[name] = list(zip(names, parts, strict=True))
         else:
-            groups[name] = [(name, read_function(name, each))]
+            groups[name] = [(name, read_function(name, each, scope))]
     return groups
 
 

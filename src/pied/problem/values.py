@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from pied.errors import EvaluationError, PiedError, WrongOutputs, did_you_mean
+from pied.problem.tensors import dense, is_tensor
 
 MOST_LISTED = 6
 """Names that a message lists before it is cut off."""
@@ -16,7 +15,7 @@ MOST_LISTED = 6
 
 def number(value: Any, what: str, error: type[PiedError]) -> float:
     """Read one finite real number, or say what was given instead."""
-    if isinstance(value, Tensor):
+    if is_tensor(value):
         value = _array(value, what, error)
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
@@ -32,12 +31,10 @@ def number(value: Any, what: str, error: type[PiedError]) -> float:
     return made
 
 
-def _array(given: Tensor, what: str, error: type[PiedError]) -> np.ndarray:
-    """Return any tensor as an array: sparse and quantized ones become dense, short floats become doubles."""
+def _array(given: Any, what: str, error: type[PiedError]) -> np.ndarray:
+    """Return a tensor as an array, or say why that cannot be done."""
     try:
-        plain = given.detach().dequantize() if given.is_quantized else given.detach()
-        plain = (plain if plain.layout is torch.strided else plain.to_dense()).cpu()
-        return (plain.double() if plain.is_floating_point() else plain.resolve_conj()).numpy()
+        return dense(given)
     except (RuntimeError, TypeError, NotImplementedError) as reason:
         kind = f"{str(given.dtype).removeprefix('torch.')} on {given.device}"
         raise error(f"{what[0].upper()}{what[1:]} came as a tensor of {kind} that cannot be read: {reason}") from None
@@ -63,7 +60,7 @@ def numbers(
         raise odd(f"The {kind}s {listed(names)} should be a mapping by name or a sequence, got {given!r}.")
     if hasattr(given, "keys") and hasattr(given, "__getitem__"):
         return _by_name(given, places, kind, error, partial)
-    if isinstance(given, Tensor):
+    if is_tensor(given):
         given = _array(given, f"the {kind}s", error)
     if isinstance(given, np.ndarray) and given.ndim == 1:
         given = list(given)

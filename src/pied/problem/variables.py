@@ -4,12 +4,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.errors import StatementError
 from pied.problem.values import number
+from pied.shapes import Bool, Float64
 
 NARROWEST = 1e-9
 """Smallest width of a variable, relative to its size: rounding would merge the points of a narrower one."""
@@ -48,9 +48,9 @@ class Variable:
 class Box:
     """The box of all variables, and its map to and from the unit cube; some variables are mapped by logarithms."""
 
-    bounds: Float64[Tensor, "d 2"]
+    bounds: Float64[ndarray, "d 2"]
     """Lower and upper end of each variable, natural units."""
-    is_log: Bool[Tensor, "d"]
+    is_log: Bool[ndarray, "d"]
     """Which variables are searched on a logarithmic scale."""
     has_log: bool
     """Whether any of them is."""
@@ -59,41 +59,37 @@ class Box:
     def of(cls, variables: Iterable[Variable]) -> "Box":
         """Return the box of some variables."""
         every = list(variables)
-        bounds = torch.tensor([[each.lo, each.hi] for each in every], dtype=torch.float64)
-        return cls(bounds, torch.tensor([each.log for each in every]), any(each.log for each in every))
+        bounds = np.array([[each.lo, each.hi] for each in every], dtype=float)
+        return cls(bounds, np.array([each.log for each in every], dtype=bool), any(each.log for each in every))
 
-    def to_unit(self, X: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
+    def to_unit(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Map natural units to the unit cube."""
-        lo, hi = self.bounds.to(X.device).unbind(-1)
+        lo, hi = self.bounds.T
         U = (X - lo) / (hi - lo)
         if not self.has_log:
             return U
-        is_log = self.is_log.to(X.device)
-        safe_X, safe_lo, safe_hi = (torch.where(is_log, each, each.new_ones(())) for each in (X, lo, hi))
-        ratio = (safe_X / safe_lo).log() / torch.where(is_log, (safe_hi / safe_lo).log(), 1.0)
-        return torch.where(is_log, ratio, U)
+        safe_X, safe_lo, safe_hi = (np.where(self.is_log, each, 1.0) for each in (X, lo, hi))
+        ratio = np.log(safe_X / safe_lo) / np.where(self.is_log, np.log(safe_hi / safe_lo), 1.0)
+        return np.where(self.is_log, ratio, U)
 
-    def from_unit(self, U: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
+    def from_unit(self, U: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Map the unit cube to natural units: 0 gives exactly the lower end, 1 exactly the upper end.
 
-        Rounding may leave the box by a last bit; this is corrected without changing the derivative.
+        Rounding may leave the box by a last bit, which is corrected; points outside of the cube stay outside.
         """
-        lo, hi = self.bounds.to(U.device).unbind(-1)
+        lo, hi = self.bounds.T
         X = lo * (1 - U) + hi * U
         if self.has_log:
-            is_log = self.is_log.to(U.device)
-            one = lo.new_ones(())
-            X = torch.where(is_log, torch.where(is_log, lo, one) ** (1 - U) * torch.where(is_log, hi, one) ** U, X)
-        with torch.no_grad():
-            inside = torch.maximum(torch.minimum(X, hi), lo)
-            correction = torch.where((U < 0.0) | (U > 1.0), 0.0, inside - X)
-        return X + correction
+            low, high = (np.where(self.is_log, each, 1.0) for each in (lo, hi))
+            X = np.where(self.is_log, low ** (1 - U) * high**U, X)
+        outside = (U < 0.0) | (U > 1.0)
+        inside = np.maximum(np.minimum(X, hi), lo)
+        return np.where(outside, X, inside) if outside.any() else inside
 
-    def unit_slopes(self, X: Float64[Tensor, "*b d"]) -> Float64[Tensor, "*b d"]:
+    def unit_slopes(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Return the derivatives of `from_unit`, at points in natural units."""
-        lo, hi = self.bounds.to(X.device).unbind(-1)
-        width = (hi - lo).expand_as(X)
+        lo, hi = self.bounds.T
+        width = np.broadcast_to(hi - lo, X.shape)
         if not self.has_log:
             return width
-        is_log = self.is_log.to(X.device)
-        return torch.where(is_log, X * torch.where(is_log, hi / lo, 1.0).log(), width)
+        return np.where(self.is_log, X * np.log(np.where(self.is_log, hi / np.where(self.is_log, lo, 1.0), 1.0)), width)

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the names of `trial` when they are first used: rows and stores alone do not need torch."""
+    """Load the names of `trial` when they are first used: rows and stores alone do not need NumPy."""
     if name in __all__:
         value = getattr(import_module("pied.records.trial"), name)
         globals()[name] = value

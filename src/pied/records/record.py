@@ -1,6 +1,6 @@
 """The record of a study as plain data: its rules, and a record in memory.
 
-This module uses neither tensors nor databases, so a worker needs only it and a store. `Record` has the rules; a `Pen`
+This module uses neither arrays nor databases, so a worker needs only it and a store. `Record` has the rules; a `Pen`
 stores the rows, in memory here and in a database in `sql`.
 """
 

@@ -1,4 +1,4 @@
-"""One evaluation as a frozen `Trial`, and all of them as tensors."""
+"""One evaluation as a frozen `Trial`, and all of them as arrays."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,12 +7,11 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+from numpy import ndarray
 
 from pied.problem import Named, Problem
 from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, Row
+from pied.shapes import Bool, Float64
 
 DEFAULT_TOLERANCE = 1e-6
 """In spreads of a constraint: how far below zero it still counts as met, unless the problem states a tolerance."""
@@ -160,14 +159,14 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A record as tensors in the unit cube, the input of all solvers and recommendations."""
+    """A record as arrays in the unit cube, the input of all solvers and recommendations."""
 
     numbers: tuple[int, ...]
     """Numbers of the trials with at least one told output."""
-    U: Float64[Tensor, "N d"]
-    Y: Float64[Tensor, "N m"]
+    U: Float64[ndarray, "N d"]
+    Y: Float64[ndarray, "N m"]
     """Outputs; NaN where not told."""
-    imagined: Float64[Tensor, "p d"]
+    imagined: Float64[ndarray, "p d"]
     """Points that are pending or failed: their values are unknown, and they should not be proposed again."""
     last: Why | None = None
     """Why the last trial was proposed."""
@@ -177,14 +176,14 @@ class Dataset:
     """Rows of `imagined` whose evaluation failed; the others are pending."""
 
     @property
-    def failed(self) -> Float64[Tensor, "q d"]:
+    def failed(self) -> Float64[ndarray, "q d"]:
         """Points whose evaluation failed."""
         return self.imagined[list(self.failures)]
 
     @property
-    def complete(self) -> Bool[Tensor, "N"]:
+    def complete(self) -> Bool[ndarray, "N"]:
         """Which rows have all outputs."""
-        return torch.isfinite(self.Y).all(1)
+        return np.isfinite(self.Y).all(1)
 
     def first(self, count: int) -> "Dataset":
         """Return only the data of the first trials."""
@@ -192,7 +191,7 @@ class Dataset:
 
     @classmethod
     def of(cls, problem: Problem, trials: Iterable[Trial]) -> "Dataset":
-        """Gather the tensors of a record."""
+        """Gather the arrays of a record."""
         numbers, points, outputs, whys, failures = [], [], [], [], []
         imagined: list[tuple[float, ...]] = []
         last = None
@@ -210,10 +209,10 @@ class Dataset:
                 imagined.append(point)
             if not trial.is_added:
                 last = trial.why
-        U, away = (problem.to_unit(_rows(each, problem.d)).clamp(0.0, 1.0) for each in (points, imagined))
+        U, away = (np.clip(problem.to_unit(_rows(each, problem.d)), 0.0, 1.0) for each in (points, imagined))
         return cls(tuple(numbers), U, _rows(outputs, problem.m), away, last, tuple(whys), tuple(failures))
 
-    def near(self, u: Float64[Tensor, "d"], most: int) -> "Dataset":
+    def near(self, u: Float64[ndarray, "d"], most: int) -> "Dataset":
         """Return at most `most` told and `most` imagined points, those nearest to `u`."""
         told, away = (_nearest(each, u, most) for each in (self.U, self.imagined))
         failed = set(self.failures)
@@ -227,31 +226,31 @@ class Dataset:
             failures=tuple(place for place, row in enumerate(away) if row in failed),
         )
 
-    def functions(self, problem: Problem) -> Float64[Tensor, "N k"]:
+    def functions(self, problem: Problem) -> Float64[ndarray, "N k"]:
         """Return objective and constraints at the told points; NaN where a needed output is missing."""
         if not len(self.U):
-            return torch.zeros(0, problem.k, dtype=torch.float64)
+            return np.zeros((0, problem.k))
         G = problem.g(problem.from_unit(self.U), self.Y[None])
-        return torch.stack([g.reshape(-1, len(self.U))[0] for g in G], -1).detach()
+        return np.stack([g.reshape(-1, len(self.U))[0] for g in G], -1)
 
 
-def _rows(values: Sequence[Sequence[float]], width: int) -> Float64[Tensor, "N w"]:
-    """Stack rows of numbers in one array: ten times as fast as one tensor per row."""
-    return torch.from_numpy(np.array(values, dtype=np.float64).reshape(len(values), width))
+def _rows(values: Sequence[Sequence[float]], width: int) -> Float64[ndarray, "N w"]:
+    """Stack rows of numbers in one array."""
+    return np.array(values, dtype=np.float64).reshape(len(values), width)
 
 
-def _nearest(U: Float64[Tensor, "N d"], u: Float64[Tensor, "d"], most: int) -> list[int]:
+def _nearest(U: Float64[ndarray, "N d"], u: Float64[ndarray, "d"], most: int) -> list[int]:
     """Return the rows nearest to a point, in their order."""
     if len(U) <= most:
         return list(range(len(U)))
-    return sorted((U - u).square().sum(1).argsort(stable=True)[:most].tolist())
+    return sorted(np.square(U - u).sum(1).argsort(kind="stable")[:most].tolist())
 
 
-def tolerances(problem: Problem, f: Float64[Tensor, "N k"]) -> Float64[Tensor, "n"]:
+def tolerances(problem: Problem, f: Float64[ndarray, "N k"]) -> Float64[ndarray, "n"]:
     """Return how far below zero a told constraint still counts as met: as stated, else 1e-6 of its spread."""
-    result = torch.zeros(problem.n, dtype=torch.float64)
+    result = np.zeros(problem.n)
     for i, stated in enumerate(problem.tolerance):
-        told = f[:, i + 1][torch.isfinite(f[:, i + 1])]
+        told = f[:, i + 1][np.isfinite(f[:, i + 1])]
         if stated is not None:
             result[i] = stated
         elif len(told) > 1:
@@ -259,18 +258,23 @@ def tolerances(problem: Problem, f: Float64[Tensor, "N k"]) -> Float64[Tensor, "
     return result
 
 
-def spread(values: Float64[Tensor, "b k"]) -> Float64[Tensor, "k"]:
+def spread(values: Float64[ndarray, "b k"]) -> Float64[ndarray, "k"]:
     """Return the interquartile range per column; where it is 0, the largest absolute value, else 1."""
     if not len(values):
-        return torch.ones(values.shape[1], dtype=values.dtype, device=values.device)
-    fine = torch.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
-    quartiles = torch.quantile(fine, torch.tensor([0.25, 0.75], dtype=fine.dtype, device=fine.device), dim=0)
-    width = quartiles[1] - quartiles[0]
-    largest = fine.abs().amax(0)
-    width = torch.where(width > SPREAD_ROUNDING * largest, width, largest)
-    return torch.where(width > 0, width, 1.0)
+        return np.ones(values.shape[1])
+    ordered = np.sort(np.where(np.isfinite(values), values, 0.0), axis=0)
+    width, largest = _at(ordered, 0.75) - _at(ordered, 0.25), np.abs(ordered[[0, -1]]).max(0)
+    width = np.where(width > SPREAD_ROUNDING * largest, width, largest)
+    return np.where(width > 0, width, 1.0)
 
 
-def feasible(problem: Problem, f: Float64[Tensor, "N k"]) -> Bool[Tensor, "N"]:
+def _at(ordered: Float64[ndarray, "b k"], part: float) -> Float64[ndarray, "k"]:
+    """Return a quantile of ordered columns, between two rows if need be: ten times as fast as `np.quantile`."""
+    place = part * (len(ordered) - 1)
+    low, high = ordered[int(place)], ordered[math.ceil(place)]
+    return low + (place - int(place)) * (high - low)
+
+
+def feasible(problem: Problem, f: Float64[ndarray, "N k"]) -> Bool[ndarray, "N"]:
     """Return which told points meet every constraint by their told values."""
-    return (f[:, 1:] >= -tolerances(problem, f)).all(1) & torch.isfinite(f).all(1)
+    return (f[:, 1:] >= -tolerances(problem, f)).all(1) & np.isfinite(f).all(1)

@@ -7,13 +7,13 @@ cube that costs only a small share of the gain it promises.
 
 from dataclasses import replace
 
-import torch
-from jaxtyping import Bool, Float64, Int64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.search.functions import Functions, Slice, Uncertain
 from pied.search.local import best_feasible, ranked, solve_locally
 from pied.search.optimum import Optimum
+from pied.shapes import Bool, Float64, Int64
 
 GRIDS = tuple(0.25**step for step in range(2, 16))  # spacings in the unit cube, coarse ones first
 COST_LIMITS = (1e-8, 1e-4)  # scaled: what dropping digits may cost when nothing is uncertain, and at most
@@ -21,9 +21,9 @@ COST_LIMITS = (1e-8, 1e-4)  # scaled: what dropping digits may cost when nothing
 
 def with_fewer_digits(
     functions: Functions,
-    scales: Float64[Tensor, "k"],
+    scales: Float64[ndarray, "k"],
     best: Optimum,
-    known: Float64[Tensor, "s d"],
+    known: Float64[ndarray, "s d"],
     share: float,
     rounds: int,
 ) -> Optimum:
@@ -42,54 +42,54 @@ def with_fewer_digits(
     """
     if not isinstance(functions, Uncertain):
         return best
-    f, slopes = functions.values_and_slopes(torch.cat([best.u[None], known]))
+    f, slopes = functions.values_and_slopes(np.concatenate([best.u[None], known]))
     merit, _ = ranked(f / scales)
     cost = _affordable(functions, scales, best, float(merit[0] - merit[1:].max()), share)
-    seen = functions.seen.to(best.u.device).nonzero()[:, 0]
+    seen = functions.seen.nonzero()[0]
     if not cost > 0 or not len(seen):
         return best
     points = _on_grids(best, seen, _inward(best, slopes[0], scales)[seen])
     f, _ = functions.values_and_slopes(points)
-    held = best.f[1:].clamp_max(0.0)
+    held = np.minimum(best.f[1:], 0.0)
     fine = (f[:, 1:] >= held).all(1) & (ranked(f / scales)[0] >= merit[0] - cost)
-    if not bool(fine.any()):
+    if not fine.any():
         return best
-    point = points[int(fine.to(torch.uint8).argmax())]
+    point = points[fine.argmax()]
     if len(seen) < len(functions.seen):
         point = _solve_the_rest(functions, scales, point, seen, rounds)
     return replace(best, u=point)
 
 
-def _affordable(functions: Uncertain, scales: Tensor, best: Optimum, gain: float, share: float) -> float:
+def _affordable(functions: Uncertain, scales: ndarray, best: Optimum, gain: float, share: float) -> float:
     """Return how much merit may be given up: a share of the gain, and of the width of the bounds within limits."""
     widths = functions.widths(best.u)
-    width = float((widths / scales[: len(widths)]).amax())
+    width = float((widths / scales[: len(widths)]).max())
     least, most = COST_LIMITS
     return min(share * gain, max(share * width, least), most)
 
 
-def _inward(best: Optimum, slopes: Float64[Tensor, "k d"], scales: Tensor) -> Float64[Tensor, "d"]:
+def _inward(best: Optimum, slopes: Float64[ndarray, "k d"], scales: ndarray) -> Float64[ndarray, "d"]:
     """Return, per coordinate, the sign of the direction that leads away from the active constraints."""
     tight = list(best.active)
-    return (slopes[tight] / scales[tight, None]).sum(0).sign()
+    return np.sign((slopes[tight] / scales[tight, None]).sum(0))
 
 
-def _on_grids(best: Optimum, seen: Int64[Tensor, "i"], inward: Float64[Tensor, "i"]) -> Float64[Tensor, "c d"]:
+def _on_grids(best: Optimum, seen: Int64[ndarray, "i"], inward: Float64[ndarray, "i"]) -> Float64[ndarray, "c d"]:
     """Return candidates, coarse ones first: on each grid the nearest point, and the next one inside the constraints."""
-    u, grids = best.u[seen], best.u.new_tensor(GRIDS)[:, None]
-    inside = torch.where(inward > 0, torch.ceil(u / grids), torch.floor(u / grids))
-    nearest = torch.round(u / grids)
-    places = torch.stack([nearest, torch.where(inward == 0, nearest, inside)], 1) * grids[:, None]
-    points = best.u.repeat(2 * len(GRIDS), 1)
-    points[:, seen] = places.reshape(-1, len(seen)).clamp(0.0, 1.0)
+    u, grids = best.u[seen], np.array(GRIDS)[:, None]
+    inside = np.where(inward > 0, np.ceil(u / grids), np.floor(u / grids))
+    nearest = np.rint(u / grids)
+    places = np.stack([nearest, np.where(inward == 0, nearest, inside)], 1) * grids[:, None]
+    points = np.repeat(best.u[None], 2 * len(GRIDS), 0)
+    points[:, seen] = np.clip(places.reshape(-1, len(seen)), 0.0, 1.0)
     return points
 
 
 def _solve_the_rest(
-    functions: Functions, scales: Tensor, u: Float64[Tensor, "w"], fixed: Int64[Tensor, "i"], rounds: int
-) -> Float64[Tensor, "w"]:
+    functions: Functions, scales: ndarray, u: Float64[ndarray, "w"], fixed: Int64[ndarray, "i"], rounds: int
+) -> Float64[ndarray, "w"]:
     """Solve for all coordinates but the fixed ones."""
-    free: Bool[Tensor, "w"] = torch.ones_like(u, dtype=torch.bool)
+    free: Bool[ndarray, "w"] = np.ones(len(u), dtype=bool)
     free[fixed] = False
     part = Slice(functions, u, free)
     found = best_feasible(part, scales, [solve_locally(part, scales, u[None, free], rounds)])

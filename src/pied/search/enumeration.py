@@ -6,15 +6,15 @@ grows only with the results, k numbers per candidate.
 
 from dataclasses import dataclass, replace
 
-import torch
-from jaxtyping import Bool, Float64, Int64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.errors import SolverDone
 from pied.problem import Listing
 from pied.rng import Stream
 from pied.search.functions import Functions
 from pied.search.optimum import SATISFIED, WHITE_SATISFIED, Optimum, optimum_at
+from pied.shapes import Bool, Float64, Int64
 
 AT_ONCE = 8192  # candidates evaluated at once: a few hundred told points then take some tens of megabytes
 POOL = 1024  # random candidates from which the scales of functions are taken
@@ -27,40 +27,41 @@ WHITE_BROKEN_MARGIN = 1e200  # taken off the margin of candidates that break a w
 class Enumeration:
     """A search that evaluates every candidate; the first of equal ones wins."""
 
-    U: Float64[Tensor, "c d"]
+    U: Float64[ndarray, "c d"]
     """The candidates, unit cube."""
-    offered: Bool[Tensor, "c"]
+    offered: Bool[ndarray, "c"]
     """Which of them may be chosen."""
 
     @classmethod
     def of(cls, listing: Listing) -> "Enumeration":
         """Return a search among all candidates of a list."""
-        return cls(listing.U, torch.ones(len(listing), dtype=torch.bool))
+        return cls(listing.U, np.ones(len(listing), dtype=bool))
 
-    def without(self, rows: Int64[Tensor, "e"]) -> "Enumeration":
+    def without(self, rows: Int64[ndarray, "e"]) -> "Enumeration":
         """Return the search without some candidates."""
-        offered = self.offered.clone()
+        offered = self.offered.copy()
         offered[rows] = False
         return replace(self, offered=offered)
 
-    def also(self, rows: Int64[Tensor, "e"]) -> "Enumeration":
+    def also(self, rows: Int64[ndarray, "e"]) -> "Enumeration":
         """Return the search with some candidates added again."""
-        offered = self.offered.clone()
+        offered = self.offered.copy()
         offered[rows] = True
         return replace(self, offered=offered)
 
-    def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
+    def screen(self, stream: Stream, d: int, known: Float64[ndarray, "s d"]) -> Float64[ndarray, "b d"]:
         """Return the pool: random candidates and the best told points."""
         draw = stream.at("pool").generator()
         rows = draw.choice(len(self.U), min(POOL, len(self.U)), replace=False, shuffle=False)
-        return torch.cat([self.U[torch.from_numpy(rows)], known.cpu()])
+        return np.concatenate([self.U[rows], known])
 
+    @np.errstate(all="ignore")
     def solve(
         self,
         functions: Functions,
-        scales: Float64[Tensor, "k"],
-        pool: Float64[Tensor, "b d"] | None = None,
-        known: Float64[Tensor, "s d"] | None = None,
+        scales: Float64[ndarray, "k"],
+        pool: Float64[ndarray, "b d"] | None = None,
+        known: Float64[ndarray, "s d"] | None = None,
         stream: Stream | None = None,
         *,
         rescue: bool = True,
@@ -81,70 +82,68 @@ class Enumeration:
         """
         f = self._values(functions)
         fine = self._satisfied(functions, scales, f) & self.offered
-        if not bool(fine.any()):
+        if not fine.any():
             return self._least_violated(functions, scales, f)
-        rows = _best(torch.where(fine, f[:, 0], -torch.inf), int(fine.sum()))
+        rows = _best(np.where(fine, f[:, 0], -np.inf), int(fine.sum()))
         there, _ = functions.values_and_slopes(self.U[rows])
         fine = self._satisfied(functions, scales, there)
-        if not bool(fine.any()):
+        if not fine.any():
             return self._least_violated(functions, scales, f)
-        best = int(torch.where(fine, there[:, 0], -torch.inf).argmax())
+        best = np.where(fine, there[:, 0], -np.inf).argmax()
         weight = exact_weight(f / scales, float(there[best, 0] / scales[0]))
         return optimum_at(self.U[rows[best]], there[best], scales, True, [weight] * (len(scales) - 1))
 
     def rescue(
-        self, functions: Functions, scales: Float64[Tensor, "k"], starts: Float64[Tensor, "s d"] | None = None
+        self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"] | None = None
     ) -> Optimum:
         """Maximize the smallest scaled constraint subject to white ones; where it reaches zero, the objective."""
         return self.solve(functions, scales)
 
-    def largest(self, functions: Functions, scales: Float64[Tensor, "k"]) -> Float64[Tensor, "n"]:
+    @np.errstate(all="ignore")
+    def largest(self, functions: Functions, scales: Float64[ndarray, "k"]) -> Float64[ndarray, "n"]:
         """Return the largest scaled value of each constraint over the whole list."""
-        return torch.nan_to_num(self._values(functions) / scales, nan=-torch.inf)[:, 1:].amax(0)
+        return np.nan_to_num(self._values(functions) / scales, nan=-np.inf)[:, 1:].max(0)
 
-    def _values(self, functions: Functions) -> Float64[Tensor, "c k"]:
+    def _values(self, functions: Functions) -> Float64[ndarray, "c k"]:
         """All functions at all candidates, computed in pieces of bounded memory."""
-        if not bool(self.offered.any()):
+        if not self.offered.any():
             raise SolverDone("every candidate has been measured, and measuring again would teach nothing")
-        f = torch.empty(len(self.U), functions.k, dtype=self.U.dtype)
+        f = np.empty((len(self.U), functions.k))
         for first in range(0, len(self.U), AT_ONCE):
             f[first : first + AT_ONCE] = functions.values(self.U[first : first + AT_ONCE])
         return f
 
-    def _satisfied(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "b k"]) -> Bool[Tensor, "b"]:
-        slack = torch.full_like(scales, SATISFIED)
+    def _satisfied(self, functions: Functions, scales: ndarray, f: Float64[ndarray, "b k"]) -> Bool[ndarray, "b"]:
+        slack = np.full(len(scales), SATISFIED)
         slack[list(functions.white)] = WHITE_SATISFIED
-        return torch.isfinite(f).all(1) & (f[:, 1:] >= -(slack * scales)[1:]).all(1)
+        return np.isfinite(f).all(1) & (f[:, 1:] >= -(slack * scales)[1:]).all(1)
 
-    def _least_violated(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "c k"]) -> Optimum:
+    def _least_violated(self, functions: Functions, scales: ndarray, f: Float64[ndarray, "c k"]) -> Optimum:
         """The offered candidate with the largest margin: the smallest scaled constraint, white constraints first."""
-        rows = _best(torch.where(self.offered, self._margin(functions, scales, f), -torch.inf), int(self.offered.sum()))
+        rows = _best(np.where(self.offered, self._margin(functions, scales, f), -np.inf), int(self.offered.sum()))
         there, _ = functions.values_and_slopes(self.U[rows])
-        best = int(self._margin(functions, scales, there).argmax())
-        is_fine = bool(self._satisfied(functions, scales, there[best][None]))
+        best = self._margin(functions, scales, there).argmax()
+        is_fine = bool(self._satisfied(functions, scales, there[best][None])[0])
         return optimum_at(self.U[rows[best]], there[best], scales, is_fine)
 
-    def _margin(self, functions: Functions, scales: Tensor, f: Float64[Tensor, "b k"]) -> Float64[Tensor, "b"]:
+    def _margin(self, functions: Functions, scales: ndarray, f: Float64[ndarray, "b k"]) -> Float64[ndarray, "b"]:
         """The smallest scaled constraint; points that break white ones rank below all others."""
         white = list(functions.white)
-        scaled = torch.nn.functional.pad((f / scales)[:, 1:], (0, 1), value=torch.inf)  # also without constraints
-        margin = torch.nan_to_num(scaled.amin(1), nan=UNKNOWN_MARGIN)
+        margin = np.nan_to_num((f / scales)[:, 1:].min(1, initial=np.inf), nan=UNKNOWN_MARGIN)
         broken = (f[:, white] < -WHITE_SATISFIED * scales[white]).any(1)
-        return torch.where(broken, margin.clamp_max(0.0) - WHITE_BROKEN_MARGIN, margin)
+        return np.where(broken, np.minimum(margin, 0.0) - WHITE_BROKEN_MARGIN, margin)
 
 
-def _best(score: Float64[Tensor, "c"], count: int) -> Int64[Tensor, "b"]:
-    """Rows of the best scores, in the order of the list; of equal ones the first.
-
-    Which of several equal scores `topk` takes depends on the platform.
-    """
+def _best(score: Float64[ndarray, "c"], count: int) -> Int64[ndarray, "b"]:
+    """Rows of the best scores, in the order of the list; of equal ones the first."""
     count = min(SHORTLIST, count)
-    last = score.topk(count).values[-1]
-    above, level = (score > last).nonzero()[:, 0], (score == last).nonzero()[:, 0]
-    return torch.cat([above, level[: count - len(above)]]).sort().values
+    last = np.partition(score, -count)[-count]
+    above, level = (score > last).nonzero()[0], (score == last).nonzero()[0]
+    return np.sort(np.concatenate([above, level[: count - len(above)]]))
 
 
-def exact_weight(scaled: Float64[Tensor, "c k"], best: float) -> float:
+@np.errstate(all="ignore")
+def exact_weight(scaled: Float64[ndarray, "c k"], best: float) -> float:
     """Return the smallest weight of violations at which no point of a set that breaks a constraint beats the best.
 
     It is max over x of (f_0(x) - best) / sum_i [-f_i(x)]+: what multipliers are at one optimum, for a whole set.
@@ -153,7 +152,7 @@ def exact_weight(scaled: Float64[Tensor, "c k"], best: float) -> float:
         scaled: Functions at the points, each divided by its scale.
         best: The objective to beat, scaled.
     """
-    violation = (-scaled[:, 1:]).clamp_min(0.0).sum(1)
+    violation = np.maximum(-scaled[:, 1:], 0.0).sum(1)
     gain = scaled[:, 0] - best
-    counts = torch.isfinite(gain) & (violation > SATISFIED) & (gain > 0)
-    return float((gain[counts] / violation[counts]).max()) if bool(counts.any()) else 0.0
+    counts = np.isfinite(gain) & (violation > SATISFIED) & (gain > 0)
+    return float((gain[counts] / violation[counts]).max()) if counts.any() else 0.0

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
+
+from pied.shapes import Bool, Float64
 
 
 @runtime_checkable
@@ -20,10 +22,12 @@ class Functions(Protocol):
     def white(self) -> Sequence[int]:
         """Positions of the constraints that are known exactly."""
 
-    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
         """Return all functions, fast, for screening."""
 
-    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
         """Return all functions and their slopes at full precision."""
 
 
@@ -40,10 +44,10 @@ class Uncertain(Protocol):
     """Functions that are bounds of something unknown."""
 
     @property
-    def seen(self) -> Bool[Tensor, "d"]:
+    def seen(self) -> Bool[ndarray, "d"]:
         """Which coordinates the black box depends on; coordinates that a search adds come after them."""
 
-    def widths(self, u: Float64[Tensor, "w"]) -> Float64[Tensor, "i"]:
+    def widths(self, u: Float64[ndarray, "w"]) -> Float64[ndarray, "i"]:
         """Return upper bound minus lower bound at a point, for the first functions."""
 
 
@@ -64,11 +68,13 @@ class Picked:
         """Positions of the white constraints among them."""
         return tuple(position for position, i in enumerate(self.which) if position and i in self.functions.white)
 
-    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
         """Return them for screening."""
         return self.functions.values(U)[:, list(self.which)]
 
-    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
         """Return them and their slopes."""
         f, J = self.functions.values_and_slopes(U)
         return f[:, list(self.which)], J[:, list(self.which)]
@@ -79,8 +85,8 @@ class Slice:
     """Functions of the free coordinates; the others are fixed at a point."""
 
     functions: Functions
-    u: Float64[Tensor, "w"]
-    free: Bool[Tensor, "w"]
+    u: Float64[ndarray, "w"]
+    free: Bool[ndarray, "w"]
 
     @property
     def k(self) -> int:
@@ -92,17 +98,19 @@ class Slice:
         """Positions of the constraints that are known exactly."""
         return self.functions.white
 
-    def whole(self, Z: Float64[Tensor, "b z"]) -> Float64[Tensor, "b w"]:
+    def whole(self, Z: Float64[ndarray, "b z"]) -> Float64[ndarray, "b w"]:
         """Return complete points from their free coordinates."""
-        points = self.u.repeat(len(Z), 1)
+        points = np.repeat(self.u[None], len(Z), 0)
         points[:, self.free] = Z
         return points
 
-    def values(self, Z: Float64[Tensor, "b z"]) -> Float64[Tensor, "b k"]:
+    def values(self, Z: Float64[ndarray, "b z"]) -> Float64[ndarray, "b k"]:
         """Return them for screening."""
         return self.functions.values(self.whole(Z))
 
-    def values_and_slopes(self, Z: Float64[Tensor, "b z"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k z"]]:
+    def values_and_slopes(
+        self, Z: Float64[ndarray, "b z"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k z"]]:
         """Return them and their slopes."""
         f, J = self.functions.values_and_slopes(self.whole(Z))
         return f, J[:, :, self.free]

@@ -10,9 +10,9 @@ advance together (`sqp`). The paper's search is in `penalty`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
+from scipy.spatial.distance import cdist
 
 from pied.errors import SettingError
 from pied.rng import Stream
@@ -32,6 +32,7 @@ from pied.search.local import (
     tied,
 )
 from pied.search.optimum import WHITE_SATISFIED, Optimum, meets_white
+from pied.shapes import Float64
 
 SEARCH_ELSEWHERE_BELOW_GAIN = 1e-2  # scaled: a smaller gain over the known points starts solves far from them, too
 CLOUDS = (0.1, 0.01, 0.001)  # widths of the clouds around good points
@@ -75,21 +76,22 @@ class Search:
         if not 0 <= self.brevity < 1:
             raise SettingError(f"brevity is a share of the gain, from 0 (all digits) to below 1, got {self.brevity}")
 
-    def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
+    def screen(self, stream: Stream, d: int, known: Float64[ndarray, "s d"]) -> Float64[ndarray, "b d"]:
         """Return the pool: Sobol points, the known good points, clouds around them."""
-        parts = [stream.at("pool").sobol(self.pool, d), known.cpu()]
+        parts = [stream.at("pool").sobol(self.pool, d), known]
         if len(known):
             noise = stream.at("clouds").normal(len(CLOUDS), len(known), CLOUD_SIZE, d)
-            width = torch.tensor(CLOUDS, dtype=torch.float64)[:, None, None, None]
-            parts.append((known.cpu()[None, :, None, :] + width * noise).clamp(0.0, 1.0).reshape(-1, d))
-        return torch.cat(parts)
+            width = np.array(CLOUDS)[:, None, None, None]
+            parts.append(np.clip(known[:, None] + width * noise, 0.0, 1.0).reshape(-1, d))
+        return np.concatenate(parts)
 
+    @np.errstate(all="ignore")
     def solve(
         self,
         functions: Functions,
-        scales: Float64[Tensor, "k"],
-        pool: Float64[Tensor, "b d"],
-        known: Float64[Tensor, "s d"],
+        scales: Float64[ndarray, "k"],
+        pool: Float64[ndarray, "b d"],
+        known: Float64[ndarray, "s d"],
         stream: Stream,
         *,
         rescue: bool = True,
@@ -105,13 +107,9 @@ class Search:
             rescue: When nothing satisfies the constraints, maximize the smallest of them.
         """
         everywhere = min(self.pool, len(pool))
-        pool, f = self._breed(functions, scales, pool, stream)
-        merit, violation = ranked(f / scales)
+        pool, merit, violation = self._breed(functions, scales, pool, stream)
         starts = distinct(pool, tied(merit), self.starts)
-        extra = [pool[violation.argmin()][None]]
-        if len(known):
-            extra.append(known.to(pool.device))
-        starts = torch.cat([starts, *extra])
+        starts = np.concatenate([starts, pool[violation.argmin()][None], known])
         coarse = (functions.coarse() if isinstance(functions, Refined) else None) or functions
         ends = [solve_locally(coarse, scales, starts, self.rounds)]
         if self.afar and len(known) and _gained(coarse, scales, known, ends[0]) < SEARCH_ELSEWHERE_BELOW_GAIN:
@@ -122,89 +120,91 @@ class Search:
             if len(fresh):
                 ends.append(solve_locally(coarse, scales, fresh, self.rounds, ends))
         if coarse is not functions:
-            u, f = torch.cat([end.u for end in ends]), torch.cat([end.f for end in ends])
+            u, f = np.concatenate([end.u for end in ends]), np.concatenate([end.f for end in ends])
             ends = [solve_locally(functions, scales, distinct(u, ranked(f / scales)[0], REFINED), self.rounds)]
         best = best_feasible(functions, scales, ends)
         if best is not None and self.brevity and len(known):
-            best = with_fewer_digits(functions, scales, best, known.to(scales.device), self.brevity, self.rounds)
+            best = with_fewer_digits(functions, scales, best, known, self.brevity, self.rounds)
         if best is not None or not rescue:
             return best or least_violated(functions, scales, ends)
-        return self.rescue(functions, scales, torch.cat([starts, *(end.u for end in ends)]))
+        return self.rescue(functions, scales, np.concatenate([starts, *(end.u for end in ends)]))
 
     def _relay(
-        self, functions: Functions, scales: Float64[Tensor, "k"], ends: "Sequence[Ends]", stream: Stream
-    ) -> Float64[Tensor, "s d"]:
+        self, functions: Functions, scales: Float64[ndarray, "k"], ends: "Sequence[Ends]", stream: Stream
+    ) -> Float64[ndarray, "s d"]:
         """Return new starts bred from the ends of local solves: local optima often differ in few coordinates."""
-        u = torch.cat([end.u for end in ends])
-        parents = distinct(u, ranked(torch.cat([end.f for end in ends]) / scales)[0], PARENTS)
+        u = np.concatenate([end.u for end in ends])
+        parents = distinct(u, ranked(np.concatenate([end.f for end in ends]) / scales)[0], PARENTS)
         if len(parents) == 1:  # all solves ended in one place: nothing to cross
             return u[:0]
         d = u.shape[1]
-        draw = stream.at("children").uniform(4, RELAY_CHILDREN, d).to(u.device)
-        pairs = (stream.at("pairs").uniform(2, RELAY_CHILDREN) * len(parents)).long().to(u.device)
-        child = torch.where(draw[0] < 0.5, parents[pairs[0]], parents[pairs[1]])
-        jump = torch.where(draw[2] < 0.5, draw[3], (draw[3] < 0.5).to(u.dtype))  # anywhere, or to an end of the box
-        child = torch.where(draw[1] < 1.0 / d, jump, child)
-        near = torch.cdist(child, parents, p=torch.inf).amin(1) < APART
+        draw = stream.at("children").uniform(4, RELAY_CHILDREN, d)
+        pairs = (stream.at("pairs").uniform(2, RELAY_CHILDREN) * len(parents)).astype(int)
+        child = np.where(draw[0] < 0.5, parents[pairs[0]], parents[pairs[1]])
+        jump = np.where(draw[2] < 0.5, draw[3], draw[3] < 0.5)  # anywhere, or to an end of the box
+        child = np.where(draw[1] < 1.0 / d, jump, child)
+        near = cdist(child, parents, "chebyshev").min(1) < APART
         merit, _ = ranked(functions.values(child) / scales)
-        merit = torch.where(near, -torch.inf, merit)
-        if not bool(torch.isfinite(merit).any()):
+        merit = np.where(near, -np.inf, merit)
+        if not np.isfinite(merit).any():
             return u[:0]
         return distinct(child, merit, self.starts)
 
-    def rescue(self, functions: Functions, scales: Float64[Tensor, "k"], starts: Float64[Tensor, "s d"]) -> Optimum:
+    @np.errstate(all="ignore")
+    def rescue(self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"]) -> Optimum:
         """Maximize the smallest scaled constraint while white ones hold; from zero on, the objective."""
         found = solve_largest_margin(functions, scales, starts, self.rounds)
-        if functions.white and not bool(meets_white(found.f, scales, functions.white).any()):
+        if functions.white and not meets_white(found.f, scales, functions.white).any():
             anywhere = white_feasible(functions, scales, Stream(0).at("white"), starts.shape[1])
             if anywhere is not None:
                 found = solve_largest_margin(functions, scales, anywhere[None], self.rounds)
         reached = best_feasible(functions, scales, [found])
         if reached is None:
             return least_violated(functions, scales, [found])
-        again = solve_locally(functions, scales, torch.cat([reached.u[None], found.u[:2]]), self.rounds)
+        again = solve_locally(functions, scales, np.concatenate([reached.u[None], found.u[:2]]), self.rounds)
         return best_feasible(functions, scales, [found, again]) or reached
 
     def _breed(
-        self, functions: Functions, scales: Tensor, pool: Tensor, stream: Stream
-    ) -> tuple[Float64[Tensor, "b d"], Float64[Tensor, "b k"]]:
-        """Cross the best pool points: each coordinate comes from one parent or from between the two."""
-        f = functions.values(pool)
+        self, functions: Functions, scales: ndarray, pool: ndarray, stream: Stream
+    ) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "b"], Float64[ndarray, "b"]]:
+        """Cross the best pool points, each coordinate from one parent or from between the two; rank all points."""
+        merit, violation = ranked(functions.values(pool) / scales)
         d = pool.shape[1]
         for generation in range(self.generations if d > 1 else 0):
-            merit, _ = ranked(f / scales)
-            parents = pool[best_first(tied(merit))[:PARENTS]]
-            draw = stream.at("crossover", generation).uniform(3, CHILDREN, d).to(pool.device)
-            pairs = (stream.at("pairs", generation).uniform(2, CHILDREN) * len(parents)).long().to(pool.device)
+            parents = pool[best_first(tied(merit), PARENTS)]
+            draw = stream.at("crossover", generation).uniform(3, CHILDREN, d)
+            pairs = (stream.at("pairs", generation).uniform(2, CHILDREN) * len(parents)).astype(int)
             mother, father = parents[pairs[0]], parents[pairs[1]]
-            child = torch.where(draw[0] < 0.5, mother, father)
-            child = torch.where(draw[1] < 0.1, mother + draw[2] * (father - mother), child)
-            pool = torch.cat([pool, child])
-            f = torch.cat([f, functions.values(child)])
-        return pool, f
+            child = np.where(draw[0] < 0.5, mother, father)
+            child = np.where(draw[1] < 0.1, mother + draw[2] * (father - mother), child)
+            own_merit, own_violation = ranked(functions.values(child) / scales)
+            pool, merit = np.concatenate([pool, child]), np.concatenate([merit, own_merit])
+            violation = np.concatenate([violation, own_violation])
+        return pool, merit, violation
 
 
+@np.errstate(all="ignore")
 def white_feasible(
-    functions: Functions, scales: Float64[Tensor, "k"], stream: Stream, d: int
-) -> Float64[Tensor, "d"] | None:
+    functions: Functions, scales: Float64[ndarray, "k"], stream: Stream, d: int
+) -> Float64[ndarray, "d"] | None:
     """Find a point that meets the white constraints, in a large pool, then by local solves; None if there is none."""
     only = Picked(functions, tuple(functions.white))
     own = scales[list(only.which)]
-    pool = stream.sobol(WHITE_POOL, d).to(scales.device)
+    pool = stream.sobol(WHITE_POOL, d)
     margin = smallest(only.values(pool), own)
-    if bool(margin.max() >= 0):
+    if margin.max() >= 0:
         return pool[margin.argmax()]
-    fine = torch.isfinite(margin)
-    if not bool(fine.any()):
+    fine = np.isfinite(margin)
+    if not fine.any():
         return None
     starts = distinct(pool[fine], margin[fine], WHITE_SOLVES)
     found = solve_largest_margin(only, own, starts, 100, first=0)
     margin = smallest(found.f, own)
-    return found.u[margin.argmax()] if bool(margin.max() >= -WHITE_SATISFIED) else None
+    return found.u[margin.argmax()] if margin.max() >= -WHITE_SATISFIED else None
 
 
-def _gained(functions: Functions, scales: Tensor, known: Float64[Tensor, "s d"], ends: "Ends") -> float:
+def _gained(functions: Functions, scales: ndarray, known: Float64[ndarray, "s d"], ends: "Ends") -> float:
     """Return by how much, scaled, the best end beats the best known point."""
-    before, _ = ranked(functions.values(known.to(scales.device)) / scales)
+    before, _ = ranked(functions.values(known) / scales)
     after, _ = ranked(ends.f / scales)
     return float(after.max() - before.max())

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
+
+from pied.shapes import Bool, Float64
 
 SATISFIED = 1e-7  # scaled: a bound this far below zero still counts as satisfied
 WHITE_SATISFIED = 1e-9  # scaled: white constraints are exact and held more strictly
@@ -15,8 +17,8 @@ ACTIVE = 1e-6  # scaled: a constraint this near to zero holds with equality
 class Optimum:
     """The best point found."""
 
-    u: Float64[Tensor, "d"]
-    f: Float64[Tensor, "k"]
+    u: Float64[ndarray, "d"]
+    f: Float64[ndarray, "k"]
     """All functions there, in natural units; like the fields below, before digits are dropped (`Search.brevity`)."""
     satisfied: bool
     """Whether every constraint holds there; if not, u maximizes the smallest scaled constraint."""
@@ -34,9 +36,9 @@ class Optimum:
 
 
 def optimum_at(
-    u: Float64[Tensor, "d"],
-    f: Float64[Tensor, "k"],
-    scales: Float64[Tensor, "k"],
+    u: Float64[ndarray, "d"],
+    f: Float64[ndarray, "k"],
+    scales: Float64[ndarray, "k"],
     satisfied: bool,
     multipliers: Sequence[float] | None = None,
 ) -> Optimum:
@@ -57,12 +59,12 @@ def optimum_at(
         f=f,
         satisfied=satisfied,
         margin=float(scaled.min()) if len(scaled) else float("inf"),
-        active=tuple(int(i) + 1 for i in (scaled.abs() < ACTIVE).nonzero()[:, 0]),
+        active=tuple(((np.abs(scaled) < ACTIVE).nonzero()[0] + 1).tolist()),
         multipliers=tuple(float(weight) * unit for weight, unit in zip(weights, units, strict=True)),
     )
 
 
-def meets_white(f: Float64[Tensor, "b k"], scales: Float64[Tensor, "k"], white: Sequence[int]) -> Bool[Tensor, "b"]:
+def meets_white(f: Float64[ndarray, "b k"], scales: Float64[ndarray, "k"], white: Sequence[int]) -> Bool[ndarray, "b"]:
     """Tell whether the white constraints hold, per point."""
     index = list(white)
-    return (f[:, index] >= -WHITE_SATISFIED * scales[index]).all(1)
+    return np.all(f[:, index] >= -WHITE_SATISFIED * scales[index], 1)

@@ -6,16 +6,15 @@ from queue import SimpleQueue
 from threading import Thread
 
 import numpy as np
-import torch
-from jaxtyping import Float64
 from numpy import ndarray
 from scipy.optimize import minimize
-from torch import Tensor
+from scipy.special import softmax
 
 from pied.errors import NumericalError
 from pied.rng import Stream
 from pied.search.functions import Functions
 from pied.search.optimum import SATISFIED, Optimum, optimum_at
+from pied.shapes import Float64
 
 Questions = SimpleQueue[tuple[int, ndarray | None]]
 """The number of a solve, and the point it needs; None: it has ended."""
@@ -38,39 +37,40 @@ class PenaltySearch:
     penalty: float = 1e5
     """rho, natural units (paper, table 3)."""
 
-    def screen(self, stream: Stream, d: int, known: Float64[Tensor, "s d"]) -> Float64[Tensor, "b d"]:
+    def screen(self, stream: Stream, d: int, known: Float64[ndarray, "s d"]) -> Float64[ndarray, "b d"]:
         """Return the pool, which consists of Sobol points only."""
         return stream.at("pool").sobol(self.pool, d)
 
+    @np.errstate(all="ignore")
     def solve(
         self,
         functions: Functions,
-        scales: Float64[Tensor, "k"],
-        pool: Float64[Tensor, "b d"],
-        known: Float64[Tensor, "s d"],
+        scales: Float64[ndarray, "k"],
+        pool: Float64[ndarray, "b d"],
+        known: Float64[ndarray, "s d"],
         stream: Stream,
         *,
         rescue: bool = True,
     ) -> Optimum:
         """Return the best result of the local solves."""
         f = functions.values(pool)
-        merit = f[:, 0] - self.penalty * (-f[:, 1:]).clamp_min(0.0).sum(1)
-        merit = torch.nan_to_num(merit, nan=float(torch.nan_to_num(merit, nan=0.0).min()))
-        z = (merit - merit.mean()) / merit.std().clamp_min(LEAST_DEVIATION)
-        weights = torch.softmax(self.temperature * z, 0).cpu().numpy()
+        merit = f[:, 0] - self.penalty * np.maximum(-f[:, 1:], 0.0).sum(1)
+        merit = np.nan_to_num(merit, nan=np.nan_to_num(merit, nan=0.0).min())
+        z = (merit - merit.mean()) / max(merit.std(ddof=1), LEAST_DEVIATION)
+        weights = softmax(self.temperature * z)
         if not np.isfinite(weights).all():
             raise NumericalError("the penalized values of the pool are too large to be compared")
         draw = stream.at("starts").generator()
         chosen = draw.choice(len(pool), size=self.starts, replace=False, p=weights / weights.sum())
 
         def negative(U: ndarray) -> tuple[ndarray, ndarray]:
-            value, slope = (each.cpu().numpy() for each in functions.values_and_slopes(torch.from_numpy(U).to(pool)))
+            value, slope = functions.values_and_slopes(U)
             weight = np.where(value < 0, self.penalty, 0.0)
             weight[:, 0] = 1.0
             return -(weight * value).sum(1), -(weight[:, :, None] * slope).sum(1)
 
-        ends, heights = minimize_in_step(negative, pool[chosen.tolist()].cpu().numpy())
-        u = torch.from_numpy(ends[heights.argmin()]).to(pool.device)
+        ends, heights = minimize_in_step(negative, pool[chosen])
+        u = ends[heights.argmin()]
         f, _ = functions.values_and_slopes(u[None])
         satisfied = bool((f[0, 1:] >= -SATISFIED * scales[1:]).all())
         return optimum_at(u, f[0], scales, satisfied)

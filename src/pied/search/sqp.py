@@ -7,16 +7,19 @@ quadratic subproblems are solved exactly, as least-distance problems by non-nega
 1974, chapter 23).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64
 from numpy import ndarray
+from scipy.linalg import lapack
 from scipy.optimize import nnls
 
-Evaluated = tuple[ndarray, ndarray, ndarray, ndarray]
-"""At b points: phi b, its slopes b z, c b n, its slopes b n z."""
+from pied.shapes import Bool, Float64
+
+Evaluated = tuple[ndarray, ndarray]
+"""At b points: f = (phi, c_1, ..., c_n), b k, and the slopes of all, b k z."""
 
 # Functions are scaled to about 1, so tolerances of values are relative to that.
 CONVERGED_DECREASE = 1e-10  # predicted decrease of the merit below which a feasible start has converged
@@ -47,8 +50,8 @@ class Solution:
     """Where every start ended."""
 
     z: Float64[ndarray, "S z"]
-    phi: Float64[ndarray, "S"]
-    c: Float64[ndarray, "S n"]
+    f: Float64[ndarray, "S k"]
+    """phi and every c there."""
     multipliers: Float64[ndarray, "S n"]
     converged: Bool[ndarray, "S"]
     rounds: int
@@ -84,11 +87,9 @@ def _least_distances(
     f[-1] = 1.0
     weights, sizes = np.zeros(h.shape), np.zeros(len(h))
     for i, each in enumerate(E):
-        if not np.isfinite(each).all():  # after an overflow: treated like an inconsistent subproblem
-            continue
         try:
             weights[i], sizes[i] = nnls(each, f)
-        except RuntimeError:  # too many iterations: treated like an inconsistent subproblem
+        except (RuntimeError, ValueError):  # too many iterations, or numbers that overflowed: as if inconsistent
             continue
     r = (E @ weights[:, :, None])[:, :, 0] - f
     divisor = -r[:, -1:]
@@ -129,39 +130,38 @@ class _Starts:
 
     def __init__(self, Z: Float64[ndarray, "S z"], low: ndarray, high: ndarray, evaluated: Evaluated) -> None:
         self.z, self.low, self.high = Z.copy(), low, high
-        self.phi, self.g, self.c, self.J = (np.array(each) for each in evaluated)
-        S, n = self.c.shape
+        self.same_distance = SAME_DISTANCE * (high - low).min()
+        self.f, self.J = (np.array(each) for each in evaluated)
+        S, n = len(Z), self.f.shape[1] - 1
         self.weights, self.multipliers, self.planned = np.zeros((S, n)), np.zeros((S, n)), np.zeros((S, n))
-        self.B = self._fresh_model(self.g)
+        self.B = self._fresh_model(self.J[:, 0])
         self.is_fresh = np.ones(S, dtype=bool)
-        self.step, self.decrease, self.length = np.zeros_like(Z), np.zeros(S), np.ones(S)
+        self.step, self.merit, self.decrease, self.length = np.zeros_like(Z), np.zeros(S), np.zeros(S), np.ones(S)
         self.converged = np.zeros(S, dtype=bool)
         self.done = ~_is_fine(evaluated)
-        self.best_violation, self.best_phi = _violation(self.c), self.phi.copy()
-        self.best_z, self.best_c = self.z.copy(), self.c.copy()
+        self.best_z, self.best_f, self.best_violation = Z.copy(), self.f.copy(), _violation(self.f)
         self.plan((~self.done).nonzero()[0])
 
     def _fresh_model(self, g: Float64[ndarray, "s z"]) -> Float64[ndarray, "s z z"]:
         return np.eye(g.shape[1]) * np.maximum(1.0, np.sqrt((g * g).sum(1)))[:, None, None]
 
-    def _merit(self, phi: ndarray, c: ndarray, weights: ndarray) -> ndarray:
-        return phi + (weights * np.maximum(-c, 0.0)).sum(1)
-
     def plan(self, rows: ndarray) -> None:
         """Solve the quadratic subproblems of these starts and set up their line searches."""
         if not len(rows):
             return
-        z, phi, g, c, J = self.z[rows], self.phi[rows], self.g[rows], self.c[rows], self.J[rows]
-        p, planned = _solve_qps(self._roots(rows), g, J, c, self.low - z, self.high - z)
+        z, f, J = self.z[rows], self.f[rows], self.J[rows]
+        phi, c = f[:, 0], f[:, 1:]
+        p, planned = _solve_qps(self._roots(rows), J[:, 0], J[:, 1:], c, self.low - z, self.high - z)
         wanted = WEIGHT_FACTOR * planned
         weights = np.maximum(wanted, 0.5 * (self.weights[rows] + wanted))
-        violation = np.maximum(-c, 0.0)
-        linearized = np.maximum(-(c + (J @ p[:, :, None])[:, :, 0]), 0.0)
-        decrease = -(g * p).sum(1) + (weights * (violation - linearized)).sum(1)
+        along = (J @ p[:, :, None])[:, :, 0]
+        violation, linearized = np.maximum(-c, 0.0), np.maximum(-(c + along[:, 1:]), 0.0)
+        decrease = (weights * (violation - linearized)).sum(1) - along[:, 0]
         is_still = np.abs(p).max(1) < STILL_STEP
         small = np.abs(decrease) < CONVERGED_DECREASE * (1.0 + np.abs(phi))
         converged = (violation.max(1, initial=0.0) < FEASIBLE) & (is_still | small)
         self.step[rows], self.planned[rows], self.weights[rows] = p, planned, weights
+        self.merit[rows] = phi + (weights * violation).sum(1)
         self.decrease[rows], self.length[rows] = decrease, 1.0
         self.converged[rows] = converged
         self.done[rows] = converged | is_still | ~np.isfinite(decrease)
@@ -169,15 +169,17 @@ class _Starts:
             self.multipliers[rows[converged]] = planned[converged]
 
     def _roots(self, rows: ndarray) -> Float64[ndarray, "s z z"]:
-        """Return root with B^-1 = root root'; a model that is not positive definite is reset."""
-        try:
-            factors = np.linalg.cholesky(self.B[rows])
-        except np.linalg.LinAlgError:
-            for row in rows:
-                if not _is_positive(self.B[row]):
-                    self.B[row], self.is_fresh[row] = np.eye(self.z.shape[1]), True
-            factors = np.linalg.cholesky(self.B[rows])
-        return np.linalg.inv(factors).swapaxes(1, 2)
+        """Return root with B^-1 = root root'; a model that is not positive definite is reset.
+
+        LAPACK works in place on the transposes of C-ordered matrices: no copies are made.
+        """
+        roots = self.B[rows].swapaxes(1, 2)
+        for i, root in enumerate(roots):
+            if lapack.dpotrf(root, 0, 1, 1)[1]:
+                root[:] = self.B[rows[i]] = np.eye(len(root))
+                self.is_fresh[rows[i]] = True
+            lapack.dtrtri(root, 0, 0, 1)
+        return roots
 
     def trials(self, rows: ndarray) -> Float64[ndarray, "s z"]:
         """Return the next points to evaluate for these starts."""
@@ -185,51 +187,45 @@ class _Starts:
 
     def receive(self, rows: ndarray, z: Float64[ndarray, "s z"], evaluated: Evaluated) -> None:
         """Accept the trial points or shorten the steps."""
-        phi, g, c, J = evaluated
+        f, J = evaluated
         fine = _is_fine(evaluated)
-        self._remember(*_those(fine, rows, z, phi, c))
-        weights, before = self.weights[rows], self.phi[rows]
+        self._remember(*_those(fine, rows, z, f))
+        merit = f[:, 0] + (self.weights[rows] * np.maximum(-f[:, 1:], 0.0)).sum(1)
         least = ARMIJO_SHARE * self.length[rows] * np.maximum(self.decrease[rows], 0.0)
-        enough = self._merit(before, self.c[rows], weights) - least
-        accepted = fine & (self._merit(phi, c, weights) <= enough + MERIT_ROUNDING * (1.0 + np.abs(before)))
+        rounding = MERIT_ROUNDING * (1.0 + np.abs(self.f[rows, 0]))
+        accepted = fine & (merit <= self.merit[rows] - least + rounding)
         if not accepted.all():
             self._shorten(rows[~accepted], fine[~accepted])
             if not accepted.any():
                 return
-        rows, z, phi, g, c, J = _those(accepted, rows, z, phi, g, c, J)
-        planned = self.planned[rows]
-        pull = planned[:, None, :]
-        y = (g - (pull @ J)[:, 0]) - (self.g[rows] - (pull @ self.J[rows])[:, 0])
-        self._update(rows, z - self.z[rows], y)
-        self.z[rows], self.phi[rows], self.g[rows], self.c[rows], self.J[rows] = z, phi, g, c, J
-        self.multipliers[rows] = planned
+        rows, z, f, J = _those(accepted, rows, z, f, J)
+        planned, change = self.planned[rows], J - self.J[rows]
+        self._update(rows, z - self.z[rows], change[:, 0] - (planned[:, None] @ change[:, 1:])[:, 0])
+        self.z[rows], self.f[rows], self.J[rows], self.multipliers[rows] = z, f, J, planned
         self.plan(rows)
 
-    def _remember(self, rows: ndarray, z: ndarray, phi: ndarray, c: ndarray) -> None:
+    def _remember(self, rows: ndarray, z: ndarray, f: ndarray) -> None:
         """Keep the best point of every start: feasible ones by value, the others by violation."""
-        violation, was = _violation(c), self.best_violation[rows]
-        lower = phi < self.best_phi[rows]
-        better = np.where(
-            violation > FEASIBLE, (violation < was) | ((violation == was) & lower), (was > FEASIBLE) | lower
-        )
+        violation, was = _violation(f), self.best_violation[rows]
+        better = (violation < was) | ((violation == was) & (f[:, 0] < self.best_f[rows, 0]))
         if better.any():
-            rows, violation, phi, z, c = _those(better, rows, violation, phi, z, c)
-            self.best_violation[rows], self.best_phi[rows], self.best_z[rows], self.best_c[rows] = violation, phi, z, c
+            rows, violation, z, f = _those(better, rows, violation, z, f)
+            self.best_violation[rows], self.best_z[rows], self.best_f[rows] = violation, z, f
 
     def _shorten(self, rows: ndarray, fine: ndarray) -> None:
         """Shorten refused steps; where they become too short, reset the model once, then give up."""
         if not len(rows):
             return
         self.length[rows] *= np.where(fine, SHORTENING, SHORTENING_NOT_FINITE)
-        feasible = np.maximum(-self.c[rows], 0.0).max(1, initial=0.0) < FEASIBLE
-        flat = rows[fine & feasible & (self.decrease[rows] < ROUNDING_DECREASE * (1.0 + np.abs(self.phi[rows])))]
+        feasible = (-self.f[rows, 1:]).max(1, initial=0.0) < FEASIBLE
+        flat = rows[fine & feasible & (self.decrease[rows] < ROUNDING_DECREASE * (1.0 + np.abs(self.f[rows, 0])))]
         self.converged[flat], self.done[flat] = True, True
         rows = rows[~self.done[rows]]
         short = rows[self.length[rows] < SHORTEST_LENGTH]
         self.done[short[self.is_fresh[short]]] = True
         misled = short[~self.is_fresh[short]]
         if len(misled):
-            self.B[misled], self.is_fresh[misled] = self._fresh_model(self.g[misled]), True
+            self.B[misled], self.is_fresh[misled] = self._fresh_model(self.J[misled, 0]), True
             self.plan(misled)
 
     def drop_followers(self) -> None:
@@ -237,16 +233,14 @@ class _Starts:
         active, ended = (~self.done).nonzero()[0], self.converged.nonzero()[0]
         if not len(active) or not len(ended):
             return
-        near = (
-            np.abs(self.z[active][:, None, :] - self.z[ended][None]).max(2)
-            < SAME_DISTANCE * (self.high - self.low).min()
-        )
-        merit = self._merit(self.phi, self.c, self.weights)
-        slack = SAME_MERIT * (1.0 + np.abs(merit[ended]))
-        follows = near & (merit[active][:, None] >= merit[ended] - slack)
+        near = np.abs(self.z[active][:, None] - self.z[ended]).max(2) < self.same_distance
+        if not near.any():
+            return
+        merit = self.merit[ended]
+        follows = near & (self.merit[active][:, None] >= merit - SAME_MERIT * (1.0 + np.abs(merit)))
         followers, leaders = active[follows.any(1)], ended[follows.argmax(1)[follows.any(1)]]
         self.done[followers] = True
-        for each in (self.best_violation, self.best_phi, self.best_z, self.best_c, self.multipliers):
+        for each in (self.best_violation, self.best_z, self.best_f, self.multipliers):
             each[followers] = each[leaders]
 
     def _update(self, rows: ndarray, s: Float64[ndarray, "s z"], y: Float64[ndarray, "s z"]) -> None:
@@ -265,21 +259,16 @@ class _Starts:
             share = np.where(damped, 0.8 * sBs / np.where(damped, sBs - sy, 1.0), 1.0)[:, None]
             y = share * y + (1 - share) * Bs
             sy = (s * y).sum(1)
+        change = y[:, :, None] * y[:, None] / sy[:, None, None] - Bs[:, :, None] * Bs[:, None] / sBs[:, None, None]
         usable = (sBs > 0) & (sy > 0)
-        self.B[rows] = B
-        rows, B, Bs, y, sBs, sy = _those(usable, rows, B, Bs, y, sBs, sy)
-        sBs, sy = sBs[:, None, None], sy[:, None, None]
-        self.B[rows] = B + (y[:, :, None] * y[:, None, :] / sy - Bs[:, :, None] * Bs[:, None, :] / sBs)
+        if not usable.all():
+            change[~usable] = 0.0
+        self.B[rows] = B + change
 
 
 def _those(mask: Bool[ndarray, "s"], *arrays: ndarray) -> tuple[ndarray, ...]:
     """Return the rows of arrays where the mask holds; the arrays themselves if it holds everywhere."""
     return arrays if mask.all() else tuple(each[mask] for each in arrays)
-
-
-def _clipped(z: ndarray, low: ndarray, high: ndarray) -> ndarray:
-    """`np.clip`, at a third of its cost for a few numbers."""
-    return np.minimum(np.maximum(z, low), high)
 
 
 def within(z: Float64[ndarray, "*s z"], low: Float64[ndarray, "z"], high: Float64[ndarray, "z"]) -> ndarray:
@@ -303,51 +292,45 @@ def _solve_qps(
     target = (root.swapaxes(1, 2) @ g[:, :, None])[:, :, 0]
     G = np.concatenate([A @ root, root, -root], 1)
     h = (G @ target[:, :, None])[:, :, 0] - np.concatenate([b, -low, high], 1)
-    v, multipliers, inconsistent = np.zeros(g.shape), np.zeros(b.shape), np.array([], dtype=int)
-    is_low, is_high = np.zeros(g.shape, dtype=bool), np.zeros(g.shape, dtype=bool)
+    p, weights = -(root @ target[:, :, None])[:, :, 0], np.zeros(h.shape)
+    n, z = A.shape[1:]
     bound = (h > 0).any(1).nonzero()[0]
     if len(bound):
-        found, weights, is_met = _least_distances(G[bound], h[bound])
-        v[bound], multipliers[bound] = found, weights[:, : b.shape[1]]
-        is_low[bound], is_high[bound] = np.split(weights[:, b.shape[1] :] > 0, 2, 1)
-        inconsistent = bound[~is_met]
-    p = _clipped((root @ (v - target)[:, :, None])[:, :, 0], low, high)
-    p = np.where(is_low & (p - low < ACTIVE_DISTANCE), low, np.where(is_high & (high - p < ACTIVE_DISTANCE), high, p))
-    for i in inconsistent:
-        p[i], multipliers[i] = solve_relaxed_qp(root[i], g[i], A[i], b[i], low[i], high[i])
-    return p, multipliers
+        v, weights[bound], is_met = _least_distances(G[bound], h[bound])
+        p[bound] = (root[bound] @ (v - target[bound])[:, :, None])[:, :, 0]
+        p = np.minimum(np.maximum(p, low), high)
+        p = np.where((weights[:, n + z :] > 0) & (high - p < ACTIVE_DISTANCE), high, p)
+        p = np.where((weights[:, n : n + z] > 0) & (p - low < ACTIVE_DISTANCE), low, p)
+        for i in bound[~is_met]:
+            p[i], weights[i, :n] = solve_relaxed_qp(root[i], g[i], A[i], b[i], low[i], high[i])
+    return p, weights[:, :n]
 
 
-def _is_positive(B: Float64[ndarray, "z z"]) -> bool:
-    try:
-        np.linalg.cholesky(B)
-    except np.linalg.LinAlgError:
-        return False
-    return True
-
-
-def _violation(c: Float64[ndarray, "s n"]) -> Float64[ndarray, "s"]:
-    return np.maximum(-c, 0.0).sum(1)
+def _violation(f: Float64[ndarray, "s k"]) -> Float64[ndarray, "s"]:
+    """Return the sum of violations, per point; zero where it counts as none."""
+    violation = np.maximum(-f[:, 1:], 0.0).sum(1)
+    return violation * (violation > FEASIBLE)
 
 
 def _is_fine(evaluated: Evaluated) -> Bool[ndarray, "s"]:
-    """Whether everything is finite, per point."""
-    phi, g, c, J = (np.isfinite(each) for each in evaluated)
-    if phi.all() and g.all() and c.all() and J.all():
-        return phi
-    return phi & g.all(1) & c.all(1) & J.all((1, 2))
+    """Tell whether everything is finite, per point."""
+    f, J = evaluated
+    if math.isfinite(f.sum() + J.sum()):
+        return np.ones(len(f), dtype=bool)
+    return np.all(np.isfinite(f), 1) & np.all(np.isfinite(J), (1, 2))
 
 
-def lead_of(phi: Float64[ndarray, "s"], c: Float64[ndarray, "s n"]) -> tuple[float, float]:
-    """Return the violation, beyond what counts as feasible, and the value of the best point."""
-    return min(zip(np.maximum(_violation(c) - FEASIBLE, 0.0).tolist(), phi.tolist(), strict=True))
+def lead_of(f: Float64[ndarray, "s k"]) -> tuple[float, float]:
+    """Return the violation and the value of the best point."""
+    return min(zip(_violation(f).tolist(), f[:, 0].tolist(), strict=True))
 
 
 def _lead(starts: _Starts) -> tuple[float, float]:
     """Return violation and value of the best point of all starts."""
-    return lead_of(starts.best_phi, starts.best_c)
+    return min(zip(starts.best_violation.tolist(), starts.best_f[:, 0].tolist(), strict=True))
 
 
+@np.errstate(all="ignore")
 def minimize(
     evaluate: Callable[[Float64[ndarray, "b z"]], Evaluated],
     starts: Float64[ndarray, "S z"],
@@ -360,7 +343,7 @@ def minimize(
     """Minimize phi subject to c >= 0 from every start; return the best point of each.
 
     Args:
-        evaluate: Gives phi, its slopes, c and its slopes at b points.
+        evaluate: Gives phi and c at b points, and their slopes.
         starts: Starting points; moved into the box.
         low: Lower ends of the box.
         high: Upper ends of the box.
@@ -387,6 +370,4 @@ def minimize(
         now = min(_lead(all_starts), best)
         if now[0] < best[0] - FEASIBLE or now[1] < best[1] - IMPROVEMENT * (1.0 + abs(now[1])):
             improved, best = used, now
-    return Solution(
-        all_starts.best_z, all_starts.best_phi, all_starts.best_c, all_starts.multipliers, all_starts.converged, used
-    )
+    return Solution(all_starts.best_z, all_starts.best_f, all_starts.multipliers, all_starts.converged, used)

@@ -88,10 +88,12 @@ def check(file: str, as_json: bool) -> None:
     problem = stated.problem
     if as_json:
         say_json({"study": stated.name, "store": str(stated.store), "statement": problem.statement(),
-                  "structure": structure_of(problem), "command": stated.command and str(stated.command)})  # fmt: skip
+                  "structure": structure_of(problem), "ways": problem.ways,
+                  "command": stated.command and str(stated.command)})  # fmt: skip
         return
     say(f"{file}: {sizes(problem)}. It can be used.\n")
     say("\n".join(statement_lines(problem)))
+    say("computed\n" + "\n".join(f"  {name}: {way}" for name, way in problem.ways.items()))
     if problem.constants:
         say("constants\n" + "\n".join(f"  {line}" for line in constant_lines(problem)))
     words: dict[str, Any] = {name: value for name, value in stated.study.items() if value is not None}

@@ -1,25 +1,28 @@
 """What the rival solvers with a belief share: settings, and acquisition functions as subproblems.
 
-An acquisition computes its columns, objective first, from a point and the moments of the outputs there. The belief has
-the slopes of its moments in closed form; the rest is differentiated by torch.
+An acquisition computes its columns, objective first, from the belief at some points (`Points`). A column is a pair: its
+values, and a function that returns their slopes, which is called only where slopes are wanted.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
-from pied.bounds import NUMBERS_AT_ONCE, Belief, Believer, Composite
+from pied.bounds import NUMBERS_AT_ONCE, Believer, Composite, Stack
 from pied.errors import SettingError
 from pied.search import Functions, Optimum, PenaltySearch, Search
+from pied.shapes import Float64
 from pied.solvers.base import Solver
 from pied.solvers.cuqb import Scene
 
-Columns = Callable[[Sequence[Tensor]], list[Tensor]]
-"""From the leaves (points, mean, deviation) to one tensor `b` per function."""
+Column = tuple[Float64[ndarray, "b"], Callable[[], Float64[ndarray, "b d"]]]
+"""The values of a function at some points, and what returns its slopes by the point."""
+Back = Callable[[Float64[ndarray, "R b"]], Float64[ndarray, "b d"]]
+"""From weights of the values of a function to the slopes of their weighted sum by the point."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,46 +48,103 @@ class BeliefSolver(Solver):
             raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")
 
 
-def sloped(
-    belief: Belief, U: Float64[Tensor, "b d"], columns: Columns
-) -> tuple[Float64[Tensor, "b c"], Float64[Tensor, "b c d"]]:
-    """Return functions of a point and of the moments there, and their slopes with respect to the point.
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Points, and the belief about independent outputs there."""
 
-    Args:
-        belief: Of independent outputs, with standard deviations `b m`.
-        U: Points.
-        columns: The functions.
-    """
-    mean, deviation, mean_slope, deviation_slope = belief.moments_and_slopes(U)
-    leaves = [each.detach().requires_grad_() for each in (U, mean, deviation)]
-    with torch.enable_grad():
-        values = columns(leaves)
-    slopes = U.new_zeros(len(U), len(values), U.shape[1])
-    for i, f in enumerate(values):  # one column at a time: each has its own slopes
-        if not f.requires_grad:
-            continue
-        parts = torch.autograd.grad(
-            f, leaves, torch.ones_like(f), retain_graph=True, allow_unused=True, materialize_grads=True
-        )
-        by_moments = (parts[1][:, None, :] @ mean_slope + parts[2][:, None, :] @ deviation_slope)[:, 0]
-        slopes[:, i] = parts[0] + by_moments
-    # a sample that is not finite counts as the worst and has no slope
-    return torch.stack(values, -1).detach(), torch.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
+    composite: Composite
+    X: Float64[ndarray, "b d"]
+    """Natural units."""
+    mean: Float64[ndarray, "b m"]
+    deviation: Float64[ndarray, "b m"]
+    moment_slopes: tuple[Float64[ndarray, "b m d"], ...] = ()
+    """Of mean and deviation, by the point of the unit cube; none while screening."""
+
+    @classmethod
+    def of(cls, composite: Composite, U: Float64[ndarray, "b d"], *, is_screening: bool = False) -> "Points":
+        """Look the belief up, without slopes if the points are only screened."""
+        belief = composite.belief
+        mean, deviation, *slopes = belief.moments(U) if is_screening else belief.moments_and_slopes(U)
+        return cls(composite, composite.problem.from_unit(U), mean, deviation, tuple(slopes))
+
+    @property
+    def is_screening(self) -> bool:
+        """Whether the points are only screened: with fewer samples, and without slopes."""
+        return not self.moment_slopes
+
+    @cached_property
+    def _unit_slopes(self) -> Float64[ndarray, "b d"]:
+        return self.composite.problem.unit_slopes(self.X)
+
+    def slopes(
+        self,
+        by_x: Float64[ndarray, "b d"],
+        by_mean: Float64[ndarray, "b m"],
+        by_deviation: Float64[ndarray, "b m"] | None = None,
+    ) -> Float64[ndarray, "b d"]:
+        """Return slopes by the point of the unit cube, from those by X and by the moments there."""
+        mean_slopes, deviation_slopes = self.moment_slopes
+        slopes = by_x * self._unit_slopes + (by_mean[:, None] @ mean_slopes)[:, 0]
+        return slopes if by_deviation is None else slopes + (by_deviation[:, None] @ deviation_slopes)[:, 0]
+
+    @cached_property
+    def at_mean(self) -> "Outputs":
+        """The outputs at their mean."""
+        return Outputs(self, self.mean[None])
+
+    def drawn(self, samples: int) -> "Outputs":
+        """Return samples of the outputs, from the base samples of the composite."""
+        Z = self.composite.base_samples(samples)
+        return Outputs(self, self.mean + self.deviation * Z[:, None], Z)
+
+    def exactly(self, i: int) -> Column:
+        """Return a function at the mean of the outputs: of a white function, the exact values."""
+        values, back = self.at_mean.function(i)
+        return values[0], lambda: back(np.ones_like(values))
 
 
-def at(composite: Composite, U: Float64[Tensor, "b d"], W: Float64[Tensor, "L b m"]) -> list[Float64[Tensor, "L b"]]:
-    """Return every function at given outputs in the models' units; values that are not finite count as the worst."""
-    problem = composite.problem
-    X, Y = problem.from_unit(U), composite.physical(W)
-    G = problem.g(X, Y)
-    return [composite.with_worst(i, X, Y, g.expand(W.shape[:2])) for i, g in enumerate(G)]
+@dataclass(frozen=True, eq=False)
+class Outputs:
+    """Outputs at points, R each, and the functions of the problem there."""
+
+    points: Points
+    W: Float64[ndarray, "R b m"]
+    """Modelled units."""
+    Z: Float64[ndarray, "R m"] | None = None
+    """Base samples; None: the outputs do not depend on the deviations."""
+
+    @cached_property
+    def _stack(self) -> Stack:
+        return Stack("outcome", (), self.W, Z=self.Z)
+
+    @cached_property
+    def Y(self) -> Float64[ndarray, "R b m"]:
+        """The outputs in natural units."""
+        return self.points.composite.physical(self.W, self._stack)
+
+    def by_W(self, by_Y: Float64[ndarray, "R b m"]) -> Float64[ndarray, "R b m"]:
+        """Return slopes by the outputs in modelled units, from those in natural units."""
+        return by_Y if self._stack.bend is None else by_Y * self._stack.bend
+
+    def function(self, i: int) -> tuple[Float64[ndarray, "R b"], Back]:
+        """Return a function, with its worst value where it is not finite, and the way back to the points."""
+        composite, X, Y = self.points.composite, self.points.X, self.Y
+        if self.points.is_screening:  # a trace of many points would take much memory
+            (values,) = composite.problem.g(X, Y, which=(i,))
+            return composite.with_worst(i, np.broadcast_to(values, Y.shape[:2])), _no_way_back
+        values, traced_back = composite.traced_samples(i, X, Y)
+
+        def back(weights: Float64[ndarray, "R b"]) -> Float64[ndarray, "b d"]:
+            (by_x,), (by_Y,) = traced_back(weights[None])
+            by_W = self.by_W(by_Y)
+            by_deviation = None if self.Z is None else np.einsum("rbm,rm->bm", by_W, self.Z)
+            return self.points.slopes(by_x, by_W.sum(0), by_deviation)
+
+        return values, back
 
 
-def draws(
-    composite: Composite, U: Float64[Tensor, "b d"], mean: Tensor, deviation: Tensor, samples: int
-) -> list[Float64[Tensor, "L b"]]:
-    """Return samples of every function under given moments, from the base samples of the composite."""
-    return at(composite, U, mean + deviation * composite.base_samples(samples).to(mean.device)[:, None, :])
+def _no_way_back(weights: Float64[ndarray, "R b"]) -> Float64[ndarray, "b d"]:
+    raise RuntimeError("points that are screened have no slopes")
 
 
 class Acquisition(ABC):
@@ -98,15 +158,15 @@ class Acquisition(ABC):
         """The problem's constraints (1 .. n) that remain constraints; the others are part of the objective."""
 
     @abstractmethod
-    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
-        """Return the objective and the constraints `which`, one tensor `b` each."""
+    def columns(self, points: Points) -> Sequence[Column]:
+        """Return the objective and the constraints `which`."""
 
     @property
     def screening_samples(self) -> int:
         """Samples of the outputs per point while screening."""
         return 1
 
-    def search_scale(self, pool: Float64[Tensor, "b d"]) -> float:
+    def search_scale(self, pool: Float64[ndarray, "b d"]) -> float:
         """Return the search scale of the objective; 1 for a logarithm and other values without a unit."""
         return 1.0
 
@@ -120,19 +180,25 @@ class Acquisition(ABC):
         """Positions of the constraints that are known exactly."""
         return tuple(place for place, i in enumerate(self.which, 1) if i in self.composite.problem.white)
 
-    def values(self, U: Float64[Tensor, "b d"]) -> Float64[Tensor, "b k"]:
+    @np.errstate(all="ignore")
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
         """Return all functions, with the samples of screening, in pieces of limited memory."""
         size = max(1, NUMBERS_AT_ONCE // (self.screening_samples * self.composite.problem.m))
-        with torch.no_grad():
-            parts = [
-                torch.stack(self.columns(piece, *self.composite.belief.moments(piece), True), -1).detach()
-                for piece in U.split(size)
-            ]
-        return torch.cat(parts)
+        values = np.empty((len(U), self.k))
+        for start in range(0, len(U), size):
+            piece = slice(start, start + size)
+            for place, (f, _) in enumerate(self.columns(Points.of(self.composite, U[piece], is_screening=True))):
+                values[piece, place] = f
+        return values
 
-    def values_and_slopes(self, U: Float64[Tensor, "b d"]) -> tuple[Float64[Tensor, "b k"], Float64[Tensor, "b k d"]]:
-        """Return all functions and their slopes."""
-        return sloped(self.composite.belief, U, lambda leaves: self.columns(leaves[0], leaves[1], leaves[2], False))
+    @np.errstate(all="ignore")
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
+        """Return all functions and their slopes; a slope that is not finite is 0, as where a function has its worst."""
+        values, ways = zip(*self.columns(Points.of(self.composite, U)), strict=True)
+        slopes = np.stack([slopes() for slopes in ways], 1)
+        return np.stack(values, 1), np.where(np.isfinite(slopes), slopes, 0.0)
 
 
 def black_constraints(composite: Composite) -> tuple[int, ...]:
@@ -141,19 +207,10 @@ def black_constraints(composite: Composite) -> tuple[int, ...]:
     return tuple(i for i in range(1, composite.problem.k) if structure[i].kind != "white")
 
 
-def exactly(composite: Composite, U: Tensor, mean: Tensor, which: Sequence[int]) -> list[Float64[Tensor, "b"]]:
-    """Return functions at the mean of the outputs; for white functions these are the exact values."""
-    if not which:
-        return []
-    problem = composite.problem
-    G = problem.g(problem.from_unit(U), composite.physical(mean)[None], which=tuple(which))
-    return [g.expand(1, len(U))[0] for g in G]
-
-
 def maximize(acquisition: Acquisition, scene: Scene) -> Optimum:
     """Maximize an acquisition, starting from the pool and the known points of a scene."""
-    own = torch.tensor([acquisition.search_scale(scene.pool)], dtype=scene.scales.dtype, device=scene.scales.device)
-    scales = torch.cat([own, scene.scales[list(acquisition.which)]])
+    own = [acquisition.search_scale(scene.pool)]
+    scales = np.concatenate([own, scene.scales[list(acquisition.which)]])
     functions: Functions = acquisition
     best = scene.within.solve(functions, scales, scene.pool, scene.known, scene.stream.at("explore"))
     return replace(best, active=tuple(acquisition.which[place - 1] for place in best.active))
@@ -170,8 +227,8 @@ def incumbent(scene: Scene) -> float | None:
     values, fine = scene.f[:, 0], scene.is_feasible
     if not all(noise == 0 for noise in problem.noise) and len(scene.data.U):
         median = scene.composite.values(scene.data.U, [0.5] * problem.k)
-        values, fine = median[:, 0], (median[:, 1:] >= 0).all(1) & torch.isfinite(median).all(1)
-    if bool(fine.any()):
+        values, fine = median[:, 0], (median[:, 1:] >= 0).all(1) & np.isfinite(median).all(1)
+    if fine.any():
         return float(values[fine].max())
-    told = values[torch.isfinite(values)]
+    told = values[np.isfinite(values)]
     return float(told.min()) if len(told) and not black_constraints(scene.composite) else None

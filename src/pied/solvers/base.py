@@ -9,17 +9,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
 
 from pied.errors import NumericalError
 from pied.problem import Problem
 from pied.records import Dataset, Why
 from pied.rng import Stream
+from pied.shapes import Float64
 
-_TORCH_ERROR: type[Exception] = torch.linalg.LinAlgError  # type: ignore[attr-defined]
-BREAKDOWNS = (NumericalError, _TORCH_ERROR, np.linalg.LinAlgError, FloatingPointError, OverflowError)
+BREAKDOWNS = (NumericalError, np.linalg.LinAlgError, FloatingPointError, OverflowError)
 """Exceptions of linear algebra, fits and searches that fail for numerical reasons. A solver then falls back; every
 other exception is a mistake and is raised."""
 
@@ -28,7 +26,7 @@ other exception is a mistake and is raised."""
 class Proposal:
     """The next point to evaluate, and why."""
 
-    u: Float64[Tensor, "d"]
+    u: Float64[ndarray, "d"]
     why: Why
 
 

@@ -7,9 +7,8 @@ feasibility is `solvers.infeasibility`.
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.bounds import Believer, Composite, Estimator, Joint, White, Widened, is_shared, optimistic, quantile
 from pied.errors import SettingError
@@ -18,6 +17,7 @@ from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
 from pied.search import Optimum, PenaltySearch, Search
+from pied.shapes import Float64
 from pied.solvers import probes
 from pied.solvers.base import Solver
 from pied.solvers.frame import BayesRun, Scene, Settings
@@ -160,15 +160,15 @@ class CUQBRun(BayesRun):
         """The belief with deviations wider by a factor, composed with g."""
         return self._own.believer.bound(self.problem, scene.data, Widened(scene.belief, factor), scene.stream)
 
-    def _off_bounds(self, scene: Scene) -> Float64[Tensor, "d"] | None:
+    def _off_bounds(self, scene: Scene) -> Float64[ndarray, "d"] | None:
         """Return the best probe off a box bound that the best told point and all points near it lie on."""
         if not self._own.probe or not self._is_exact or self.problem.candidates is not None:
             return None
-        proposed = torch.cat([scene.data.U, scene.data.imagined])
+        proposed = np.concatenate([scene.data.U, scene.data.imagined])
         best = scene.known[:1]
-        points = probes.off_bounds(best[0], proposed, self.problem.active.any(0))
-        white = White(self.problem, self.problem.white).values(torch.cat([best, points]))[:, 1:]
-        points = points[(white[1:] >= white[0].clamp_max(0.0)).all(1)]  # rounding may put the best point just outside
+        points = probes.off_bounds(best[0], proposed, np.asarray(self.problem.active.any(0)))
+        white = White(self.problem, self.problem.white).values(np.concatenate([best, points]))[:, 1:]
+        points = points[(white[1:] >= np.minimum(white[0], 0.0)).all(1)]  # rounding may put the best point just outside
         if scene.success is not None and len(points):
             points = points[scene.success.is_likely(points)]
         if not len(points):

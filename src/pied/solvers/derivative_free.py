@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from scipy import optimize
 
 from pied.errors import MissingExtra, SettingError, SolverDone
@@ -221,8 +220,8 @@ class _RandomRun(Run):
         if candidates is None:
             return Proposal(stream.uniform(self._problem.d), Why("random"))
         is_exact = all(noise == 0 for noise in self._problem.noise)
-        taken = candidates.same(torch.cat([data.U, data.imagined]) if is_exact else data.imagined)
-        left = np.setdiff1d(np.arange(len(candidates)), taken.numpy(), assume_unique=True)
+        taken = candidates.same(np.concatenate([data.U, data.imagined]) if is_exact else data.imagined)
+        left = np.setdiff1d(np.arange(len(candidates)), taken, assume_unique=True)
         if not len(left):
             raise SolverDone("every candidate has been measured")
         return Proposal(candidates.U[int(stream.generator().choice(left))], Why("random"))

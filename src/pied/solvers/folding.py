@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-import torch
+import numpy as np
 
 from pied.bounds import Believer
 from pied.gp import Model
@@ -47,14 +47,14 @@ class FoldedRun(Run):
     def fold(self, data: Dataset) -> Dataset:
         """Return the data of the folded problem; a value of g that is not finite counts as not told."""
         Y = data.functions(self._problem)[:, self._kept]
-        Y = torch.where(torch.isfinite(Y), Y, torch.nan)
-        told = torch.isfinite(Y).any(1)
+        fine = np.isfinite(Y)
+        Y, told = np.where(fine, Y, np.nan), fine.any(1)
         last = data.last and replace(data.last, memory=data.last.memory.get("folded", {}))
         return Dataset(
             numbers=tuple(number for number, is_told in zip(data.numbers, told.tolist(), strict=True) if is_told),
             U=data.U[told],
             Y=Y[told],
-            imagined=torch.cat([data.U[~told], data.imagined]),
+            imagined=np.concatenate([data.U[~told], data.imagined]),
             last=last,
             whys=tuple(why for why, is_told in zip(data.whys, told.tolist(), strict=False) if is_told),
             failures=tuple(row + int((~told).sum()) for row in data.failures),

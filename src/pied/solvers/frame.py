@@ -10,26 +10,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
+from scipy.spatial.distance import cdist
 
 from pied.bounds import (
     Believer,
     Composite,
     SuccessModel,
-    TensorGP,
     White,
     from_memory,
     pessimistic,
     to_memory,
     where_success_is_likely,
 )
-from pied.gp import Choice
+from pied.gp import GP, Choice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
 from pied.search import Enumeration, Optimum, PenaltySearch, Search
+from pied.shapes import Bool, Float64
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
 from pied.solvers.initial import design_size
 
@@ -79,17 +79,17 @@ class Scene:
     number: int
     """Of the trial to propose."""
     data: Dataset
-    belief: TensorGP
+    belief: GP
     composite: Composite
     """The belief composed with g."""
-    f: Float64[Tensor, "N k"]
+    f: Float64[ndarray, "N k"]
     """Functions at the told points."""
-    is_feasible: Bool[Tensor, "N"]
-    known: Float64[Tensor, "s d"]
+    is_feasible: Bool[ndarray, "N"]
+    known: Float64[ndarray, "s d"]
     """The best told points."""
-    pool: Float64[Tensor, "b d"]
+    pool: Float64[ndarray, "b d"]
     """Points to screen."""
-    scales: Float64[Tensor, "k"]
+    scales: Float64[ndarray, "k"]
     """One scale per function: the spread of its median over the pool."""
     search: Search | PenaltySearch | Enumeration
     """How subproblems are solved over the whole box or list."""
@@ -129,7 +129,8 @@ class BayesRun(Run):
         stream = self.stream.at("trial", number)
         previous = from_memory(data.last.memory) if data.last else None
         try:
-            proposal = self._propose(number, data, previous, stream)
+            with np.errstate(all="ignore"):
+                proposal = self._propose(number, data, previous, stream)
         except BREAKDOWNS as error:
             if self.settings.strict:
                 raise
@@ -171,7 +172,7 @@ class BayesRun(Run):
             search = search.without(problem.candidates.same(self._settled(data, composite, scales)))
         return Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, stream)
 
-    def _described(self, scene: Scene, u: Float64[Tensor, "d"], why: Why) -> Why:
+    def _described(self, scene: Scene, u: Float64[ndarray, "d"], why: Why) -> Why:
         """Write the bounds at the proposed point and the choices of the belief into its origin."""
         lower, _, upper = scene.composite.bounds(u[None], self.settings.level)
         misjudged = scene.composite.misjudged(u[None], self.settings.level)
@@ -194,39 +195,39 @@ class BayesRun(Run):
     def _is_exact(self) -> bool:
         return all(noise == 0 for noise in self.problem.noise)
 
-    def _settled(self, data: Dataset, composite: Composite, scales: Float64[Tensor, "k"]) -> Float64[Tensor, "p d"]:
+    def _settled(self, data: Dataset, composite: Composite, scales: Float64[ndarray, "k"]) -> Float64[ndarray, "p d"]:
         """Return the points at which a measurement would teach nothing: pending, failed, or told well enough."""
         if self._is_exact or not len(data.U):
-            return torch.cat([data.U, data.imagined])
+            return np.concatenate([data.U, data.imagined])
         lower, _, upper = composite.bounds(data.U, self.settings.level)
         is_known = ((upper - lower) <= SETTLED_WIDTH * scales).all(1)
-        return torch.cat([data.U[is_known], data.imagined])
+        return np.concatenate([data.U[is_known], data.imagined])
 
-    def _repeats(self, u: Float64[Tensor, "d"], data: Dataset) -> bool:
+    def _repeats(self, u: Float64[ndarray, "d"], data: Dataset) -> bool:
         """Whether an evaluation here would teach nothing: h is exact and told here, or the point is pending."""
-        points = torch.cat([data.U, data.imagined]) if self._is_exact else data.imagined
-        return bool(len(points)) and bool(((points - u).abs().amax(1) < REPEATED).any())
+        points = np.concatenate([data.U, data.imagined]) if self._is_exact else data.imagined
+        return bool(len(points)) and bool((np.abs(points - u).max(1) < REPEATED).any())
 
-    def _spread_out(self, scene: Scene) -> Float64[Tensor, "d"]:
+    def _spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
         """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
         composite, pool = scene.composite, scene.pool
-        known = torch.cat([scene.data.U, scene.data.imagined])
-        fresh = torch.cdist(pool, known).amin(1) > FRESH_DISTANCE
-        if not bool((fresh & meets_white(self.problem, pool)).any()):
-            pool = torch.stack([self._honoured(u) for u in pool[:MOST_REPAIRED]])
-            fresh = torch.cdist(pool, known).amin(1) > FRESH_DISTANCE
+        known = np.concatenate([scene.data.U, scene.data.imagined])
+        fresh = cdist(pool, known).min(1) > FRESH_DISTANCE
+        if not (fresh & meets_white(self.problem, pool)).any():
+            pool = np.stack([self._honoured(u) for u in pool[:MOST_REPAIRED]])
+            fresh = cdist(pool, known).min(1) > FRESH_DISTANCE
         levels = (1.0 - self.settings.level, self.settings.level)
         lower, upper = (composite.values(pool, [level] * composite.problem.k) for level in levels)
         width = ((upper - lower) / scene.scales).sum(1)
         possible, white = (upper[:, 1:] >= 0).all(1), meets_white(self.problem, pool)
-        likely = torch.ones_like(fresh) if scene.success is None else scene.success.is_likely(pool)
+        likely = np.ones_like(fresh) if scene.success is None else scene.success.is_likely(pool)
         for wish in (possible & likely, white & likely, white, fresh):
             allowed = fresh & wish
-            if bool(allowed.any()):
-                return pool[torch.where(allowed, width, -torch.inf).argmax()]
+            if allowed.any():
+                return pool[np.where(allowed, width, -np.inf).argmax()]
         return pool[width.argmax()]
 
-    def _honoured(self, u: Float64[Tensor, "d"]) -> Float64[Tensor, "d"]:
+    def _honoured(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
         """Move a point that breaks white constraints to a near one that meets them."""
         if self.problem.candidates is not None or bool(meets_white(self.problem, u[None]).all()):
             return u
@@ -237,29 +238,28 @@ class BayesRun(Run):
 
     def _fill(self, data: Dataset, stream: Stream, reason: str, previous: tuple[Choice, ...] | None) -> Proposal:
         """The last rung: the point of a Sobol pool that is farthest from all known ones and meets white constraints."""
-        known = torch.cat([data.U, data.imagined])
+        known = np.concatenate([data.U, data.imagined])
         pool = stream.at("fill").sobol(FILL_POINTS, self.problem.d)
         if self.problem.candidates is not None:
             pool = Enumeration.of(self.problem.candidates).screen(stream.at("fill"), self.problem.d, known[:0])
-        distance = torch.cdist(pool, known).amin(1) if len(known) else torch.ones(len(pool), dtype=torch.float64)
-        distance = torch.where(meets_white(self.problem, pool), distance, distance - WHITE_BROKEN_DISTANCE)
+        distance = cdist(pool, known).min(1) if len(known) else np.ones(len(pool))
+        distance = np.where(meets_white(self.problem, pool), distance, distance - WHITE_BROKEN_DISTANCE)
         memory = to_memory(previous) if previous else {}
         u = self._honoured(pool[distance.argmax()])
         return Proposal(u, Why("fill", rung=f"space-filling: {reason}", memory=memory))
 
 
-def meets_white(problem: Problem, U: Float64[Tensor, "b d"]) -> Bool[Tensor, "b"]:
+def meets_white(problem: Problem, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
     """Tell which points meet every white constraint."""
-    return (White(problem, problem.white).values(U)[:, 1:] >= 0).all(1)
+    return np.asarray((White(problem, problem.white).values(U)[:, 1:] >= 0).all(1))
 
 
-def _incumbents(data: Dataset, f: Tensor, is_feasible: Tensor) -> Float64[Tensor, "s d"]:
+def _incumbents(data: Dataset, f: Float64[ndarray, "N k"], is_feasible: Bool[ndarray, "N"]) -> Float64[ndarray, "s d"]:
     """Return the best told points: feasible ones by value, then the least violated."""
     if not len(f):
         return data.U[:0]
-    fine = torch.isfinite(f).all(1)
-    scale = spread(f[fine]) if bool(fine.any()) else torch.ones(f.shape[1], dtype=f.dtype)
-    violation = (-f[:, 1:] / scale[1:]).clamp_min(0.0).sum(1)
-    value = torch.where(is_feasible, f[:, 0] / scale[0], INFEASIBLE_VALUE - violation)
-    order = torch.nan_to_num(value, nan=UNKNOWN_VALUE).argsort(descending=True, stable=True)
+    scale = spread(f[np.isfinite(f).all(1)])
+    violation = np.maximum(-f[:, 1:] / scale[1:], 0.0).sum(1)
+    value = np.where(is_feasible, f[:, 0] / scale[0], INFEASIBLE_VALUE - violation)
+    order = (-np.nan_to_num(value, nan=UNKNOWN_VALUE)).argsort(kind="stable")
     return data.U[order[:INCUMBENTS]]

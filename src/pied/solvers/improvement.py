@@ -5,14 +5,13 @@ in log space with the smoothing of Ament et al. (2023), which keeps a slope wher
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
+from scipy.special import log_ndtr
 
 from pied.bounds import Believer, Composite
 from pied.errors import SettingError
@@ -21,83 +20,37 @@ from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
 from pied.search import Optimum, PenaltySearch
+from pied.shapes import Float64
 from pied.solvers.acquisition import (
     Acquisition,
+    Back,
     BeliefSolver,
+    Column,
+    Outputs,
+    Points,
     black_constraints,
-    draws,
-    exactly,
     incumbent,
     maximize,
 )
 from pied.solvers.cuqb import CUQB, BayesRun, Scene, Settings
 from pied.solvers.folding import FoldedRun, folded_believer
+from pied.solvers.smooth import (
+    FATMOID,
+    SIGMOID,
+    SMALLEST_DEVIATION,
+    Sample,
+    log_fatplus,
+    log_fatplus_slopes,
+    log_h,
+    log_h_slopes,
+    log_improvement,
+    log_ndtr_slopes,
+    log_sum_exp,
+    sample_deviation,
+    smoothed,
+)
 
 LARGEST_Z = 1e8  # standard deviations: beyond it a constraint is certain, and squares would overflow
-SMALLEST_DEVIATION = 1e-9  # of a function's search scale: a smaller standard deviation is rounding error
-TAIL_WEIGHT = 0.1  # of the polynomial tail of the smoothed positive part (Ament et al. 2023)
-ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
-HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-SERIES_BELOW_Z = -100.0  # below it the series of log h is exact to rounding, and the closed form cancels
-
-
-# ---------------------------------------------------------------------------------------------------------- numerics
-
-
-class _LogEI(torch.autograd.Function):
-    """log h(z) with slope Phi(z) / h(z), both without cancellation in the left tail."""
-
-    @staticmethod
-    def forward(ctx: Any, z: Tensor) -> Tensor:
-        near = z.clamp_min(-1.0)
-        right = (torch.exp(-0.5 * near.square()) / ROOT_TWO_PI + near * torch.special.ndtr(near)).log()
-        size = -z.clamp(SERIES_BELOW_Z, -1.0)
-        mills = math.sqrt(math.pi / 2) * torch.special.erfcx(size / math.sqrt(2.0))
-        tail = torch.log1p(-(size * mills).clamp_max(1.0 - 1e-16))
-        far = -z.clamp_max(SERIES_BELOW_Z)
-        series = torch.log1p(-3.0 / far.square() + 15.0 / far**4) - 2.0 * far.log()
-        left = torch.where(z > SERIES_BELOW_Z, tail, series) - 0.5 * z.square() - HALF_LOG_TWO_PI
-        value = torch.where(z > -1.0, right, left)
-        ctx.save_for_backward(z, value)
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Tensor:
-        z, value = ctx.saved_tensors
-        square = z.clamp_max(SERIES_BELOW_Z).square()  # in the far left tail the difference of logarithms cancels
-        series = -z * (1.0 - 1.0 / square + 3.0 / square**2) / (1.0 - 3.0 / square + 15.0 / square**2)
-        return grads[0] * torch.where(z > SERIES_BELOW_Z, torch.exp(torch.special.log_ndtr(z) - value), series)
-
-
-def log_h(z: Float64[Tensor, "*b"]) -> Float64[Tensor, "*b"]:
-    """Return log(phi(z) + z Phi(z)), the logarithm of expected improvement in units of the standard deviation.
-
-    Evaluated directly, the sum cancels for z < -5 and underflows, with its slope, for z < -38.
-    """
-    return _LogEI.apply(z)
-
-
-def log_fatplus(x: Float64[Tensor, "*b"], width: Tensor) -> Float64[Tensor, "*b"]:
-    """Return the logarithm of the positive part, smoothed over `width`, with a tail that falls like 1 / x^2.
-
-    A softplus alone underflows, with its slope, 40 widths below zero.
-    """
-    t = x / width
-    return width.log() + (torch.nn.functional.softplus(t) + TAIL_WEIGHT / (1.0 + t.square())).log()
-
-
-def log_fatmoid(x: Float64[Tensor, "*b"], width: Tensor) -> Float64[Tensor, "*b"]:
-    """Return the logarithm of a step from 0 to 1 over `width`, one half at zero, with tails that fall like 1 / x^2."""
-    t = x / width
-    shift = math.sqrt(1.0 / 3.0)
-    below = math.log(2.0 / 3.0) - torch.log1p((t.clamp_max(0.0) - shift).square())
-    above = torch.log1p(-2.0 / 3.0 / (1.0 + (t.clamp_min(0.0) + shift).square()))
-    return torch.where(t < 0, below, above)
-
-
-def sample_deviation(G: Float64[Tensor, "L b"], unit: Float64[Tensor, ""]) -> Float64[Tensor, "b"]:
-    """Return the standard deviation of samples; a floor keeps its slope finite where all are equal."""
-    return (G.var(0, correction=0) + (SMALLEST_DEVIATION * unit).square()).sqrt()
 
 
 # ------------------------------------------------------------------------------------------------------- acquisitions
@@ -114,7 +67,7 @@ class ClosedForm(Acquisition):
     warps: tuple[Warp, ...]
     best: float | None
     """Value to improve on; None: the probability of feasibility alone."""
-    scales: Float64[Tensor, "k"]
+    scales: Float64[ndarray, "k"]
     is_log: bool = True
 
     @property
@@ -122,30 +75,62 @@ class ClosedForm(Acquisition):
         """White constraints remain constraints."""
         return self.composite.problem.white
 
-    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, points: Points) -> list[Column]:
         """Return log EI + sum of log probabilities, or its exponential, and the white constraints."""
-        structure = self.composite.problem.structure
-        value = torch.zeros_like(U[:, 0])
-        for i in black_constraints(self.composite):
-            j = structure[i].outputs[0]
-            z = (mean[:, j] - self._warped(j, 0.0)) / deviation[:, j]
-            value = value + torch.special.log_ndtr(z.clamp(-LARGEST_Z, LARGEST_Z))
+        parts = [self._log_probability(points, i) for i in black_constraints(self.composite)]
         if self.best is not None:
-            if structure[0].kind == "white":
-                (f,) = exactly(self.composite, U, mean, (0,))
-                value = value + log_fatplus((f - self.best) / self.scales[0], U.new_tensor(SMALLEST_DEVIATION))
-            else:
-                j = structure[0].outputs[0]
-                z = (mean[:, j] - self._warped(j, self.best)) / deviation[:, j]
-                value = value + deviation[:, j].log() + log_h(z.clamp(-LARGEST_Z, LARGEST_Z))
-        return [value if self.is_log else value.exp(), *exactly(self.composite, U, mean, self.which)]
+            is_white = self.composite.problem.structure[0].kind == "white"
+            parts.append((self._log_gain if is_white else self._log_improvement)(points, self.best))
+        value, slopes = _sum(parts, points)
+        if not self.is_log:
+            product, by_log = np.exp(value), slopes
+            value, slopes = product, lambda: product[:, None] * by_log()
+        return [(value, slopes), *(points.exactly(i) for i in self.which)]
+
+    def _log_probability(self, points: Points, i: int) -> Column:
+        """Return the logarithm of the probability that a constraint is met."""
+        z, slopes = self._standardized(points, i, 0.0)
+        return log_ndtr(z), lambda: log_ndtr_slopes(z)[:, None] * slopes()
+
+    def _log_improvement(self, points: Points, best: float) -> Column:
+        """Return the logarithm of the expected improvement of the objective."""
+        j = self.composite.problem.structure[0].outputs[0]
+        deviation = points.deviation[:, j]
+        z, slopes = self._standardized(points, 0, best)
+
+        def all_slopes() -> Float64[ndarray, "b d"]:
+            return points.moment_slopes[1][:, j] / deviation[:, None] + log_h_slopes(z)[:, None] * slopes()
+
+        return np.log(deviation) + log_h(z), all_slopes
+
+    def _log_gain(self, points: Points, best: float) -> Column:
+        """Return the logarithm of the improvement of a white objective, in units of its search scale."""
+        f, slopes = points.exactly(0)
+        width = SMALLEST_DEVIATION * self.scales[0]
+        t = (f - best) / width
+        value = math.log(SMALLEST_DEVIATION) + log_fatplus(t)
+        return value, lambda: (log_fatplus_slopes(t) / width)[:, None] * slopes()
+
+    def _standardized(self, points: Points, i: int, y: float) -> Column:
+        """Return by how many standard deviations the mean of a function's output exceeds a threshold."""
+        j = self.composite.problem.structure[i].outputs[0]
+        deviation = points.deviation[:, j]
+        exact = (points.mean[:, j] - self._warped(j, y)) / deviation
+        z = np.minimum(np.maximum(exact, -LARGEST_Z), LARGEST_Z)
+
+        def slopes() -> Float64[ndarray, "b d"]:
+            mean_slopes, deviation_slopes = points.moment_slopes
+            by_point = mean_slopes[:, j] - z[:, None] * deviation_slopes[:, j]
+            return np.where(z == exact, 1.0 / deviation, 0.0)[:, None] * by_point
+
+        return z, slopes
 
     def _warped(self, j: int, y: float) -> float:
         """Return a threshold in the model's units; one outside of the warp's domain is out of reach."""
         w = float(self.warps[j].forward(np.array([y]))[0])
         return w if math.isfinite(w) else -self.warps[j].sign * 1e300
 
-    def search_scale(self, pool: Float64[Tensor, "b d"]) -> float:
+    def search_scale(self, pool: Float64[ndarray, "b d"]) -> float:
         """Return 1 for a logarithm, else the largest value in the pool."""
         return 1.0 if self.is_log else _largest(self.values(pool))
 
@@ -157,7 +142,7 @@ class Sampled(Acquisition):
     composite: Composite
     best: float | None
     """Value to improve on; None: the smooth probability of feasibility alone."""
-    scales: Float64[Tensor, "k"]
+    scales: Float64[ndarray, "k"]
     samples: int
     screening: int
     temperature: float
@@ -175,48 +160,76 @@ class Sampled(Acquisition):
         """Samples per point while screening."""
         return self.screening
 
-    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, points: Points) -> list[Column]:
         """Return the mean, or its logarithm, and the white constraints."""
-        G = draws(self.composite, U, mean, deviation, self.screening if is_screening else self.samples)
-        parts = [self._indicator(i, G[i]) for i in black_constraints(self.composite)]
+        outputs = points.drawn(self.screening if points.is_screening else self.samples)
+        parts = [self._part(outputs, i) for i in black_constraints(self.composite)]
         if self.best is not None:
-            parts.append(self._improvement(G[0] - self.best))
-        value = self._mean(parts, U)
-        return [value, *(G[i][0] for i in self.which)]
+            parts.append(self._part(outputs, 0))
+        mean = log_mean if self.is_log else _mean
+        objective = mean(parts) if parts else _sum([], points)
+        return [objective, *(points.exactly(i) for i in self.which)]
 
-    def _indicator(self, i: int, G: Tensor) -> Tensor:
+    def _part(self, outputs: Outputs, i: int) -> "Part":
+        """Return samples of a factor, the indicator of a constraint or the improvement, or their logarithms."""
+        G, to_points = outputs.function(i)
+        value, back = self._indicator(i, G) if i else self._improvement(G - self.best)
+        return value, lambda weights: to_points(back(weights))
+
+    def _indicator(self, i: int, G: Float64[ndarray, "L b"]) -> Sample:
         """Return samples of a constraint's indicator, or their logarithms."""
-        width = (
-            self.temperature * sample_deviation(G, self.scales[i])
-            if self.is_relative
-            else G.new_tensor(self.temperature)
-        )
-        return log_fatmoid(G, width) if self.is_log else torch.sigmoid(G / width)
+        deviation = sample_deviation(G, self.scales[i]) if self.is_relative else None
+        width = self.temperature if deviation is None else self.temperature * deviation
+        return smoothed(G, width, deviation, FATMOID if self.is_log else SIGMOID)
 
-    def _improvement(self, gain: Tensor) -> Tensor:
+    def _improvement(self, gain: Float64[ndarray, "L b"]) -> Sample:
         """Return samples of the improvement, or logarithms of them in units of the objective's search scale."""
-        if not self.is_log:
-            return gain.clamp_min(0.0)
-        unit = self.scales[0]
-        return log_fatplus(gain / unit, self.temperature * sample_deviation(gain, unit) / unit)
-
-    def _mean(self, parts: list[Tensor], U: Tensor) -> Tensor:
-        if not parts:
-            return 0.0 * U.sum(1)
-        total = torch.stack(parts)
         if self.is_log:
-            return torch.logsumexp(total.sum(0), 0) - math.log(total.shape[1])
-        return total.prod(0).mean(0)
+            return log_improvement(gain, self.temperature, self.scales[0])
+        return np.maximum(gain, 0.0), lambda weights: np.where(gain > 0, weights, 0.0)
 
-    def search_scale(self, pool: Float64[Tensor, "b d"]) -> float:
+    def search_scale(self, pool: Float64[ndarray, "b d"]) -> float:
         """Return 1 for a logarithm, else the largest value in the pool."""
         return 1.0 if self.is_log else _largest(self.values(pool))
 
 
-def _largest(f: Float64[Tensor, "b k"]) -> float:
+Part = tuple[Float64[ndarray, "L b"], Back]
+"""Samples of a factor, and from weights of them to slopes by the point."""
+
+
+def _mean(parts: Sequence[Part]) -> Column:
+    """Return the mean over samples of the product of factors."""
+    factors = np.stack([value for value, _ in parts])
+
+    def slopes() -> Float64[ndarray, "b d"]:
+        others = [np.delete(factors, place, 0).prod(0) for place in range(len(parts))]
+        return np.sum([back(other / len(other)) for (_, back), other in zip(parts, others, strict=True)], 0)
+
+    return factors.prod(0).mean(0), slopes
+
+
+def log_mean(parts: Sequence[Part]) -> Column:
+    """Return the logarithm of the mean over samples of the product of factors, which are given as logarithms."""
+    logs = np.sum([value for value, _ in parts], 0)
+    total = log_sum_exp(logs)
+
+    def slopes() -> Float64[ndarray, "b d"]:
+        weights = np.exp(logs - total)
+        return np.sum([back(weights) for _, back in parts], 0)
+
+    return total - math.log(len(logs)), slopes
+
+
+def _sum(columns: Sequence[Column], points: Points) -> Column:
+    """Return the sum of columns."""
+    zeros = np.zeros_like(points.X)
+    return sum((f for f, _ in columns), zeros[:, 0]), lambda: sum((slopes() for _, slopes in columns), zeros)
+
+
+def _largest(f: Float64[ndarray, "b k"]) -> float:
     """Return the largest finite objective; 1 if none is positive."""
-    largest = float(torch.nan_to_num(f[:, 0], nan=0.0, posinf=0.0, neginf=0.0).max())
-    return largest if largest > 0 else 1.0
+    values = f[:, 0]
+    return float(np.where(np.isfinite(values) & (values > 0), values, 0.0).max()) or 1.0
 
 
 # ------------------------------------------------------------------------------------------------------------ solvers

@@ -7,15 +7,16 @@ reaches the verdict.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
+from scipy.spatial.distance import cdist
 
 from pied.bounds import Believer, Bounds, Widened, from_memory, optimistic, possible, quantile
 from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
 from pied.search import Enumeration, Optimum, Picked, Search, distinct
+from pied.shapes import Float64
 from pied.solvers.frame import Scene, meets_white
 
 VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test looks three standard deviations out
@@ -92,21 +93,21 @@ class JointTest:
         the verdict.
         """
         told, pool = self.scene.data.U, self.scene.pool
-        is_beside = bool(((told - found.u).abs().amax(1) < CONFIRMING_DISTANCE).any())
+        is_beside = bool((np.abs(told - found.u).max(1) < CONFIRMING_DISTANCE).any())
         if self.problem.candidates is not None or not is_beside:
             return found
-        allowed = torch.cdist(pool, told, p=torch.inf).amin(1) >= CONFIRMING_DISTANCE
+        allowed = cdist(pool, told, "chebyshev").min(1) >= CONFIRMING_DISTANCE
         allowed = allowed & meets_white(self.problem, pool)
-        if not bool(allowed.any()):
+        if not allowed.any():
             return found
         margin = margins(next(self._cautious(self.scene)), self.scene.scales, pool)
-        return replace(found, u=pool[torch.where(allowed, margin, -torch.inf).argmax()])
+        return replace(found, u=pool[np.where(allowed, margin, -np.inf).argmax()])
 
     def _thorough(self, search: Search | Enumeration, bounds: Bounds, found: Optimum) -> Optimum:
         """Search from a dense pool and many starts: a point that is missed here is a problem wrongly given up."""
         pool = self.scene.pool
         if self.problem.candidates is None:
-            pool = torch.cat([pool, self.scene.stream.at("dense").sobol(DENSE_POINTS, self.problem.d)])
+            pool = np.concatenate([pool, self.scene.stream.at("dense").sobol(DENSE_POINTS, self.problem.d)])
         return largest_margin(search, bounds, self.scene.scales, pool, found.u, THOROUGH_STARTS)
 
     def _cautious(self, scene: Scene) -> Iterator[Bounds]:
@@ -125,7 +126,7 @@ class JointTest:
             yield possible(plain.bound(self.problem, scene.data, belief, stream), VERDICT_LEVEL)
 
 
-def surprise(whys: Sequence[Why], f: Float64[Tensor, "N k"], scales: Float64[Tensor, "k"], level: float) -> float:
+def surprise(whys: Sequence[Why], f: Float64[ndarray, "N k"], scales: Float64[ndarray, "k"], level: float) -> float:
     """Return by how many deviations, at most, a constraint missed the middle of its bounds at the last proposals.
 
     Args:
@@ -137,28 +138,29 @@ def surprise(whys: Sequence[Why], f: Float64[Tensor, "N k"], scales: Float64[Ten
     worst = 0.0
     proposed = [(why, row) for why, row in zip(whys, f, strict=False) if len(why.upper) == len(row)]
     for why, row in proposed[-RECENT_PROPOSALS:]:
-        lower, upper = (torch.tensor(each, dtype=f.dtype, device=f.device) for each in (why.lower, why.upper))
-        miss = (row - 0.5 * (lower + upper)).abs()
-        deviation = torch.maximum(0.5 * (upper - lower) / quantile.normal(level), LEAST_DEVIATION * scales)
-        worst = max(worst, float(torch.nan_to_num(miss / deviation, nan=0.0, posinf=0.0)[1:].amax()))
+        lower, upper = np.array(why.lower), np.array(why.upper)
+        miss = np.abs(row - 0.5 * (lower + upper))
+        deviation = np.maximum(0.5 * (upper - lower) / quantile.normal(level), LEAST_DEVIATION * scales)
+        worst = max(worst, float(np.nan_to_num(miss / deviation, nan=0.0, posinf=0.0)[1:].max()))
     return worst
 
 
-def margins(bounds: Bounds, scales: Float64[Tensor, "k"], pool: Float64[Tensor, "b d"]) -> Float64[Tensor, "b"]:
+def margins(bounds: Bounds, scales: Float64[ndarray, "k"], pool: Float64[ndarray, "b d"]) -> Float64[ndarray, "b"]:
     """Return the smallest scaled constraint at each point; minus infinity where it is not known."""
-    return torch.nan_to_num((bounds.values(pool) / scales)[:, 1:].amin(1), nan=-torch.inf)
+    return np.nan_to_num((bounds.values(pool) / scales)[:, 1:].min(1), nan=-np.inf)
 
 
 def largest_margin(
     search: Search | Enumeration,
     bounds: Bounds,
-    scales: Float64[Tensor, "k"],
-    pool: Float64[Tensor, "b d"],
-    u: Float64[Tensor, "d"],
+    scales: Float64[ndarray, "k"],
+    pool: Float64[ndarray, "b d"],
+    u: Float64[ndarray, "d"],
     starts: int,
 ) -> Optimum:
     """Maximize the smallest scaled constraint over the box, from the best pool points and a given one."""
-    return search.rescue(bounds, scales, torch.cat([u[None], distinct(pool, margins(bounds, scales, pool), starts)]))
+    best = distinct(pool, margins(bounds, scales, pool), starts)
+    return search.rescue(bounds, scales, np.concatenate([u[None], best]))
 
 
 def single_margin(scene: Scene, level: float) -> float:
@@ -166,10 +168,10 @@ def single_margin(scene: Scene, level: float) -> float:
     bounds, scales, pool = optimistic(scene.composite, level), scene.scales, scene.pool
     if isinstance(scene.search, Enumeration):
         return float(scene.search.largest(bounds, scales).min())
-    best = (bounds.values(pool) / scales)[:, 1:].amax(0)
-    for i in (best < 0).nonzero()[:, 0].tolist():
+    best = (bounds.values(pool) / scales)[:, 1:].max(0)
+    for i in (best < 0).nonzero()[0].tolist():
         one = Picked(bounds, (i + 1,))
-        start = pool[one.values(pool)[:, 0].argsort(descending=True, stable=True)[:3]]
+        start = pool[(-one.values(pool)[:, 0]).argsort(kind="stable")[:3]]
         found = Search(pool=1, starts=3).solve(one, scales[i + 1 : i + 2], pool, start, Stream(0))
         best[i] = found.f[0] / scales[i + 1]
     return float(best.min())

@@ -1,12 +1,13 @@
 """The initial design: the first points of a study, the same for every solver with the same seed."""
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
+from scipy.spatial.distance import cdist
 
 from pied.errors import SolverDone
 from pied.problem import SAME, Problem
 from pied.rng import Stream
+from pied.shapes import Float64
 
 DESIGN_POOL = 10_000  # uniform points from which an initial design that meets the white constraints is taken
 
@@ -16,7 +17,9 @@ def design_size(d: int) -> int:
     return 2 * d + 1
 
 
-def initial_point(problem: Problem, stream: Stream, index: int, *known: Float64[Tensor, "_ d"]) -> Float64[Tensor, "d"]:
+def initial_point(
+    problem: Problem, stream: Stream, index: int, *known: Float64[ndarray, "_ d"]
+) -> Float64[ndarray, "d"]:
     """Return one point of the design: the one with this index, or the first candidate that is not known yet.
 
     Args:
@@ -31,13 +34,13 @@ def initial_point(problem: Problem, stream: Stream, index: int, *known: Float64[
     U = initial_design(problem, stream)
     if problem.candidates is None:
         return U[index]
-    left = (torch.cdist(U, torch.cat(known), p=torch.inf) > SAME).all(1)
-    if not bool(left.any()):
+    left = (cdist(U, np.concatenate(known), "chebyshev") > SAME).all(1)
+    if not left.any():
         raise SolverDone("every candidate has been measured")
-    return U[int(left.to(torch.int8).argmax())]
+    return U[int(left.argmax())]
 
 
-def initial_design(problem: Problem, stream: Stream) -> Float64[Tensor, "s d"]:
+def initial_design(problem: Problem, stream: Stream) -> Float64[ndarray, "s d"]:
     """Return uniform points, or candidates in random order; those that meet the white constraints come first.
 
     They are the same each time, so a design needs no state.
@@ -47,11 +50,10 @@ def initial_design(problem: Problem, stream: Stream) -> Float64[Tensor, "s d"]:
         U = stream.uniform(DESIGN_POOL, problem.d)
     else:
         order = stream.generator().permutation(len(problem.candidates))
-        U = problem.candidates.U[torch.from_numpy(order[:DESIGN_POOL])]
+        U = problem.candidates.U[order[:DESIGN_POOL]]
     white = problem.white
     if not white:
         return U
-    Y = torch.zeros(1, len(U), problem.m, dtype=torch.float64)
-    G = torch.stack(problem.g(problem.from_unit(U), Y, which=white), -1)
+    G = np.stack(problem.g(problem.from_unit(U), np.zeros((1, len(U), problem.m)), which=white), -1)
     fine = (G >= 0).all(1)
-    return torch.cat([U[fine], U[~fine]])
+    return np.concatenate([U[fine], U[~fine]])

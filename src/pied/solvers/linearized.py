@@ -8,9 +8,8 @@ instance at the optimum of a sum of squares.
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.bounds import Composite, quantile
 from pied.errors import SettingError
@@ -18,29 +17,50 @@ from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
 from pied.search import Optimum
-from pied.solvers.acquisition import Acquisition, BeliefSolver, at, draws, incumbent, maximize
+from pied.shapes import Float64
+from pied.solvers.acquisition import Acquisition, BeliefSolver, Column, Outputs, Points, incumbent, maximize
 from pied.solvers.cuqb import BayesRun, Scene
-from pied.solvers.improvement import check_samples, log_fatplus, sample_deviation
+from pied.solvers.improvement import check_samples, log_mean
+from pied.solvers.smooth import log_improvement
 
 SMALLEST_VARIANCE = 1e-200  # a smaller variance is zero; the limit keeps the slope of its root finite
 
 
-def linearized(
-    composite: Composite, U: Float64[Tensor, "b d"], mean: Float64[Tensor, "b m"], deviation: Float64[Tensor, "b m"]
-) -> tuple[list[Float64[Tensor, "b"]], list[Float64[Tensor, "b"]]]:
-    """Return mean and standard deviation of every function by the delta method; 0 for white functions."""
-    with torch.enable_grad():
-        W = mean if mean.requires_grad else mean.detach().requires_grad_()
-        centers = [g[0] for g in at(composite, U, W[None])]
-        deviations = []
-        for g in centers:
-            if not g.requires_grad:
-                deviations.append(torch.zeros_like(g))
-                continue
-            (slope,) = torch.autograd.grad(g.sum(), W, create_graph=True, allow_unused=True, materialize_grads=True)
-            slope = torch.nan_to_num(slope, nan=0.0, posinf=0.0, neginf=0.0)
-            deviations.append((slope * deviation).square().sum(1).clamp_min(SMALLEST_VARIANCE).sqrt())
-    return centers, deviations
+DIFFERENCE = (
+    1e-4  # standard deviations: half the distance at which slopes of g are compared, for its second derivatives
+)
+
+
+def linearized(points: Points, i: int) -> tuple[Column, Column]:
+    """Return mean and standard deviation of a function by the delta method; the latter of white functions is 0.
+
+    The slope of the standard deviation |dg/dy_j std_j| needs second derivatives of g in a single direction, the change
+    of the outputs by one standard deviation of g. They are central differences of the slopes of g.
+    """
+    composite, outputs = points.composite, points.at_mean
+    values, back = composite.traced_samples(i, points.X, outputs.Y)
+    (by_x,), (by_Y,) = back(np.ones_like(values)[None])
+    slope = outputs.by_W(by_Y)[0]
+    slope = np.where(np.isfinite(slope), slope, 0.0)
+    parts = slope * points.deviation
+    size = np.sqrt(np.maximum((parts * parts).sum(1), SMALLEST_VARIANCE))
+    share = parts / size[:, None]
+
+    def size_slopes() -> Float64[ndarray, "b d"]:
+        step = DIFFERENCE * share * points.deviation
+        near = Outputs(points, np.stack([points.mean + step, points.mean - step]))
+        (G,), back = composite.problem.traced(points.X, near.Y, (i,))
+        weight = np.where(np.isfinite(G).all(0), 0.5 / DIFFERENCE, 0.0)
+        (by_x,), (by_Y,) = back(np.stack([weight, -weight])[None])
+        return points.slopes(by_x, near.by_W(by_Y).sum(0), slope * share)
+
+    return (values[0], lambda: points.slopes(by_x, slope)), (size, size_slopes)
+
+
+def delta_bound(points: Points, i: int, radius: float) -> Column:
+    """Return mean + radius std of a function by the delta method."""
+    (center, center_slopes), (deviation, deviation_slopes) = linearized(points, i)
+    return center + radius * deviation, lambda: center_slopes() + radius * deviation_slopes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +76,11 @@ class DeltaBounds(Acquisition):
         """All constraints."""
         return tuple(range(1, self.composite.problem.k))
 
-    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, points: Points) -> list[Column]:
         """Return mean + radius std of every function."""
-        centers, deviations = linearized(self.composite, U, mean, deviation)
-        return [center + self.radius * std for center, std in zip(centers, deviations, strict=True)]
+        return [delta_bound(points, i, self.radius) for i in range(self.composite.problem.k)]
 
-    def search_scale(self, pool: Float64[Tensor, "b d"]) -> float:
+    def search_scale(self, pool: Float64[ndarray, "b d"]) -> float:
         """Return the objective's search scale."""
         return self.objective_scale
 
@@ -93,7 +112,7 @@ class Trusting(Acquisition):
     composite: Composite
     best: float | None
     """Value to improve on; None: maximize the objective at the mean of the outputs."""
-    scales: Float64[Tensor, "k"]
+    scales: Float64[ndarray, "k"]
     samples: int
     screening: int
     temperature: float
@@ -109,18 +128,19 @@ class Trusting(Acquisition):
         """Samples per point while screening."""
         return self.screening
 
-    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, points: Points) -> list[Column]:
         """Return the objective and the chance constraints."""
-        centers, deviations = linearized(self.composite, U, mean, deviation)
+        return [self._objective(points), *(delta_bound(points, i, self.trust) for i in self.which)]
+
+    def _objective(self, points: Points) -> Column:
+        """Return the logarithm of the expected improvement, or the objective at the mean of the outputs."""
         unit = self.scales[0]
         if self.best is None:
-            objective = centers[0] / unit
-        else:
-            G = draws(self.composite, U, mean, deviation, self.screening if is_screening else self.samples)[0]
-            gain = log_fatplus((G - self.best) / unit, self.temperature * sample_deviation(G, unit) / unit)
-            objective = gain.logsumexp(0)
-        relaxed = [center + self.trust * std for center, std in zip(centers[1:], deviations[1:], strict=True)]
-        return [objective, *relaxed]
+            value, slopes = points.exactly(0)
+            return value / unit, lambda: slopes() / unit
+        G, to_points = points.drawn(self.screening if points.is_screening else self.samples).function(0)
+        logs, back = log_improvement(G - self.best, self.temperature, unit)
+        return log_mean([(logs, lambda weights: to_points(back(weights)))])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,14 +15,13 @@ from queue import Full, Queue
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+from numpy import ndarray
 
 from pied.errors import SettingError, SolverDone, TellError
 from pied.problem import Problem
 from pied.records import Dataset, Why, spread
 from pied.rng import Stream
+from pied.shapes import Float64
 from pied.solvers.base import Proposal, Run
 
 logger = logging.getLogger(__name__)
@@ -32,7 +31,7 @@ SCALED_PENALTY = 10.0  # in spreads of the objective, for a violation of one spr
 PAPER_PENALTY = 1e5  # rho, natural units: paper, below equation (40)
 UNWIND_SECONDS = 5.0  # how long `close` waits for a routine to end; its thread is a daemon and blocks nothing
 
-Evaluate = Callable[[Float64[np.ndarray, "d"]], float]
+Evaluate = Callable[[Float64[ndarray, "d"]], float]
 """The function a routine calls: from a point of the unit cube to the number it minimizes."""
 
 
@@ -40,9 +39,9 @@ Evaluate = Callable[[Float64[np.ndarray, "d"]], float]
 class Start:
     """What a routine begins with."""
 
-    U: Float64[np.ndarray, "N d"]
+    U: Float64[ndarray, "N d"]
     """Points known before it starts, unit cube."""
-    F: Float64[np.ndarray, "N"]
+    F: Float64[ndarray, "N"]
     """The values to minimize at these points."""
     d: int
     is_exact: bool
@@ -51,11 +50,11 @@ class Start:
     """Its randomness, the same after a restart."""
 
     @property
-    def best(self) -> Float64[np.ndarray, "d"]:
+    def best(self) -> Float64[ndarray, "d"]:
         """The best known point; the centre of the cube if none is known."""
         return self.U[int(np.argmin(self.F))] if len(self.F) else np.full(self.d, 0.5)
 
-    def known(self, u: Float64[np.ndarray, "d"]) -> float | None:
+    def known(self, u: Float64[ndarray, "d"]) -> float | None:
         """Return the value at a point where an exact black box was evaluated already, else None."""
         if not self.is_exact or not len(self.F):
             return None
@@ -82,12 +81,12 @@ class Merit:
             raise SettingError(f"penalty is a positive weight of violated constraints, got {self.penalty}")
 
     def of(
-        self, problem: Problem, f: Float64[Tensor, "N k"], initial: Float64[Tensor, "M k"]
-    ) -> Float64[np.ndarray, "N"]:
+        self, problem: Problem, f: Float64[ndarray, "N k"], initial: Float64[ndarray, "M k"]
+    ) -> Float64[ndarray, "N"]:
         """Return the values to minimize at points with function values f, given those of the initial data."""
-        fine = initial[torch.isfinite(initial).all(1)]
-        scales = spread(fine) if self.scaled else torch.ones(problem.k, dtype=torch.float64)
-        return -problem.penalized(f / scales, rho=self.penalty).numpy()
+        fine = initial[np.isfinite(initial).all(1)]
+        scales = spread(fine) if self.scaled else np.ones(problem.k)
+        return -problem.penalized(f / scales, rho=self.penalty)
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ class _Channel:
     """Two queues of length one, between the routine's thread and the study's."""
 
     def __init__(self) -> None:
-        self.points: Queue[Float64[np.ndarray, "d"] | _Ended] = Queue(1)
+        self.points: Queue[Float64[ndarray, "d"] | _Ended] = Queue(1)
         self.answers: Queue[float] = Queue(1)
         self.is_closed = False
 
@@ -205,7 +204,7 @@ class LoopRun(Run):
         self._routine, self._merit, self._legacy = routine, merit, legacy
         self._channel: _Channel | None = None
         self._thread: threading.Thread | None = None
-        self._point: Float64[np.ndarray, "d"] | _Ended | None = None
+        self._point: Float64[ndarray, "d"] | _Ended | None = None
         self._fed: list[float] = []
         self._began: int | None = None
         self._state: Any = None
@@ -219,7 +218,7 @@ class LoopRun(Run):
             SettingError: If the data are not those of this routine.
         """
         f = data.functions(self._problem)
-        usable = tuple(n for n, row in zip(data.numbers, f, strict=True) if bool(torch.isfinite(row).all()))
+        usable = tuple(n for n, row in zip(data.numbers, f, strict=True) if np.isfinite(row).all())
         span = _Span.next(self._solver, data.last, number, usable)
         rows = {n: row for row, n in enumerate(data.numbers)}
         kept = [rows[n] for n in rows if n < span.first and n not in span.without]
@@ -229,7 +228,7 @@ class LoopRun(Run):
         if self._fed != answers[: len(self._fed)] or self._began != span.first:
             self.close()
         if self._thread is None:
-            self._begin(span, data.U[kept].numpy(), F[kept])
+            self._begin(span, data.U[kept], F[kept])
         try:
             for n, answer in list(zip(span.own, answers, strict=True))[len(self._fed) :]:
                 self._check_same(n, span, rows, data)
@@ -242,8 +241,7 @@ class LoopRun(Run):
                 raise self._point.error
             raise SolverDone(f"solver '{self._solver}' has nothing more to propose: {self._point.why}")
         assert self._point is not None
-        u = torch.from_numpy(np.clip(self._point, 0.0, 1.0))
-        return Proposal(u, Why(self._solver, memory=span.memory))
+        return Proposal(np.clip(self._point, 0.0, 1.0), Why(self._solver, memory=span.memory))
 
     def close(self) -> None:
         """End the routine and its thread."""
@@ -259,7 +257,7 @@ class LoopRun(Run):
     def _check_complete(self, span: _Span, rows: dict[int, int], data: Dataset) -> None:
         """Refuse to continue while the function values of one of its trials cannot be computed."""
         for n in span.own:
-            missing = [] if n not in rows else torch.isnan(data.Y[rows[n]]).nonzero().flatten().tolist()
+            missing = [] if n not in rows else np.isnan(data.Y[rows[n]]).nonzero()[0].tolist()
             if missing:
                 names = ", ".join(f"'{self._problem.outputs[j]}'" for j in missing)
                 raise TellError(
@@ -271,8 +269,8 @@ class LoopRun(Run):
         self,
         span: _Span,
         rows: dict[int, int],
-        F: Float64[np.ndarray, "N"],
-        initial: Float64[np.ndarray, "M"],
+        F: Float64[ndarray, "N"],
+        initial: Float64[ndarray, "M"],
     ) -> list[float]:
         """Return the value of each of the routine's trials; for a failed one the worst value known at that time."""
         worst = float(initial.max()) if len(initial) else 0.0
@@ -289,18 +287,18 @@ class LoopRun(Run):
         gone = [number for number in range(1, span.last) if number not in rows]
         recorded = data.U[rows[n]] if n in rows else data.imagined[gone.index(n)]
         wanted = self._point
-        if isinstance(wanted, np.ndarray) and np.abs(np.clip(wanted, 0, 1) - recorded.numpy()).max() <= SAME_POINT:
+        if isinstance(wanted, ndarray) and np.abs(np.clip(wanted, 0, 1) - recorded).max() <= SAME_POINT:
             return
         now = "has ended" if isinstance(wanted, _Ended) else f"asks for {np.round(np.asarray(wanted), 6).tolist()}"
         raise SettingError(
             f"the record cannot be continued by solver '{self._solver}': trial {n} is at "
-            f"{np.round(recorded.numpy(), 6).tolist()} of the unit cube, but the routine, given the same values, "
+            f"{np.round(recorded, 6).tolist()} of the unit cube, but the routine, given the same values, "
             f"{now}. Problem, settings or seed may have changed. Start a new study and add these trials to it"
         )
 
     # ------------------------------------------------------------------------------------------------ the routine
 
-    def _begin(self, span: _Span, U: Float64[np.ndarray, "N d"], F: Float64[np.ndarray, "N"]) -> None:
+    def _begin(self, span: _Span, U: Float64[ndarray, "N d"], F: Float64[ndarray, "N"]) -> None:
         """Start the routine and wait for its first point."""
         is_exact = all(noise == 0 for noise in self._problem.noise)
         generator = self._stream.at("loop", span.first).generator()

@@ -3,9 +3,8 @@
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.bounds import Believer, Composite, Joint, quantile
 from pied.errors import SettingError
@@ -13,7 +12,8 @@ from pied.problem import Problem
 from pied.records import Dataset, Why
 from pied.rng import Stream
 from pied.search import Optimum, Search
-from pied.solvers.acquisition import Acquisition, BeliefSolver, draws, exactly, maximize
+from pied.shapes import Float64
+from pied.solvers.acquisition import Acquisition, BeliefSolver, Column, Points, maximize
 from pied.solvers.base import Proposal, Run
 from pied.solvers.cuqb import CUQB, BayesRun, Scene
 from pied.solvers.folding import FoldedRun, folded_believer
@@ -132,7 +132,7 @@ class PenalizedQuantile(Acquisition):
     """One quantile of the penalized sample g_0 - weight sum min(g_i, 0)^2."""
 
     composite: Composite
-    scales: Float64[Tensor, "k"]
+    scales: Float64[ndarray, "k"]
     """One per function, which is divided by it."""
     level: float
     weight: float
@@ -148,16 +148,25 @@ class PenalizedQuantile(Acquisition):
         """Samples per point while screening."""
         return self.composite.estimator.screening
 
-    def columns(self, U: Tensor, mean: Tensor, deviation: Tensor, is_screening: bool) -> list[Tensor]:
+    def columns(self, points: Points) -> list[Column]:
         """Return the quantile, and the white constraints."""
-        estimator = self.composite.estimator
-        samples = estimator.screening if is_screening else estimator.samples
-        G = draws(self.composite, U, mean, deviation, samples)
-        merit = G[0] / self.scales[0]
+        estimator, unit = self.composite.estimator, self.scales
+        outputs = points.drawn(estimator.screening if points.is_screening else estimator.samples)
+        G, back = outputs.function(0)
+        merit = G / unit[0]
+        parts = [(1.0 / unit[0], back)]  # the merit's slope by every function, and the function's way back
         for i in range(1, self.composite.problem.k):
             if i not in self.which:
-                merit = merit - self.weight * (G[i] / self.scales[i]).clamp_max(0.0).square()
-        return [self.composite.sample_quantile(merit, self.level), *exactly(self.composite, U, mean, self.which)]
+                G, back = outputs.function(i)
+                broken = np.minimum(G / unit[i], 0.0)
+                merit = merit - self.weight * broken * broken
+                parts.append((-2.0 * self.weight * broken / unit[i], back))
+
+        def slopes() -> Float64[ndarray, "b d"]:
+            _, weights = estimator.estimate_and_weights(merit, self.level)
+            return np.sum([back(weights * slope) for slope, back in parts], 0)
+
+        return [(estimator.estimate(merit, self.level), slopes), *(points.exactly(i) for i in self.which)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +218,7 @@ class MeritRun(BayesRun):
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         own = self._own
-        scales = scene.scales if own.scaled else torch.ones_like(scene.scales)
+        scales = scene.scales if own.scaled else np.ones_like(scene.scales)
         merit = PenalizedQuantile(scene.composite, scales, own.level, own.weight, own.hold_white)
         return maximize(merit, scene), Why("explore")
 

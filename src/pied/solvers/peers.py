@@ -5,20 +5,22 @@ state: each `ask` hands over all data, so a continued study equals one that was 
 """
 
 import logging
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import ClassVar
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.errors import MissingExtra, SettingError
 from pied.problem import Problem
 from pied.records import Dataset, Why
 from pied.rng import Stream
+from pied.shapes import Float64
 from pied.solvers.base import Proposal, Run, Solver
 
 
@@ -34,6 +36,8 @@ class Optuna(Solver):
             import optuna
         except ImportError as error:
             raise MissingExtra("solver 'optuna'", "optuna", "peers") from error
+        if find_spec("torch") is None:  # which Optuna's sampler computes with, but does not install
+            raise MissingExtra("solver 'optuna'", "torch", "peers")
 
         def suggest(data: PeerData) -> list[float]:
             names = [f"x{i}" for i in range(data.U.shape[1])]
@@ -112,10 +116,10 @@ class Ax(Solver):
 class PeerData:
     """The data that a library is given."""
 
-    U: Float64[Tensor, "N d"]
-    f: Float64[Tensor, "N k"]
+    U: Float64[ndarray, "N d"]
+    f: Float64[ndarray, "N k"]
     """Objective, to be maximized, and constraints, met when >= 0."""
-    imagined: Float64[Tensor, "p d"]
+    imagined: Float64[ndarray, "p d"]
     """Pending and failed points, and those whose functions are unknown."""
     is_exact: bool
     seed: int
@@ -132,24 +136,24 @@ class PeerRun(Run):
     def ask(self, number: int, data: Dataset) -> Proposal:
         """Propose what the library suggests, given the data."""
         f = data.functions(self._problem)
-        fine = torch.isfinite(f).all(1)
+        fine = np.isfinite(f).all(1)
         given = PeerData(
             data.U[fine],
             f[fine],
-            torch.cat([data.imagined, data.U[~fine]]),
+            np.concatenate([data.imagined, data.U[~fine]]),
             is_exact=all(noise == 0 for noise in self._problem.noise),
             seed=int(self._stream.at("trial", number).generator().integers(2**31)),
         )
         with _quiet():
             u = self._suggest(given)
-        return Proposal(torch.tensor(u, dtype=torch.float64).clamp(0.0, 1.0), Why(self._solver))
+        return Proposal(np.clip(np.array(u, dtype=np.float64), 0.0, 1.0), Why(self._solver))
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the library's warnings and messages, and restore torch's global generator."""
-    ax = logging.getLogger("ax.api.client")
-    level, state = ax.level, torch.get_rng_state()
+    """Silence the library's warnings and messages, and restore torch's global generator if torch is in use."""
+    ax, torch = logging.getLogger("ax.api.client"), sys.modules.get("torch")
+    level, state = ax.level, torch.get_rng_state() if torch else None
     ax.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
@@ -157,4 +161,5 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         ax.setLevel(level)
-        torch.set_rng_state(state)
+        if torch:
+            torch.set_rng_state(state)

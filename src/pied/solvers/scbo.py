@@ -11,21 +11,21 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+from numpy import ndarray
+from scipy.spatial.distance import cdist
 
-from pied import bridge
-from pied.bounds import White
-from pied.errors import SettingError
+from pied.errors import MissingExtra, SettingError
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
+from pied.shapes import Bool, Float64
 from pied.solvers.base import BREAKDOWNS, Proposal, Run, Solver
 from pied.solvers.folding import FoldedRun
+from pied.solvers.frame import meets_white
 from pied.solvers.initial import design_size
 
 logger = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class SCBO(Solver):
 
     def start(self, problem: Problem, stream: Stream) -> FoldedRun:
         """Begin a run on the folded problem."""
-        bridge.need_botorch("solver 'scbo'")
+        _bridge()
         return FoldedRun(problem, lambda folded: SCBORun(self, folded, stream))
 
 
@@ -78,7 +78,7 @@ class SCBO(Solver):
 class TrustRegion:
     """A trust region; it depends on the data alone."""
 
-    center: Float64[Tensor, "d"]
+    center: Float64[ndarray, "d"]
     length: float
 
 
@@ -86,13 +86,12 @@ def trust_region(settings: SCBO, problem: Problem, data: Dataset) -> TrustRegion
     """Replay the data: the region doubles after successes, halves after failures, and restarts when it is too short."""
     f = data.functions(problem)
     fine = feasible(problem, f)
-    units = spread(f[torch.isfinite(f).all(1)])
-    violation = (-f[:, 1:] / units[1:]).clamp_min(0.0).sum(1)
+    is_whole = np.isfinite(f).all(1)
+    units = spread(f[is_whole])
+    violation = np.maximum(-f[:, 1:] / units[1:], 0.0).sum(1)
     patience = settings.failures or max(4, problem.d)
     length, wins, losses, best = settings.length, 0, 0, -1
-    for row in range(len(f)):
-        if not bool(torch.isfinite(f[row]).all()):
-            continue
+    for row in np.flatnonzero(is_whole).tolist():
         is_better = best < 0 or _beats(f, fine, violation, units, row, best)
         if best >= 0 and row >= design_size(problem.d):
             wins, losses = (wins + 1, 0) if is_better else (0, losses + 1)
@@ -104,12 +103,18 @@ def trust_region(settings: SCBO, problem: Problem, data: Dataset) -> TrustRegion
                 length, wins, losses = settings.length, 0, 0
         if best < 0 or _beats(f, fine, violation, units, row, best, worth=0.0):
             best = row
-    center = data.U[best] if best >= 0 else torch.full((problem.d,), 0.5, dtype=torch.float64)
+    center = data.U[best] if best >= 0 else np.full(problem.d, 0.5)
     return TrustRegion(center, length if best >= 0 else 2.0)
 
 
 def _beats(
-    f: Tensor, fine: Tensor, violation: Tensor, units: Tensor, row: int, best: int, worth: float = SUCCESS_GAIN
+    f: Float64[ndarray, "N k"],
+    fine: Bool[ndarray, "N"],
+    violation: Float64[ndarray, "N"],
+    units: Float64[ndarray, "k"],
+    row: int,
+    best: int,
+    worth: float = SUCCESS_GAIN,
 ) -> bool:
     """Whether a row beats the best: feasible before infeasible, then by value or by violation."""
     if bool(fine[row]) != bool(fine[best]):
@@ -134,57 +139,57 @@ class SCBORun(Run):
             with scoped(stream):
                 models = _fitted(self.problem, data)
                 U = self._candidates(around, _weights(models[0] if models else None, self.problem.d), stream)
-                drawn = [None if model is None else bridge.drawn(model, U) for model in models]
+                drawn = [None if model is None else _bridge().drawn(model, U) for model in models]
             u, rung = U[self._best(U, drawn, data)], "plain"
         except BREAKDOWNS as error:
             if self.settings.strict:
                 raise
             logger.warning("trial %d: the models failed (%s); a random point of the region is proposed", number, error)
-            U = self._candidates(around, torch.ones(self.problem.d, dtype=torch.float64), stream)
-            u, rung = U[int(self._meets_white(U).to(torch.int8).argmax())], f"random in the region: {error}"
+            U = self._candidates(around, np.ones(self.problem.d), stream)
+            u, rung = U[meets_white(self.problem, U).argmax()], f"random in the region: {error}"
         return Proposal(u, Why("sample", rung=rung, seconds=time.perf_counter() - began))
 
-    def _candidates(self, around: TrustRegion, weights: Float64[Tensor, "d"], stream: Stream) -> Float64[Tensor, "c d"]:
+    def _candidates(
+        self, around: TrustRegion, weights: Float64[ndarray, "d"], stream: Stream
+    ) -> Float64[ndarray, "c d"]:
         """Return Sobol points of the region; in many dimensions most coordinates keep the value of the centre."""
         d, half = self.problem.d, 0.5 * around.length * weights
-        low, high = (around.center - half).clamp(0.0, 1.0), (around.center + half).clamp(0.0, 1.0)
+        low, high = np.clip(around.center - half, 0.0, 1.0), np.clip(around.center + half, 0.0, 1.0)
         U = low + (high - low) * stream.at("candidates").sobol(self.settings.candidates, d)
         if d <= MOVED_COORDINATES:
             return U
         moved = stream.at("moved").uniform(len(U), d) < MOVED_COORDINATES / d
-        moved[torch.arange(len(U)), (stream.at("one").uniform(len(U)) * d).long()] = True
-        return torch.where(moved, U, around.center)
+        moved[np.arange(len(U)), (stream.at("one").uniform(len(U)) * d).astype(np.int64)] = True
+        return np.where(moved, U, around.center)
 
-    def _best(self, U: Tensor, drawn: list[Tensor | None], data: Dataset) -> int:
+    def _best(self, U: Float64[ndarray, "c d"], drawn: list[Float64[ndarray, "c"] | None], data: Dataset) -> int:
         """Return the best candidate of the draw: the best value among feasible ones, else the least violation."""
-        f = torch.zeros(len(U), self.problem.k, dtype=torch.float64)
+        f = np.zeros((len(U), self.problem.k))
         white = tuple(i for i, draw in enumerate(drawn) if draw is None)
         if white:
-            nothing = torch.zeros(1, len(U), self.problem.m, dtype=torch.float64)
-            G = self.problem.g(self.problem.from_unit(U), nothing, which=white)
-            f[:, list(white)] = torch.stack([g.expand(1, len(U))[0] for g in G], -1).detach()
-            f[:, list(white)] /= spread(f[:, list(white)])
+            nothing = np.zeros((1, len(U), self.problem.m))
+            values = np.stack(self.problem.g(self.problem.from_unit(U), nothing, which=white), -1)
+            f[:, list(white)] = values / spread(values)
         for i, draw in enumerate(drawn):
             if draw is not None:
                 f[:, i] = draw
-        known = torch.cat([data.U, data.imagined])
-        fresh = torch.cdist(U, known, p=torch.inf).amin(1) > REPEATED if len(known) else torch.ones(len(U)) > 0
-        violation = (-f[:, 1:]).clamp_min(0.0).sum(1)
+        known = np.concatenate([data.U, data.imagined])
+        fresh = np.ones(len(U), dtype=bool)
+        if len(known):
+            fresh = cdist(U, known, "chebyshev").min(1) > REPEATED
+        violation = np.maximum(-f[:, 1:], 0.0).sum(1)
         fine = (violation <= 0) & fresh
-        if bool(fine.any()):
-            return int(torch.where(fine, f[:, 0], -torch.inf).argmax())
-        broken = ~self._meets_white(U) * WHITE_PENALTY
+        if fine.any():
+            return int(np.where(fine, f[:, 0], -np.inf).argmax())
+        broken = ~meets_white(self.problem, U) * WHITE_PENALTY
         return int((violation + broken + (~fresh) * REPEATED_PENALTY).argmin())
-
-    def _meets_white(self, U: Float64[Tensor, "c d"]) -> Bool[Tensor, "c"]:
-        """Tell which points meet every white constraint."""
-        which = self.problem.white
-        return (White(self.problem, which).values(U)[:, 1:] >= 0).all(1)
 
 
 @contextmanager
 def scoped(stream: Stream) -> Iterator[None]:
     """Seed the global generators from our stream for code that needs them, and restore them afterwards."""
+    import torch
+
     seed = int(stream.at("scoped").generator().integers(2**31))
     numpy_state, python_state = np.random.get_state(), random.getstate()
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
@@ -207,24 +212,29 @@ def _fitted(problem: Problem, data: Dataset) -> list[Any]:
         if structure.kind == "white":
             models.append(None)
             continue
-        told = torch.isfinite(f[:, i])
+        told = np.isfinite(f[:, i])
         y = f[told, i][:, None] / spread(f[told, i][:, None])
         if i > 0:  # compressed as in the SCBO paper; sign and zero stay
-            y = y.sign() * torch.log1p(y.abs())
-        size = y.var(correction=0).clamp_min(SMALLEST_VARIANCE)
-        exact = all(noise == 0 for noise in problem.noise)
-        models.append(
-            bridge.fitted(data.U[told], y, torch.full_like(y, EXACT_NOISE_VARIANCE) * size if exact else None)
-        )
+            y = np.sign(y) * np.log1p(np.abs(y))
+        is_exact = all(noise == 0 for noise in problem.noise)
+        variance = EXACT_NOISE_VARIANCE * max(float(y.var()), SMALLEST_VARIANCE) if is_exact else None
+        models.append(_bridge().fitted(data.U[told], y, variance))
     return models
 
 
-def _weights(model: Any, d: int) -> Float64[Tensor, "d"]:
+def _weights(model: Any, d: int) -> Float64[ndarray, "d"]:
     """Return relative sides of the region, with product 1: proportional to the objective's length scales."""
-    kernel = getattr(model, "covar_module", None)
-    kernel = getattr(kernel, "base_kernel", kernel)
-    lengths = getattr(kernel, "lengthscale", None)
+    lengths = _bridge().length_scales(model)
     if lengths is None:
-        return torch.ones(d, dtype=torch.float64)
-    flat = lengths.detach().reshape(-1).to(torch.float64).expand(d)
-    return flat / flat.log().mean().exp()
+        return np.ones(d)
+    return np.broadcast_to(lengths / np.exp(np.log(lengths).mean()), d)
+
+
+def _bridge() -> ModuleType:
+    """Return the connection to BoTorch, or say what to install."""
+    try:
+        from pied import bridge
+    except MissingExtra as error:
+        raise MissingExtra("solver 'scbo'", "BoTorch", "botorch") from error
+    bridge.need_botorch("solver 'scbo'")
+    return bridge

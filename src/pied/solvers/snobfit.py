@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float64
 
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.rng import Stream
+from pied.shapes import Float64
 from pied.solvers.base import Solver
 from pied.solvers.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
 from pied.solvers.snobfit_models import (

@@ -7,8 +7,9 @@ Functions are minimized on the unit cube; N points, d variables, b neighbours.
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
 from scipy import optimize
+
+from pied.shapes import Bool, Float64, Int64
 
 GOLDEN = (5**0.5 - 1) / 2  # fraction of a gap that goes to the better of its two points
 EXTRA_NEIGHBOURS = 5  # beyond d: the degrees of freedom from which a linear model estimates its error

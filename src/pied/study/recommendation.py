@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.bounds import Believer, Composite, SuccessModel, White, optimistic, pessimistic, where_success_is_likely
 from pied.errors import SettingError, did_you_mean
@@ -20,6 +19,7 @@ from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread, tolerances
 from pied.rng import Stream
 from pied.search import Enumeration, Picked, Search, exact_weight, white_feasible
+from pied.shapes import Float64
 
 RULES = {
     "observed": "the best feasible point by its told values",
@@ -41,15 +41,15 @@ class Recommendation:
     """A point and what is known there, in the paper's form and the unit cube."""
 
     rule: str
-    u: Float64[Tensor, "d"]
+    u: Float64[ndarray, "d"]
     row: int | None
     """Its row of the data; None for a point that was not told."""
-    value: Float64[Tensor, "k"]
+    value: Float64[ndarray, "k"]
     """Functions there: told (rule "observed"), else their medians."""
-    lower: Float64[Tensor, "k"]
-    upper: Float64[Tensor, "k"]
+    lower: Float64[ndarray, "k"]
+    upper: Float64[ndarray, "k"]
     """Bounds there under the current belief; with the rule "observed" they include an exact told value."""
-    probability: Float64[Tensor, "n"]
+    probability: Float64[ndarray, "n"]
     """Probability that each constraint holds, by the belief."""
     joint: float
     """Probability that all hold together."""
@@ -59,10 +59,10 @@ class Recommendation:
     """Certified objective: the told value when exact and feasible, else the lower bound when the lower bounds of all
     constraints hold; None when neither applies."""
 
-    def with_told(self, f: Float64[Tensor, "k"]) -> "Recommendation":
+    def with_told(self, f: Float64[ndarray, "k"]) -> "Recommendation":
         """Return the same with the told functions of an exact black box; the bounds are widened to include them."""
         certified = float(f[0]) if self.is_feasible else None
-        lower, upper = torch.fmin(self.lower, f), torch.fmax(self.upper, f)
+        lower, upper = np.fmin(self.lower, f), np.fmax(self.upper, f)
         return replace(self, rule="observed", value=f, lower=lower, upper=upper, certified=certified)
 
 
@@ -116,8 +116,8 @@ def _searching(problem: Problem, search: Search | None) -> Search | Enumeration:
 
 
 def weights(
-    lower: Float64[Tensor, "N k"], scales: Float64[Tensor, "k"], asked: Sequence[Why | None]
-) -> Float64[Tensor, "n"]:
+    lower: Float64[ndarray, "N k"], scales: Float64[ndarray, "k"], asked: Sequence[Why | None]
+) -> Float64[ndarray, "n"]:
     """Return rho of equation (14), one per constraint, natural units, large enough for an exact penalty.
 
     Each weight exceeds the multipliers of all subproblems so far. It is so large that a told point whose lower bounds
@@ -129,24 +129,29 @@ def weights(
         asked: Why points were proposed, with multipliers.
     """
     scaled = lower / scales
-    fine = (scaled[:, 1:] >= 0).all(1) & torch.isfinite(scaled).all(1)
-    among = exact_weight(scaled, float(scaled[fine, 0].max())) if bool(fine.any()) else 0.0
+    fine = (scaled[:, 1:] >= 0).all(1) & np.isfinite(scaled).all(1)
+    among = exact_weight(scaled, float(scaled[fine, 0].max())) if fine.any() else 0.0
     rho = max(1.0, PENALTY_MARGIN * among) * scales[0] / scales[1:]
     for why in asked:
         if why is not None and len(why.multipliers) == len(rho):
-            rho = torch.maximum(rho, PENALTY_MARGIN * torch.tensor(why.multipliers, dtype=torch.float64))
+            rho = np.maximum(rho, PENALTY_MARGIN * np.array(why.multipliers))
     return rho
 
 
-def observed_row(problem: Problem, f: Float64[Tensor, "N k"]) -> int:
+def observed_row(problem: Problem, f: Float64[ndarray, "N k"]) -> int:
     """Return the row that the rule "observed" recommends: the best feasible one, else the one least violated."""
     is_feasible = feasible(problem, f)
-    if bool(is_feasible.any()):
-        score = torch.where(is_feasible, f[:, 0], -torch.inf)
+    if is_feasible.any():
+        score = np.where(is_feasible, f[:, 0], -np.inf)
     else:
-        spreads = spread(f[torch.isfinite(f).all(1)])
-        score = -((-f[:, 1:] / spreads[1:]).clamp_min(0.0).sum(1))
-    return int(torch.nan_to_num(score, nan=-torch.inf).argmax())
+        spreads = spread(f[np.isfinite(f).all(1)])
+        score = -np.maximum(-f[:, 1:] / spreads[1:], 0.0).sum(1)
+    return _largest(score)
+
+
+def _largest(scores: Float64[ndarray, "N"]) -> int:
+    """Return the row of the largest score; one that is not known comes last."""
+    return int(np.nan_to_num(scores, nan=-np.inf).argmax())
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,7 +215,7 @@ def _anywhere(given: Inputs) -> Recommendation:
     problem, composite, stream = given.problem, given.composite, given.stream.at("anywhere")
     lower, median, _ = composite.bounds(given.data.U, given.level)
     fine = (lower[:, 1:] >= 0).all(1)
-    order = torch.where(fine, median[:, 0], -torch.inf).argsort(descending=True)
+    order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
     known = given.data.U[order[:3]]
     search = _searching(problem, given.search)
     if (success := SuccessModel.fit(given.data)) is not None:
@@ -230,25 +235,25 @@ _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {
 """One function for each of `RULES`."""
 
 
-def _best_told(given: Inputs, lower: Float64[Tensor, "N k"], rule: str) -> Recommendation:
+def _best_told(given: Inputs, lower: Float64[ndarray, "N k"], rule: str) -> Recommendation:
     """Recommend the complete told point whose penalized lower bound is the largest."""
     problem, data = given.problem, given.data
-    lower = torch.where(data.complete[:, None], lower, torch.nan)
+    lower = np.where(data.complete[:, None], lower, np.nan)
     spreads = spread(data.functions(problem)[data.complete])
     rho = weights(lower, spreads, given.asked) if given.penalty is None else given.penalty
-    weighted = torch.cat([lower[:, :1], rho * lower[:, 1:]], 1)
-    row = int(torch.nan_to_num(problem.penalized(weighted, 1.0), nan=-torch.inf).argmax())
+    weighted = np.concatenate([lower[:, :1], rho * lower[:, 1:]], 1)
+    row = _largest(problem.penalized(weighted, 1.0))
     return describe(given.composite, data.U[row], row, rule, given.level, bool((lower[row, 1:] >= 0).all()))
 
 
-def _lower_when_proposed(given: Inputs) -> Float64[Tensor, "N k"]:
+def _lower_when_proposed(given: Inputs) -> Float64[ndarray, "N k"]:
     """Return lower bounds at the time each point was proposed; for initial and added points under the first belief."""
     problem, data, asked = given.problem, given.data, given.asked
-    lower = torch.full((len(data.U), problem.k), torch.nan, dtype=torch.float64)
+    lower = np.full((len(data.U), problem.k), np.nan)
     unscored = []
     for row, why in enumerate(asked):
         if why is not None and why.lower:
-            lower[row] = torch.tensor(why.lower, dtype=torch.float64)
+            lower[row] = why.lower
         else:
             unscored.append(row)
     if unscored:
@@ -265,7 +270,12 @@ def _leading(asked: Sequence[Why | None]) -> int:
 
 
 def describe(
-    composite: Composite, u: Tensor, row: int | None, rule: str, level: float, is_feasible: bool | None = None
+    composite: Composite,
+    u: Float64[ndarray, "d"],
+    row: int | None,
+    rule: str,
+    level: float,
+    is_feasible: bool | None = None,
 ) -> Recommendation:
     """Return bounds and probabilities at a point.
 
@@ -323,7 +333,7 @@ class Relaxation:
 
 
 def relax(
-    composite: Composite, level: float, stream: Stream, start: Float64[Tensor, "d"], search: Search | None = None
+    composite: Composite, level: float, stream: Stream, start: Float64[ndarray, "d"], search: Search | None = None
 ) -> Relaxation:
     """Find the smallest relaxations that make the joint test of feasibility pass.
 
@@ -335,7 +345,7 @@ def relax(
     bounds = optimistic(composite, level)
     pool = searching.screen(stream, problem.d, start[None])
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
-    widest = searching.rescue(bounds, scales, torch.cat([start[None], pool[:8]]))
+    widest = searching.rescue(bounds, scales, np.concatenate([start[None], pool[:8]]))
     alone: dict[str, float | None] = {}
     for i in range(1, problem.k):
         order = (i, *(j for j in range(1, problem.k) if j != i))
@@ -359,7 +369,7 @@ def white_conflict(problem: Problem) -> Relaxation | None:
     if not white.which:
         return None
     search, stream = _searching(problem, Search(starts=20)), Stream(0).at("white")
-    none = torch.zeros(0, problem.d, dtype=torch.float64)
+    none = np.zeros((0, problem.d))
     pool = search.screen(stream, problem.d, none)
     scales = spread(white.values(pool))
     if isinstance(search, Enumeration):

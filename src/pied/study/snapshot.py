@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-import torch
+import numpy as np
 
 from pied.bounds import Composite, from_memory
 from pied.errors import Status, is_everywhere
@@ -52,7 +52,7 @@ class Snapshot:
 
     @cached_property
     def data(self) -> Dataset:
-        """The record as tensors."""
+        """The record as arrays."""
         return Dataset.of(self.problem, self.trials)
 
     @property
@@ -60,7 +60,7 @@ class Snapshot:
         """Number of proposed trials: told, partial, failed or pending."""
         return sum(not trial.is_added for trial in self.trials)
 
-    @property
+    @cached_property
     def pending(self) -> tuple[int, ...]:
         """Numbers of the trials with missing values."""
         return tuple(trial.number for trial in self.trials if trial.state in (State.ASKED, State.PARTIAL))
@@ -168,7 +168,7 @@ class Snapshot:
         if certain is None or not math.isfinite(width):
             return math.inf, math.inf
         f = self.data.functions(self.problem)[:, :1]
-        size = max(abs(width + certain), abs(certain), float(spread(f[torch.isfinite(f[:, 0])])[0]))
+        size = max(abs(width + certain), abs(certain), float(spread(f[np.isfinite(f[:, 0])])[0]))
         return width, width / size
 
     def recommend(self, rule: str | None) -> Recommendation | None:
@@ -209,7 +209,7 @@ class Snapshot:
         """Return what is known at a point under the current question: the told value if it is exact, else bounds."""
         problem, data, level = self.problem, self.data, self.settings.level
         composite = self.composite("recommend")
-        u = problem.to_unit(problem.point(x)).clamp(0.0, 1.0)
+        u = np.clip(problem.to_unit(problem.point(x)), 0.0, 1.0)
         row = data.numbers.index(number) if number in data.numbers else None
         found = describe(composite, u, row, "lower", level)
         if row is None or default_rule(problem) != "observed" or not bool(data.complete[row]):

@@ -120,7 +120,7 @@ class Study:
 
     @property
     def data(self) -> Dataset:
-        """The record as tensors."""
+        """The record as arrays."""
         return self._snapshot().data
 
     @property

@@ -6,10 +6,10 @@
 import math
 from collections.abc import Callable, Mapping
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
+from pied.shapes import Float64
 from pied.suite.benchmark import Benchmark, state
 from pied.suite.elementary import Number, cos, exp, sin, sqrt
 
@@ -33,9 +33,9 @@ def _plume(mass: Number, diffusion: Number, distance: Number, age: Number) -> Nu
 
 def _second(mass: Number, diffusion: Number, distance: Number, age: Number) -> Number:
     """Return the plume of the second release: zero before it, without an infinite slope at its time."""
-    if isinstance(age, Tensor):
+    if isinstance(age, ndarray):
         happened = age > 0
-        return torch.where(happened, _plume(mass, diffusion, distance, torch.where(happened, age, 1.0)), 0.0)
+        return np.where(happened, _plume(mass, diffusion, distance, np.where(happened, age, 1.0)), 0.0)
     return _plume(mass, diffusion, distance, age) if age > 0 else 0.0
 
 
@@ -94,37 +94,35 @@ BISECTIONS = 30  # to 1e-9, from a bracket of width one at most; three Newton st
 NEWTON_STEPS = 3
 
 
-def _steady_state(F_B: Float64[Tensor, "*b"], T_r: Float64[Tensor, "*b"]) -> dict[str, Float64[Tensor, "*b"]]:
+def _steady_state(F_B: Float64[ndarray, "*b"], T_r: Float64[ndarray, "*b"]) -> dict[str, Float64[ndarray, "*b"]]:
     """Return the six mass fractions of the unique physical steady state, at many points at once.
 
     Given X_B, the balances of A and of C have one positive solution each, and the balance of B decreases strictly in
-    X_B: bisection cannot fail, and a few Newton steps reach machine precision. The Newton steps also carry the
-    derivatives with respect to the inputs (the implicit function theorem), so the result can be differentiated.
+    X_B: bisection cannot fail, and a few Newton steps reach machine precision.
     """
     total = FEED_A + F_B
-    k1, k2, k3 = (HOLDUP * k * torch.exp(-e / (T_r + ZERO_CELSIUS)) for k, e in KINETICS)
+    k1, k2, k3 = (HOLDUP * k * np.exp(-e / (T_r + ZERO_CELSIUS)) for k, e in KINETICS)
 
-    def balance(X_B: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def balance(X_B: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Return X_A, X_C, the surplus of B and its slope in X_B."""
         X_A = FEED_A / (total + k1 * X_B)
         r1, dr1 = k1 * X_A * X_B, k1 * X_A * total / (total + k1 * X_B)
         a, s = k2 * X_B, 2 * r1
         q2, q1, q0 = k3 * (total + 4 * a) / 2, total * (total + 2 * a) - k3 * s / 2, -s * total
-        root = torch.sqrt(q1**2 - 4 * q2 * q0)
-        X_C = torch.where(q1 > 0, -2 * q0 / (q1 + root).clamp_min(1e-300), (root - q1) / (2 * q2))
+        root = np.sqrt(q1**2 - 4 * q2 * q0)
+        X_C = np.where(q1 > 0, -2 * q0 / np.maximum(q1 + root, 1e-300), (root - q1) / (2 * q2))
         dX_C = (dr1 * (k3 * X_C + 2 * total) - 2 * k2 * (k3 * X_C**2 + total * X_C)) / root
         return X_A, X_C, F_B - r1 - a * X_C - total * X_B, -(dr1 + k2 * X_C + a * dX_C + total)
 
-    with torch.no_grad():
-        low, high = torch.zeros_like(total), F_B / total
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            surplus = balance(middle)[2] > 0
-            low, high = torch.where(surplus, middle, low), torch.where(surplus, high, middle)
-        X_B = (low + high) / 2
+    low, high = np.zeros_like(total), F_B / total
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        is_above = balance(middle)[2] > 0
+        low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)
+    X_B = (low + high) / 2
     for _ in range(NEWTON_STEPS):
         _, _, surplus, slope = balance(X_B)
-        X_B = X_B - surplus / slope.detach()
+        X_B = X_B - surplus / slope
     X_A, X_C, _, _ = balance(X_B)
     X_P = k2 * X_B * X_C / (total + k3 * X_C / 2)
     return {
@@ -144,12 +142,12 @@ def williams_otto(F_B: float, T_r: float) -> dict[str, float]:
         F_B: feed of pure B, kg/s (positive).
         T_r: temperature of the reactor, degrees Celsius.
     """
-    inputs = torch.tensor([float(F_B), float(T_r)], dtype=torch.float64)
-    return {name: float(fraction) for name, fraction in _steady_state(inputs[0], inputs[1]).items()}
+    found = _steady_state(np.array([float(F_B)]), np.array([float(T_r)]))
+    return {name: float(fraction[0]) for name, fraction in found.items()}
 
 
 def _reactor(F_B: Number, T_r: Number) -> tuple[Number, ...]:
-    if isinstance(F_B, Tensor) and isinstance(T_r, Tensor):
+    if isinstance(F_B, ndarray) and isinstance(T_r, ndarray):
         whole: Mapping[str, Number] = _steady_state(F_B, T_r)
     else:
         whole = williams_otto(float(F_B), float(T_r))

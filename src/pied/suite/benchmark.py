@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import torch
-from jaxtyping import Bool, Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.errors import StatementError, did_you_mean
 from pied.problem import Named, Problem
 from pied.rng import Stream
-from pied.suite.elementary import Number
+from pied.shapes import Bool, Float64
+from pied.suite.elementary import Number, median
 from pied.suite.readings import READINGS, Reading
 
 POOL_POINTS = 2**14
@@ -23,9 +23,9 @@ STRICT_TOLERANCE = 1e-6
 STRUCTURES = ("full", "paper", "black")
 
 Range = tuple[float | None, float | None]
-Function = str | Callable[[Named, Named], Tensor]
+Function = str | Callable[[Named, Named], ndarray]
 BlackBoxFunction = Callable[..., Sequence[Number]]
-"""h: the variables in order, as numbers or as tensors of one length; returns the outputs in order."""
+"""h: the variables in order, as numbers or as arrays of one length; returns the outputs in order."""
 
 
 @dataclass(frozen=True)
@@ -135,12 +135,11 @@ class Benchmark:
 
     # --- The truth ---------------------------------------------------------------------------------------------------
 
-    def outputs(self, X: Float64[Tensor, "b d"]) -> Float64[Tensor, "b m"]:
+    def outputs(self, X: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
         """Return h at many points in natural units."""
-        columns = self.h(*X.unbind(-1))
-        return torch.stack([torch.as_tensor(c, dtype=X.dtype, device=X.device).expand(len(X)) for c in columns], -1)
+        return _columns(len(X), self.h(*X.T))
 
-    def truth(self, X: Float64[Tensor, "b d"] | Mapping[str, float], *, unit: bool = False) -> Float64[Tensor, "b k"]:
+    def truth(self, X: Float64[ndarray, "b d"] | Mapping[str, float], *, unit: bool = False) -> Float64[ndarray, "b k"]:
         """Return all functions at many points, noise-free, in the paper's form (objective maximized, constraints >= 0).
 
         Args:
@@ -149,44 +148,43 @@ class Benchmark:
         """
         points = self._points(X)
         points = self.whole.from_unit(points) if unit else points
-        values = self.whole.g(points, self.outputs(points)[None])
-        return torch.stack([value.expand(1, len(points))[0] for value in values], -1)
+        return _columns(len(points), self.whole.g(points, self.outputs(points)[None]))
 
-    def _points(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Float64[Tensor, "b d"]:
-        return X if isinstance(X, Tensor) else self.whole.point(X)[None]
+    def _points(self, X: Float64[ndarray, "b d"] | Mapping[str, float]) -> Float64[ndarray, "b d"]:
+        return X if isinstance(X, ndarray) else self.whole.point(X)[None]
 
     @cached_property
-    def _pool(self) -> Float64[Tensor, "p k"]:
+    def _pool(self) -> Float64[ndarray, "p k"]:
         """The truth at the fixed points for scales and medians."""
         return self.truth(Stream(0).at("benchmark").sobol(POOL_POINTS, self.whole.d), unit=True)
 
     @cached_property
-    def scales(self) -> Float64[Tensor, "k"]:
+    def scales(self) -> Float64[ndarray, "k"]:
         """Benchmark scale of each function: the median of its absolute value over the box."""
-        median = self._pool.abs().median(0).values
-        return torch.where(median > 0, median, torch.ones_like(median))
+        typical = median(np.abs(self._pool))
+        return np.where(typical > 0, typical, 1.0)
 
     @cached_property
     def median(self) -> float:
         """Median of the true objective over the box, in the paper's form."""
-        return float(self._pool[:, 0].median())
+        return float(median(self._pool[:, 0]))
 
     @cached_property
     def feasible_fraction(self) -> float:
         """Fraction of the box where all constraints hold."""
         if self.fraction is not None:
             return self.fraction
-        return float((self._pool[:, 1:] >= 0).all(-1).double().mean())
+        return float((self._pool[:, 1:] >= 0).all(-1).mean())
 
-    def is_strictly_feasible(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Bool[Tensor, "b"]:
+    def is_strictly_feasible(self, X: Float64[ndarray, "b d"] | Mapping[str, float]) -> Bool[ndarray, "b"]:
         """Tell which points violate no constraint by more than 1e-6 of its benchmark scale."""
-        return (self.truth(X)[:, 1:] >= -STRICT_TOLERANCE * self.scales[1:]).all(-1)
+        return np.asarray((self.truth(X)[:, 1:] >= -STRICT_TOLERANCE * self.scales[1:]).all(-1))
 
-    def regret(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Float64[Tensor, "b"]:
+    def regret(self, X: Float64[ndarray, "b d"] | Mapping[str, float]) -> Float64[ndarray, "b"]:
         """Return f* - f in natural units, also at infeasible points."""
         return self.best - self.truth(X)[:, 0]
 
-    def normalized_regret(self, X: Float64[Tensor, "b d"] | Mapping[str, float]) -> Float64[Tensor, "b"]:
+    def normalized_regret(self, X: Float64[ndarray, "b d"] | Mapping[str, float]) -> Float64[ndarray, "b"]:
         """Return the regret in units of the distance from the median of the objective to the optimum."""
         return self.regret(X) / abs(self.best - self.median)
 
@@ -240,6 +238,14 @@ class Benchmark:
         return f"Benchmark({self.name!r}, d={p.d}, m={p.m}, n={p.n}, structure={self.structure!r})"
 
 
+def _columns(b: int, values: Sequence[Number]) -> Float64[ndarray, "b k"]:
+    """Return the columns of an array; a number, or an array with a first axis of length 1, is repeated."""
+    whole = np.empty((b, len(values)))
+    for place, value in enumerate(values):
+        whole[:, place] = value
+    return whole
+
+
 def state(
     name: str,
     h: BlackBoxFunction,
@@ -263,7 +269,7 @@ def state(
 
     Args:
         name: the name in the suite.
-        h: the black box, for numbers and tensors.
+        h: the black box, for numbers and arrays.
         variables: name to bounds.
         outputs: names of what h returns.
         value: optimal value in the sense of the statement; None without an objective.

@@ -1,6 +1,6 @@
 """The ten constrained problems of the paper, as minimization, as stated in the literature.
 
-Each private function is one black box h: it takes the variables in order, as numbers or as tensors, and returns its
+Each private function is one black box h: it takes the variables in order, as numbers or as arrays, and returns its
 outputs.
 """
 

@@ -1,34 +1,40 @@
-"""Elementary functions of a number or a tensor, so that h is written once for one point and for many."""
+"""Elementary functions of a number or an array, so that h is written once for one point and for many."""
 
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
-Number: TypeAlias = float | Float64[Tensor, "..."]
+from pied.shapes import Float64
+
+Number: TypeAlias = float | Float64[ndarray, "..."]
 """One value, or the values at many points at once."""
 
 
-def _either(of_float: Callable[[float], float], of_tensor: Callable[[Tensor], Tensor]) -> Callable[[Number], Number]:
+def _either(of_float: Callable[[float], float], of_array: Callable[[ndarray], ndarray]) -> Callable[[Number], Number]:
     """Return a function that accepts either type."""
 
     def function(value: Number) -> Number:
-        return of_tensor(value) if isinstance(value, Tensor) else of_float(value)
+        return of_array(value) if isinstance(value, ndarray) else of_float(value)
 
     return function
 
 
-sin = _either(math.sin, torch.sin)
-cos = _either(math.cos, torch.cos)
-exp = _either(math.exp, torch.exp)
-sqrt = _either(math.sqrt, torch.sqrt)
+sin = _either(math.sin, np.sin)
+cos = _either(math.cos, np.cos)
+exp = _either(math.exp, np.exp)
+sqrt = _either(math.sqrt, np.sqrt)
 
 
-def on_tensors(h: Callable[[list[Tensor]], Sequence[Tensor]], x: Sequence[Number]) -> Sequence[Number]:
-    """Call a black box that is written for tensors; for numbers as arguments it returns numbers."""
-    columns = [each if isinstance(each, Tensor) else torch.tensor([float(each)], dtype=torch.float64) for each in x]
+def on_arrays(h: Callable[[list[ndarray]], Sequence[ndarray]], x: Sequence[Number]) -> Sequence[Number]:
+    """Call a black box that is written for arrays; for numbers as arguments it returns numbers."""
+    columns = [each if isinstance(each, ndarray) else np.array([float(each)]) for each in x]
     values = h(columns)
-    return values if isinstance(x[0], Tensor) else [float(value) for value in values]
+    return values if isinstance(x[0], ndarray) else [float(value[0]) for value in values]
+
+
+def median(values: Float64[ndarray, "p *q"]) -> Float64[ndarray, "*q"]:
+    """Return the median over the first axis; of an even number of values, the lower one of the two in the middle."""
+    return np.asarray(np.quantile(values, 0.5, 0, method="lower"))

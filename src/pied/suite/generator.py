@@ -20,13 +20,13 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.errors import StatementError, did_you_mean
 from pied.problem import Formula, Named, Problem, Scope
 from pied.rng import Stream
+from pied.shapes import Float64
 from pied.suite.benchmark import Benchmark, BlackBox, Known
 from pied.suite.calibration import calibration
 from pied.suite.latent import MAKERS
@@ -75,7 +75,7 @@ def random(
         raise StatementError(f"A seed is a whole number, got {seed!r}.")
     stream = Stream(seed).at("random")
     if kind is None:
-        kind = KINDS[int(float(stream.at("kind").uniform(1)) * len(KINDS))]
+        kind = KINDS[int(stream.at("kind").uniform(1).item() * len(KINDS))]
     if kind not in KINDS:
         raise StatementError(f"There is no kind '{kind}'.{did_you_mean(str(kind), KINDS)}")
     size_d, size_m, size_n = _sizes(stream.at("sizes", kind), kind, d, m, n)
@@ -115,7 +115,7 @@ def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> 
         synthetic(kind, stream.at("sketch"), d, m, n) if kind in MAKERS else makers[kind](stream.at("sketch"), d, m, n)
     )
     objective, constraints = _limited(made, stream.at("limits"))
-    minimizes = bool(stream.at("sense").uniform(1) < 0.5)
+    minimizes = stream.at("sense").uniform(1).item() < 0.5
     told = objective.turned() if minimizes else objective
     problem = Problem(
         made.variables,
@@ -160,7 +160,7 @@ def _keep(known: Known, file: Path) -> None:
     partly.replace(file)
 
 
-def _evaluated(made: Sketch, texts: list[str], X: Float64[Tensor, "b d"]) -> Float64[Tensor, "b t"]:
+def _evaluated(made: Sketch, texts: list[str], X: Float64[ndarray, "b d"]) -> Float64[ndarray, "b t"]:
     """Return the values of formulas at many points, from the truth."""
     scope = Scope(tuple(made.variables), made.outputs, made.constants)
     return _Truth(made, tuple(Formula(text, scope) for text in texts))(X)
@@ -173,38 +173,41 @@ class _Truth:
         self.made = made
         self.formulas = formulas
 
-    def __call__(self, X: Float64[Tensor, "b d"]) -> Float64[Tensor, "b t"]:
-        Y = torch.stack([torch.as_tensor(value) for value in self.made.h(*X.unbind(-1))], -1)
-        x, y = Named(tuple(self.made.variables), X), Named(self.made.outputs, Y)
-        return torch.stack([formula(x, y) for formula in self.formulas], -1)
+    def __call__(self, X: Float64[ndarray, "b d"]) -> Float64[ndarray, "b t"]:
+        Y = np.stack([np.asarray(value) for value in self.made.h(*X.T)], -1)
+        x, y = Named(tuple(self.made.variables), X), Named(self.made.outputs, Y[None])
+        F = np.empty((len(X), len(self.formulas)))
+        for place, formula in enumerate(self.formulas):
+            F[:, place] = formula(x, y)
+        return F
 
 
 def _limited(made: Sketch, stream: Stream) -> tuple[Expression, dict[str, Expression]]:
     """Set the limits of the constraints to an intended feasible fraction, and give all functions units."""
     U = stream.at("pool").sobol(LIMIT_POINTS, len(made.variables))
-    columns = (natural(v, u) for v, u in zip(made.variables.values(), U.unbind(-1), strict=True))
-    X = torch.stack([torch.as_tensor(column) for column in columns], -1)
+    columns = (natural(v, u) for v, u in zip(made.variables.values(), U.T, strict=True))
+    X = np.stack([np.asarray(column) for column in columns], -1)
     objective = made.objective.changed(power_of_ten(stream.at("unit")))
     if not made.constraints:
         return objective, {}
     values = _evaluated(made, [made.objective.text, *(each.text for each in made.constraints.values())], X)
-    top = values[:, 0].argsort(descending=True)[: LIMIT_POINTS // 20]
+    top = np.argsort(-values[:, 0], kind="stable")[: LIMIT_POINTS // 20]
     expressions = dict(made.constraints)
     for place, (name, each) in enumerate(made.constraints.items(), start=1):
         if each.free:  # choose its sign: it excludes the best points, or includes them
-            rank = float((values[top, place, None] > values[None, :, place].quantile(0.5)).double().mean())
-            wants_cut = bool(stream.at("cut", name).uniform(1) < 0.75)
+            rank = float((values[top, place] > np.quantile(values[:, place], 0.5)).mean())
+            wants_cut = stream.at("cut", name).uniform(1).item() < 0.75
             if (rank > 0.5) == wants_cut:
                 expressions[name] = each.turned()
                 values[:, place] = -values[:, place]
-    limits = _levels(values[:, 1:], float(stream.at("fraction").uniform(1)))
+    limits = _levels(values[:, 1:], stream.at("fraction").uniform(1).item())
     return objective, {
         name: each.changed(power_of_ten(stream.at("unit", name)), less)
         for (name, each), less in zip(expressions.items(), limits, strict=True)
     }
 
 
-def _levels(values: Float64[Tensor, "p n"], share: float) -> list[float]:
+def _levels(values: Float64[ndarray, "p n"], share: float) -> list[float]:
     """Return a limit for each constraint, all at one quantile, that give an intended feasible fraction.
 
     The intended fraction is log-uniform between 0.5 % and 60 %.
@@ -213,10 +216,10 @@ def _levels(values: Float64[Tensor, "p n"], share: float) -> list[float]:
     low, high = 0.0, 1.0
     for _ in range(30):
         middle = (low + high) / 2
-        feasible = int((values >= torch.quantile(values, middle, dim=0)).all(-1).sum())
+        feasible = int((values >= np.quantile(values, middle, 0)).all(-1).sum())
         low, high = (middle, high) if feasible >= wanted else (low, middle)
-    limits = torch.quantile(values, low, dim=0)
-    spread = values.std(0)
+    limits = np.quantile(values, low, 0)
+    spread = values.std(0, ddof=1)
     return [float(number(limit - 1e-4 * s)) for limit, s in zip(limits.tolist(), spread.tolist(), strict=True)]
 
 
@@ -235,12 +238,11 @@ def _found(
         stream=Stream(0).at("optimum", benchmark.name),
         pieces=len(goals),
         effort=EFFORTS.get(kind),
-        starts=torch.tensor([made.start], dtype=torch.float64) if made.start else None,
+        starts=np.array([made.start]) if made.start else None,
     )
     if answer is None:
         raise StatementError(f"No feasible point of '{benchmark.name}' was found; please report this seed.")
-    lo, hi = problem.bounds.unbind(-1)
-    X = problem.from_unit(answer.u).clamp(lo, hi)  # rounding may leave the box by a last bit
+    X = np.clip(problem.from_unit(answer.u), *problem.bounds.T)  # rounding may leave the box by a last bit
     value = float(benchmark.truth(X[None])[0, 0])
     how = "agree" if answer.agreed else "do not agree; the best is taken"
     source = f"brute force on the truth: {answer.searches} searches of the whole box {how}"

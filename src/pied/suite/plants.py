@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.errors import StatementError
 from pied.problem import Variable
 from pied.rng import Stream
-from pied.suite.elementary import Number, exp, on_tensors, sqrt
+from pied.shapes import Float64
+from pied.suite.elementary import Number, exp, on_arrays, sqrt
 from pied.suite.sketch import Expression, Sketch, combined, number, pick, power_of_ten, scaled_text, some, unit_text
 
 REFERENCE_TEMPERATURE = 350.0
@@ -191,45 +191,44 @@ class Drums:
     """Of pressure."""
 
     def __call__(self, *x: Number) -> Sequence[Number]:
-        return on_tensors(self._vapour, x)
+        return on_arrays(self._vapour, x)
 
-    def _vapour(self, x: list[Tensor]) -> list[Tensor]:
+    def _vapour(self, x: list[ndarray]) -> list[ndarray]:
         given = dict(zip(self.names, x, strict=True))
-        light = given.get("feed", torch.full_like(x[0], 0.4))
-        z = torch.stack([light, (1 - light) * (1 - HEAVY_FRACTION), (1 - light) * HEAVY_FRACTION], -1)
+        light = given.get("feed", np.full_like(x[0], 0.4))
+        z = np.stack([light, (1 - light) * (1 - HEAVY_FRACTION), (1 - light) * HEAVY_FRACTION])
         pressures = []
         for stage in range(1, 1 + sum(name.startswith("beta") for name in self.names)):
-            beta = given.get(f"beta{stage}", torch.full_like(x[0], self.evaporated))
-            T = given.get(f"T{stage}", torch.full_like(x[0], self.temperature))
-            log_p = torch.stack([a + b * (1 / REFERENCE_TEMPERATURE - 1 / T) for a, b in self.vapour], -1)
+            beta = given.get(f"beta{stage}", np.full_like(x[0], self.evaporated))
+            T = given.get(f"T{stage}", np.full_like(x[0], self.temperature))
+            log_p = np.stack([a + b * (1 / REFERENCE_TEMPERATURE - 1 / T) for a, b in self.vapour])
             log_P = _drum_pressure(z, beta, log_p)
-            K = torch.exp(log_p - log_P[:, None])
-            z = K * z / (1 + beta[:, None] * (K - 1))
-            pressures.append(self.unit * torch.exp(log_P))
-        found = {"y_light": z[:, 0], "y_heavy": z[:, 2], "P_first": pressures[0], "P_last": pressures[-1]}
+            K = np.exp(log_p - log_P)
+            z = K * z / (1 + beta * (K - 1))
+            pressures.append(self.unit * np.exp(log_P))
+        found = {"y_light": z[0], "y_heavy": z[2], "P_first": pressures[0], "P_last": pressures[-1]}
         return [found[name] for name in self.wanted]
 
 
 def _drum_pressure(
-    z: Float64[Tensor, "b 3"], beta: Float64[Tensor, "b"], log_p: Float64[Tensor, "b 3"]
-) -> Float64[Tensor, "b"]:
-    """Return the logarithm of the pressure; its derivatives come from the Newton steps."""
+    z: Float64[ndarray, "3 b"], beta: Float64[ndarray, "b"], log_p: Float64[ndarray, "3 b"]
+) -> Float64[ndarray, "b"]:
+    """Return the logarithm of the pressure."""
 
-    def balance(log_P: Tensor) -> tuple[Tensor, Tensor]:
-        K = torch.exp(log_p - log_P[:, None])
-        below = 1 + beta[:, None] * (K - 1)
-        return (z * (K - 1) / below).sum(-1), -(z * K / below**2).sum(-1)
+    def balance(log_P: ndarray) -> tuple[ndarray, ndarray]:
+        K = np.exp(log_p - log_P)
+        below = 1 + beta * (K - 1)
+        return (z * (K - 1) / below).sum(0), -(z * K / below**2).sum(0)
 
-    with torch.no_grad():
-        low, high = log_p.amin(-1), log_p.amax(-1)
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            up = balance(middle)[0] > 0
-            low, high = torch.where(up, middle, low), torch.where(up, high, middle)
-        log_P = (low + high) / 2
+    low, high = log_p.min(0), log_p.max(0)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        up = balance(middle)[0] > 0
+        low, high = np.where(up, middle, low), np.where(up, high, middle)
+    log_P = (low + high) / 2
     for _ in range(NEWTON_STEPS):
         value, slope = balance(log_P)
-        log_P = log_P - value / slope.detach()
+        log_P = log_P - value / slope
     return log_P
 
 

@@ -4,11 +4,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
+from numpy import ndarray
 
 from pied.problem import Variable
 from pied.rng import Stream
+from pied.shapes import Float64
 from pied.suite.benchmark import BlackBoxFunction, Range
 from pied.suite.elementary import Number
 from pied.suite.latent import Patchwork, draw
@@ -117,7 +118,7 @@ def power_of_ten(stream: Stream, most: int = 6) -> float:
 
 def pick(stream: Stream, choices: Sequence[str]) -> str:
     """Draw one of several words."""
-    return choices[int(float(stream.uniform(1)) * len(choices))]
+    return choices[int(stream.uniform(1).item() * len(choices))]
 
 
 def some(stream: Stream, items: Sequence[int], count: int) -> list[int]:
@@ -159,7 +160,7 @@ def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
     forms = [pick(stream.at("objective"), OBJECTIVES)]
     forms += [pick(stream.at("constraint", i), CONSTRAINTS) for i in range(n)]
     used = _assigned(stream.at("assigned"), forms, m)
-    positive = [kind == "steep" or bool(stream.at("positive", j).uniform(1) < 0.3) for j in range(m)]
+    positive = [kind == "steep" or stream.at("positive", j).uniform(1).item() < 0.3 for j in range(m)]
     for form, places in zip(forms, used, strict=True):
         if form == "logarithm":
             positive[places[0]] = True
@@ -170,7 +171,7 @@ def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
     h = Patchwork(tuple(variables.values()), latents, tuple(tuple(row) for row in inputs), tuple(offsets), tuple(units))
     white = _White(variables, [j for j in range(d) if j not in hidden], stream.at("anchor").uniform(d))
     levels = [scaled_text(f"y{j + 1}", units[j], offsets[j]) for j in range(m)]
-    anchor = [float(latent(white.anchor[None, list(row)])) for latent, row in zip(latents, inputs, strict=True)]
+    anchor = [float(latent(white.anchor[None, list(row)])[0]) for latent, row in zip(latents, inputs, strict=True)]
     writer = _Writer(levels, anchor, positive, white)
     objective, *constraints = (
         writer.written(form, places, stream.at("form", place), leading=place == 0)
@@ -207,7 +208,7 @@ def _wiring(stream: Stream, d: int, m: int) -> tuple[list[int], list[list[int]]]
     for place, j in enumerate(stream.at("order").uniform(len(hidden)).argsort().tolist()):
         inputs[place % m].append(hidden[j])
     for j, row in enumerate(inputs):
-        size = 1 + int(float(stream.at("size", j).uniform(1)) * min(MOST_INPUTS, len(hidden)))
+        size = 1 + int(stream.at("size", j).uniform(1).item() * min(MOST_INPUTS, len(hidden)))
         others = [each for each in hidden if each not in row]
         row.extend(some(stream.at("more", j), others, max(0, size - len(row))))
         row.sort()
@@ -221,7 +222,7 @@ def _assigned(stream: Stream, forms: list[str], m: int) -> list[list[int]]:
     for j, share in enumerate(stream.at("users").uniform(m).tolist()):
         used[users[int(share * len(users))]].append(j)
     for place in users:
-        wanted = 2 if stream.at("second", place).uniform(1) < 0.6 else 1
+        wanted = 2 if stream.at("second", place).uniform(1).item() < 0.6 else 1
         others = [j for j in range(m) if j not in used[place]]
         used[place] = sorted(used[place] + some(stream.at("fill", place), others, max(0, wanted - len(used[place]))))
     return used
@@ -234,7 +235,7 @@ class _White:
     variables: dict[str, Variable]
     own: list[int]
     """Variables that h does not depend on."""
-    anchor: Float64[Tensor, "d"]
+    anchor: Float64[ndarray, "d"]
     """A point of the unit cube from which targets are taken."""
 
     def unit(self, j: int) -> str:
@@ -284,7 +285,7 @@ class _Writer:
     def _own(self, form: str, places: list[int], stream: Stream) -> list[tuple[float, str]]:
         """Return the terms that depend on outputs."""
         a, b = places[0], places[-1]
-        c = number(0.5 + 1.5 * float(stream.at("constant").uniform(1)))
+        c = number(0.5 + 1.5 * stream.at("constant").uniform(1).item())
         rest = self._mixed(stream.at("rest"), [j for j in places if j not in (a, b)])
         if form == "squares" or (form == "product" and a == b):
             spread = (0.3 * stream.at("miss").normal(len(places))).tolist()
@@ -312,7 +313,7 @@ class _Writer:
 
     def _side(self, stream: Stream, which: int, places: list[int]) -> list[tuple[float, str]]:
         """Return one of two pieces with opposite slopes that meet near the anchor."""
-        weights = (0.4 + stream.at("lean").normal(len(places)).abs()) * (1 - 2 * which)
+        weights = (0.4 + np.abs(stream.at("lean").normal(len(places)))) * (1 - 2 * which)
         misses = (0.3 * stream.at("side", which).normal(len(places))).tolist()
         return [
             (weight, less(self.levels[j], self.anchor[j] + miss))

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jaxtyping import Float64
-from torch import Tensor
+import numpy as np
 
 from pied.errors import StatementError
 from pied.problem import Named, Problem, Variable
@@ -153,13 +152,15 @@ class Transformed:
     def __name__(self) -> str:
         return self.problem.functions[self.place]
 
-    def __call__(self, x: Named, y: Named) -> Float64[Tensor, "..."]:
+    def __call__(self, x: Named, y: Named) -> Any:
         """Evaluate, in the user's sense."""
-        X = x.array if self.x is None else x.array / x.array.new_tensor(self.x)
-        Y = y.array if self.y is None else y.array / y.array.new_tensor(self.y)
-        value = self.problem.g(X, Y, (self.place,))[0]
-        sign = -1.0 if self.place == 0 and self.problem.minimizes else 1.0
-        return sign * self.factor * value - self.ahead
+        inside = _in_units(x, self.x), _in_units(y, self.y)
+        return self.factor * self.problem.stated(self.place)(*inside) - self.ahead
+
+
+def _in_units(named: Named, factors: tuple[float, ...] | None) -> Named:
+    """Return values in the units before a change by factors."""
+    return named if factors is None else Named(tuple(named), named.array / np.array(factors))
 
 
 # --- Other units -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy import ndarray
-from scipy.special import betainc, ndtri
 
 from pied.errors import SettingError
 from pied.shapes import Float64, Int
@@ -25,6 +24,8 @@ def normal(level: float) -> float:
     """Return the standard normal quantile; levels that round to 0 or 1 are refused, as it would be infinite."""
     if not 0.0 < level < 1.0:
         raise SettingError(f"a level must lie strictly between 0 and 1, got {level}")
+    from scipy.special import ndtri  # here and below: not before it is needed, it takes long to load
+
     return float(ndtri(level))
 
 
@@ -68,6 +69,8 @@ def harrell_davis_and_weights(
 @lru_cache(maxsize=256)
 def _harrell_davis_weights(L: int, level: float) -> tuple[int, Float64[ndarray, "w"]]:
     """Return the first rank with a weight that is not negligible, and the weights from there on."""
+    from scipy.special import betainc
+
     weights = np.diff(betainc((L + 1) * level, (L + 1) * (1 - level), np.arange(L + 1) / L))
     ranks = np.flatnonzero(weights > LEAST_WEIGHT * weights.max())
     low, high = int(ranks[0]), int(ranks[-1]) + 1

@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy import ndarray
-from scipy.linalg import lapack
 
 from pied.shapes import Bool, Float64
 
@@ -16,6 +15,8 @@ def roots(K: Float64[ndarray, "B n n"]) -> tuple[Float64[ndarray, "B n n"], Bool
 
     R is the identity for those. LAPACK works in place on the transposes of C-ordered matrices: no copies are made.
     """
+    from scipy.linalg import lapack  # not before it is needed: it takes long to load
+
     R, eye = np.array(K, order="C"), np.eye(K.shape[1])
     failed = np.array([lapack.dpotrf(each.T, 0, 1, 1)[1] != 0 for each in R], dtype=bool)
     failed |= ~np.isfinite(np.diagonal(R, axis1=1, axis2=2)).all(1)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray
-from scipy.spatial.distance import cdist
 
+from pied.distances import to_nearest
 from pied.errors import SettingError
 from pied.rng import Stream
 from pied.search.digits import with_fewer_digits
@@ -143,7 +143,7 @@ class Search:
         child = np.where(draw[0] < 0.5, parents[pairs[0]], parents[pairs[1]])
         jump = np.where(draw[2] < 0.5, draw[3], draw[3] < 0.5)  # anywhere, or to an end of the box
         child = np.where(draw[1] < 1.0 / d, jump, child)
-        near = cdist(child, parents, "chebyshev").min(1) < APART
+        near = to_nearest(child, parents, "chebyshev") < APART
         merit, _ = ranked(functions.values(child) / scales)
         merit = np.where(near, -np.inf, merit)
         if not np.isfinite(merit).any():

@@ -7,8 +7,6 @@ from threading import Thread
 
 import numpy as np
 from numpy import ndarray
-from scipy.optimize import minimize
-from scipy.special import softmax
 
 from pied.errors import NumericalError
 from pied.rng import Stream
@@ -57,6 +55,8 @@ class PenaltySearch:
         merit = f[:, 0] - self.penalty * np.maximum(-f[:, 1:], 0.0).sum(1)
         merit = np.nan_to_num(merit, nan=np.nan_to_num(merit, nan=0.0).min())
         z = (merit - merit.mean()) / max(merit.std(ddof=1), LEAST_DEVIATION)
+        from scipy.special import softmax
+
         weights = softmax(self.temperature * z)
         if not np.isfinite(weights).all():
             raise NumericalError("the penalized values of the pool are too large to be compared")
@@ -91,6 +91,8 @@ def minimize_in_step(
     Returns:
         The final points of the solves, and the values there.
     """
+    from scipy.optimize import minimize
+
     asked: Questions = SimpleQueue()
     answers: list[Answers] = [SimpleQueue() for _ in starts]
     ends, heights = starts.copy(), np.full(len(starts), np.inf)

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray
-from scipy.linalg import lapack
-from scipy.optimize import nnls
 
 from pied.shapes import Bool, Float64
 
@@ -82,6 +80,8 @@ def _least_distances(
     G: Float64[ndarray, "s c z"], h: Float64[ndarray, "s c"]
 ) -> tuple[Float64[ndarray, "s z"], Float64[ndarray, "s c"], Bool[ndarray, "s"]]:
     """Minimize |v| subject to G v >= h for many G, h; return v, the multipliers, and whether a solution exists."""
+    from scipy.optimize import nnls  # not before it is needed: it takes long to load
+
     E = np.concatenate([G.swapaxes(1, 2), h[:, None]], 1)
     f = np.zeros(E.shape[1])
     f[-1] = 1.0
@@ -173,6 +173,8 @@ class _Starts:
 
         LAPACK works in place on the transposes of C-ordered matrices: no copies are made.
         """
+        from scipy.linalg import lapack  # not before it is needed: it takes long to load
+
         roots = self.B[rows].swapaxes(1, 2)
         for i, root in enumerate(roots):
             if lapack.dpotrf(root, 0, 1, 1)[1]:

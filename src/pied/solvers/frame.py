@@ -12,7 +12,6 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy import ndarray
-from scipy.spatial.distance import cdist
 
 from pied.bounds import (
     Believer,
@@ -24,6 +23,7 @@ from pied.bounds import (
     to_memory,
     where_success_is_likely,
 )
+from pied.distances import to_nearest
 from pied.gp import GP, Choice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
@@ -212,10 +212,10 @@ class BayesRun(Run):
         """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
         composite, pool = scene.composite, scene.pool
         known = np.concatenate([scene.data.U, scene.data.imagined])
-        fresh = cdist(pool, known).min(1) > FRESH_DISTANCE
+        fresh = to_nearest(pool, known) > FRESH_DISTANCE
         if not (fresh & meets_white(self.problem, pool)).any():
             pool = np.stack([self._honoured(u) for u in pool[:MOST_REPAIRED]])
-            fresh = cdist(pool, known).min(1) > FRESH_DISTANCE
+            fresh = to_nearest(pool, known) > FRESH_DISTANCE
         levels = (1.0 - self.settings.level, self.settings.level)
         lower, upper = (composite.values(pool, [level] * composite.problem.k) for level in levels)
         width = ((upper - lower) / scene.scales).sum(1)
@@ -242,7 +242,7 @@ class BayesRun(Run):
         pool = stream.at("fill").sobol(FILL_POINTS, self.problem.d)
         if self.problem.candidates is not None:
             pool = Enumeration.of(self.problem.candidates).screen(stream.at("fill"), self.problem.d, known[:0])
-        distance = cdist(pool, known).min(1) if len(known) else np.ones(len(pool))
+        distance = to_nearest(pool, known) if len(known) else np.ones(len(pool))
         distance = np.where(meets_white(self.problem, pool), distance, distance - WHITE_BROKEN_DISTANCE)
         memory = to_memory(previous) if previous else {}
         u = self._honoured(pool[distance.argmax()])

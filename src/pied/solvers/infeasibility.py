@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy import ndarray
-from scipy.spatial.distance import cdist
 
 from pied.bounds import Believer, Bounds, Widened, from_memory, optimistic, possible, quantile
+from pied.distances import to_nearest
 from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
@@ -96,7 +96,7 @@ class JointTest:
         is_beside = bool((np.abs(told - found.u).max(1) < CONFIRMING_DISTANCE).any())
         if self.problem.candidates is not None or not is_beside:
             return found
-        allowed = cdist(pool, told, "chebyshev").min(1) >= CONFIRMING_DISTANCE
+        allowed = to_nearest(pool, told, "chebyshev") >= CONFIRMING_DISTANCE
         allowed = allowed & meets_white(self.problem, pool)
         if not allowed.any():
             return found

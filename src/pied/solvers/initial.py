@@ -2,8 +2,8 @@
 
 import numpy as np
 from numpy import ndarray
-from scipy.spatial.distance import cdist
 
+from pied.distances import to_nearest
 from pied.errors import SolverDone
 from pied.problem import SAME, Problem
 from pied.rng import Stream
@@ -34,7 +34,7 @@ def initial_point(
     U = initial_design(problem, stream)
     if problem.candidates is None:
         return U[index]
-    left = (cdist(U, np.concatenate(known), "chebyshev") > SAME).all(1)
+    left = to_nearest(U, np.concatenate(known), "chebyshev") > SAME
     if not left.any():
         raise SolverDone("every candidate has been measured")
     return U[int(left.argmax())]

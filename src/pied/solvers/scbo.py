@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy import ndarray
-from scipy.spatial.distance import cdist
 
+from pied.distances import to_nearest
 from pied.errors import MissingExtra, SettingError
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
@@ -176,7 +176,7 @@ class SCBORun(Run):
         known = np.concatenate([data.U, data.imagined])
         fresh = np.ones(len(U), dtype=bool)
         if len(known):
-            fresh = cdist(U, known, "chebyshev").min(1) > REPEATED
+            fresh = to_nearest(U, known, "chebyshev") > REPEATED
         violation = np.maximum(-f[:, 1:], 0.0).sum(1)
         fine = (violation <= 0) & fresh
         if fine.any():

@@ -1,0 +1,122 @@
+"""What a command costs before it does anything: processor time of the shell and of the import, and the installed size.
+
+    python benchmarks/startup.py            # writes results/startup.md; best in an environment made by `make demo`
+
+Every command runs in a process of its own, in turn with `import numpy, scipy.linalg`, which is what no program of this
+field can do without: the machine's mood hits all of them alike. The median of the processor times counts.
+"""
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import report
+
+STATEMENT = """
+maximize = "price*y - z"
+noise = 0
+[variables]
+a = [0, 1]
+b = [0, 2]
+c = [1, 5]
+[outputs]
+y = {}
+z = {}
+[subject_to]
+limit = "y + z <= 2.5"
+[constants]
+price = 3
+"""
+BASE = "import numpy, scipy.linalg"
+TOLD = 10
+"""Points told before 'pied ask' is timed."""
+SHELL = "from pied.shell.main import main; main()"
+WANTED = {"import pied; pied.Problem": 0.5, "ask": 1.0}
+OTHERS = 0.6
+"""Seconds of processor time that any other command may take."""
+
+
+def spent(code: str, *words: str, folder: Path) -> float:
+    """Run a process and return its processor time in seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", code, *words], cwd=folder, env=environment, capture_output=True)
+    if done.returncode:
+        raise SystemExit(f"{words or code}: {done.stderr.decode()[-500:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def measured(folder: Path, turns: int) -> dict[str, list[float]]:
+    """Return the processor times of each command, turn by turn."""
+    (folder / "lab.toml").write_text(STATEMENT, encoding="utf-8")
+    rows = "\n".join(
+        f"{0.1 * i:.1f},{(0.37 * i) % 2:.2f},{1 + (1.7 * i) % 4:.2f},{0.2 * i:.2f},0.5" for i in range(TOLD)
+    )
+    (folder / "old.csv").write_text(f"a,b,c,y,z\n{rows}\n", encoding="utf-8")
+    (folder / "more.csv").write_text("a,b,c,y,z\n0.95,1.9,4.9,1.1,0.7\n", encoding="utf-8")
+    spent(SHELL, "add", "lab.toml", "old.csv", folder=folder)
+    found: dict[str, list[float]] = {}
+    for turn in range(turns):
+        number = str(TOLD + 1 + 2 * turn)
+        words = {
+            BASE: (BASE,),
+            "import pied; pied.Problem": ("import pied; pied.Problem",),
+            "check": (SHELL, "check", "lab.toml"),
+            "status": (SHELL, "status", "lab.toml"),
+            "export": (SHELL, "export", "lab.toml"),
+            "ask": (SHELL, "ask", "lab.toml"),
+            "tell": (SHELL, "tell", "lab.toml", number, f"y={0.4 + 0.01 * turn}", "z=0.5"),
+        }
+        for name, each in words.items():
+            found.setdefault(name, []).append(spent(each[0], *each[1:], folder=folder))
+        spent(SHELL, "ask", "lab.toml", folder=folder)
+        found.setdefault("fail", []).append(
+            spent(SHELL, "fail", "lab.toml", str(int(number) + 1), "no time", folder=folder)
+        )
+    return found
+
+
+def megabytes(folder: Path) -> float:
+    """Return the size of a folder."""
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file() and not file.is_symlink()) / 1e6
+
+
+def page(found: dict[str, list[float]]) -> str:
+    """Return the table."""
+    base = median(found[BASE])
+    rows = [
+        [
+            f"`{name}`",
+            f"{median(times):.2f}",
+            f"{median(times) / base:.2f}",
+            "-" if name == BASE else WANTED.get(name, OTHERS),
+        ]
+        for name, times in found.items()
+    ]
+    table = report.table(["command", "processor time, s", f"as a multiple of `{BASE}`", "wanted, s"], rows)
+    packages = [file.name.partition("-")[0] for file in Path(sys.prefix).rglob("*.dist-info")]
+    size = f"This environment ({len(packages)} packages) takes {megabytes(Path(sys.prefix)):.0f} MB."
+    made = report.made()
+    origin = f"- commit {made['commit']}, {made['machine']}, {made['date']}\n- `{made['command']}`"
+    return f"# Start-up\n\n{origin}\n- median of {len(found[BASE])} turns\n\n{table}\n\n{size}\n"
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--turns", type=int, default=7)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        text = page(measured(Path(folder), given.turns))
+    (report.RESULTS / "startup.md").write_text(text, encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

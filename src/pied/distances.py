@@ -1,0 +1,14 @@
+"""Distances between points of the unit cube."""
+
+from numpy import ndarray
+
+from pied.shapes import Float64
+
+
+def to_nearest(
+    points: Float64[ndarray, "b d"], others: Float64[ndarray, "n d"], metric: str = "euclidean"
+) -> Float64[ndarray, "b"]:
+    """Return the distance of each point to the nearest of some others, by SciPy's name of a metric."""
+    from scipy.spatial.distance import cdist  # not before it is needed: it takes long to load
+
+    return cdist(points, others, metric).min(1)

@@ -57,14 +57,17 @@ def test_what_is_printed_to_be_set_is_what_was_asked(lab: Path) -> None:
     assert math.isclose(float(shown.split("= ")[1]), asked, rel_tol=0.0, abs_tol=1e-6 * 1000)
 
 
-def test_another_set_point_is_still_refused(lab: Path) -> None:
+def test_another_set_point_is_taken_and_reported(lab: Path) -> None:
     (lab / "lab.toml").write_text(PRESSED)
     pied_("ask", "lab.toml", "--csv", "sheet.csv")
-    moved = float(rows(lab / "sheet.csv")[0]["time"]) + 0.2
-    fill(lab / "sheet.csv", time=repr(moved), product="0.5")
-    refused = pied_("tell", "lab.toml", "--from", "sheet.csv", code=2).stderr
-    assert "trial 1 was asked at time = " in refused
-    assert f"the table has {moved:.16g}" in refused
+    asked = float(rows(lab / "sheet.csv")[0]["time"])
+    fill(lab / "sheet.csv", time=repr(asked + 0.5), product="0.5")
+    shown = pied_("tell", "lab.toml", "--from", "sheet.csv").output
+    assert f"trial 1 was run at time = {asked + 0.5:.9g} instead of {asked:.9g}" in shown
+    told = data("tell", "lab.toml", "--from", "sheet.csv")[0]
+    assert (told["x"]["time"], told["asked"]["time"]) == (asked + 0.5, pytest.approx(asked, abs=1e-3))
+    fill(lab / "sheet.csv", time=repr(asked), product="0.5")  # the plan as it was: nothing contradicts
+    assert data("tell", "lab.toml", "--from", "sheet.csv")[0]["x"] == told["x"]
 
 
 def test_a_row_that_contradicts_does_not_cost_the_others(lab: Path) -> None:

@@ -260,11 +260,12 @@ def test_a_reader_makes_neither_file_nor_tables_nor_studies(url: str, tmp_path: 
 def test_an_old_file_is_brought_up_to_date_and_loses_nothing(old: Path, tmp_path: Path) -> None:
     file = tmp_path / "old.db"
     shutil.copy(old, file)
-    with pytest.raises(StoreError, match="has the old schema 1: open it once for writing"):
-        Store.connect(file, read_only=True)
-    for _ in range(2):
-        with Store.connect(file) as store:
+    before = file.read_bytes()
+    for read_only in (True, False, False):
+        assert file.read_bytes() == before or not read_only
+        with Store.connect(file, read_only=read_only) as store:
             record = store.record("reactor")
+            assert record.events() == []
             rows = record.changes(0)[1]
             assert [row.state for row in rows] == ["told", "told", "failed", "partial", "asked"]
             assert [row.offers for row in rows] == [1] * 5

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pied.errors import Contradiction as Contradiction
     from pied.errors import EvaluationError as EvaluationError
     from pied.errors import ExecutorLost as ExecutorLost
     from pied.errors import FormulaError as FormulaError
@@ -60,6 +61,7 @@ _HOMES = {
     "StudyMismatch": "pied.errors",
     "EvaluationError": "pied.errors",
     "TellError": "pied.errors",
+    "Contradiction": "pied.errors",
     "SettingError": "pied.errors",
     "NumericalError": "pied.errors",
     "SolverDone": "pied.errors",

@@ -9,6 +9,7 @@ PiedError
 ├── EvaluationError (RuntimeError)   the black box failed, or its answer cannot be read
 │   └── WrongOutputs                 its answer has other outputs than those stated
 ├── TellError (ValueError)           a result that cannot be told like this
+│   └── Contradiction                another value was told before; says how to correct it
 ├── SettingError (ValueError)        a solver's setting is out of range or unknown
 ├── NumericalError (ArithmeticError) linear algebra or a search breaks down on these data; `ask` then proposes a
 │                                    space-filling point
@@ -67,6 +68,21 @@ class WrongOutputs(EvaluationError):
 
 class TellError(PiedError, ValueError):
     """A result that cannot be told like this."""
+
+
+class Contradiction(TellError):
+    """A result that differs from what was told before: the first value stays until it is corrected."""
+
+    def __init__(
+        self,
+        facts: str = "",
+        number: int = 0,
+        values: Mapping[str, float] | None = None,
+        at: Mapping[str, float] | None = None,
+    ) -> None:
+        self.facts, self.number, self.values, self.at = facts, number, dict(values or {}), dict(at or {})
+        words = f"{number}, {self.values}" + (f", at={self.at}" if self.at else "")
+        super().__init__(f"{facts}. If the earlier one is wrong: study.correct({words}, why='...')")
 
 
 class SettingError(PiedError, ValueError):

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from pied import TellError
-from pied.records.record import About, Memory, Record
+from pied.records.memory import Memory
+from pied.records.record import About, Record
 from pied.records.sql import Store
 
 STATEMENT: dict[str, Any] = {"variables": {"x": {"lo": 0.0, "hi": 1.0}}, "outputs": ["p", "q"], "constants": {"c": 1.0}}

@@ -1,10 +1,14 @@
-"""What happened: trials, told values and questions, in memory here and in a database in `sql`."""
+"""What happened: trials, told values and questions, in memory and in a database."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pied.records.corrections import annotate, correct, restore, withdraw
+from pied.records.event import Event
+from pied.records.chronicle import history
 from pied.records.journal import Entry, Keeper, take_in
-from pied.records.record import About, Memory, Question, Record, Row, Value, key, to_plain
+from pied.records.memory import Memory
+from pied.records.record import About, Question, Record, Row, Value, key, to_plain
 
 if TYPE_CHECKING:
     from pied.records.trial import Dataset, State, Trial, Why, feasible, spread, tolerances
@@ -13,6 +17,7 @@ __all__ = [
     "About",
     "Dataset",
     "Entry",
+    "Event",
     "Keeper",
     "Memory",
     "Question",
@@ -22,12 +27,17 @@ __all__ = [
     "Trial",
     "Value",
     "Why",
+    "annotate",
+    "correct",
     "feasible",
+    "history",
     "key",
+    "restore",
     "spread",
     "take_in",
     "to_plain",
     "tolerances",
+    "withdraw",
 ]
 
 

@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from pied.errors import EvaluationError, ExecutorLost, StoreAway, StoreError, TellError, Unwritten, reason_of
 from pied.evaluation import Crew, Outcome
+from pied.records.event import Event
 from pied.records.record import ASKED, FAILED, Pen, Question, Record, Row, Value, cleaned
 
 logger = logging.getLogger(__name__)
@@ -236,6 +237,10 @@ class Patient(Record):
         """Return all values ever told."""
         return patiently(lambda _: self.inner.values())
 
+    def events(self) -> list[Event]:
+        """Return the stored events."""
+        return patiently(lambda _: self.inner.events())
+
     def questions(self) -> list[Question]:
         """Return all questions of this study."""
         return patiently(lambda _: self.inner.questions())
@@ -264,9 +269,19 @@ class Patient(Record):
         """Extend leases; without retries, because leases are renewed periodically."""
         return self.inner.renew(numbers, worker, lease)
 
-    def tell(self, number: int, values: Mapping[str, float], *, worker: str = "", again: bool = True) -> Row:
+    def tell(
+        self,
+        number: int,
+        values: Mapping[str, float],
+        *,
+        worker: str = "",
+        again: bool = True,
+        at: Mapping[str, float] | None = None,
+    ) -> Row:
         """Write told values once."""
-        return patiently(lambda is_again: self.inner.tell(number, values, worker=worker, again=again and not is_again))
+        return patiently(
+            lambda is_again: self.inner.tell(number, values, worker=worker, again=again and not is_again, at=at)
+        )
 
     def fail(self, number: int, *words: Any, **named: Any) -> Row:
         """Mark a trial as failed once."""

@@ -1,23 +1,23 @@
-"""The record of a study as plain data: its rules, and a record in memory.
+"""The record of a study as plain data, and its rules.
 
 This module uses neither arrays nor databases, so a worker needs only it and a store. `Record` has the rules; a `Pen`
-stores the rows, in memory here and in a database in `sql`.
+stores the rows, in `memory` or in a database (`sql`).
 """
 
 import hashlib
 import json
 import math
-import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pied.errors import TellError
+from pied.errors import Contradiction, TellError
+from pied.records import event
+from pied.records.event import Event
 
-ASKED, PARTIAL, TOLD, FAILED = "asked", "partial", "told", "failed"
+ASKED, PARTIAL, TOLD, FAILED, WITHDRAWN = "asked", "partial", "told", "failed", "withdrawn"
 """States of a trial, as they are stored."""
 LONGEST_REMAINDER = 2.0
 """In lengths of the lease: if more time than this remains, the clock has been set back since the lease was written."""
@@ -33,10 +33,10 @@ class Row:
 
     number: int
     x: Mapping[str, float]
-    """The point, natural units."""
+    """The proposed point, natural units."""
     state: str
     y: Mapping[str, float] = field(default_factory=dict)
-    """The first told value of each output that has one."""
+    """The value of each output that has one: the first told, or the corrected one."""
     is_added: bool = False
     reason: str = ""
     why: Mapping[str, Any] = field(default_factory=dict)
@@ -56,6 +56,10 @@ class Row:
     """When it was proposed or added."""
     settled: float | None = None
     """When it was told completely, or failed."""
+    run: Mapping[str, float] | None = None
+    """The point at which it was really run, all variables; None: the proposed one."""
+    corrected: int = 0
+    """Number of the study's last correction that changed this trial as data; corrections are counted from 1."""
 
     def is_expired(self, now: float) -> bool:
         """Return whether its lease has expired, or was written by a wrong clock."""
@@ -66,14 +70,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Value:
-    """One value as it was told; values are never changed or deleted."""
+    """One value as it was told; values are never deleted."""
 
     number: int
     """Number of the trial."""
     output: str
     value: float
     counts: bool
-    """Whether it is the value of the trial: the first one is; repeated, contradicting and refused ones are not."""
+    """Whether it is the value of the trial: the first or the corrected one is; repeated, refused and replaced ones are
+    not."""
     worker: str
     told: float
     """When it was told, seconds since 1970."""
@@ -140,6 +145,22 @@ class Pen(ABC):
     def note(self, values: Iterable[Value]) -> None:
         """Append told values."""
 
+    @abstractmethod
+    def strike(self, number: int, outputs: Iterable[str]) -> None:
+        """Let the values of these outputs of a trial no longer count; they stay in the record."""
+
+    @abstractmethod
+    def log(self, happened: Event) -> None:
+        """Append an event."""
+
+    @abstractmethod
+    def events(self) -> list[Event]:
+        """Return the stored events, in order."""
+
+    @abstractmethod
+    def corrections(self) -> int:
+        """Return the number of the last correction, 0 if there is none."""
+
 
 class Record(ABC):
     """Everything stored about a study: a number is taken once, told values stay, leases expire."""
@@ -164,6 +185,10 @@ class Record(ABC):
     @abstractmethod
     def values(self) -> list[Value]:
         """Return all values ever told, in order, whether they count or not."""
+
+    @abstractmethod
+    def events(self) -> list[Event]:
+        """Return the stored events, in order: corrections, withdrawals, notes and the like."""
 
     @abstractmethod
     def questions(self) -> list[Question]:
@@ -221,6 +246,8 @@ class Record(ABC):
                 expires = now + lease if math.isfinite(lease) else None
                 again = replace(found, worker=worker, leased=now, expires=expires, offers=found.offers + 1)
                 pen.replace(again)
+                if worker != found.worker:
+                    pen.log(Event(found.number, event.HANDED, worker, now, data={"from": found.worker}))
         except Taken:
             return None
         return again
@@ -241,7 +268,15 @@ class Record(ABC):
                         pen.replace(replace(row, leased=now, expires=now + lease))
         return held
 
-    def tell(self, number: int, values: Mapping[str, float], *, worker: str = "", again: bool = True) -> Row:
+    def tell(
+        self,
+        number: int,
+        values: Mapping[str, float],
+        *,
+        worker: str = "",
+        again: bool = True,
+        at: Mapping[str, float] | None = None,
+    ) -> Row:
         """Write told values; the first one of each output counts, and later ones are stored without counting.
 
         Args:
@@ -250,23 +285,28 @@ class Record(ABC):
             worker: Who tells.
             again: Whether to store a value that equals the recorded one once more; False when a call is repeated
                 because its success is unknown.
+            at: The point at which it was really run, all variables, if not the proposed one.
 
         Raises:
-            TellError: When a value contradicts an earlier one (the other values of the call are recorded), when the
-                trial has failed, or when it does not exist.
+            Contradiction: When a value or point contradicts an earlier one; the other values of the call are recorded.
+            TellError: When the trial has failed or was withdrawn, or does not exist.
         """
         with self._writing() as pen:
-            row, now = self._known(pen, number), self.clock()
+            row, now = self.known(pen, number), self.clock()
             if not again:
                 values = {name: value for name, value in values.items() if row.y.get(name) != value}
-            fresh = {name: value for name, value in values.items() if name not in row.y and row.state != FAILED}
-            refusal = _refusal(row, values, fresh)
+            is_open = row.state not in (FAILED, WITHDRAWN)
+            fresh = {name: value for name, value in values.items() if name not in row.y and is_open}
+            refusal = _refusal(row, values, fresh, at)
             pen.note(Value(number, name, float(each), name in fresh, worker, now) for name, each in values.items())
-            if fresh or refusal is None:
-                row = self._settled(replace(row, y={**row.y, **fresh}), now)
+            is_moved = at is not None and row.run is None and dict(at) != dict(row.x) and is_open
+            if at is not None and is_moved:
+                row = moved(pen, row, at, Event(number, event.MOVED, worker, now))
+            if fresh or is_moved or refusal is None:
+                row = self.settled(replace(row, y={**row.y, **fresh}), now)
                 pen.replace(row)
         if refusal is not None:
-            raise TellError(refusal)
+            raise refusal
         return row
 
     def add(self, x: Mapping[str, float], values: Mapping[str, float], *, revision: int = 1, worker: str = "") -> Row:
@@ -274,21 +314,32 @@ class Record(ABC):
         with self._writing() as pen:
             now = self.clock()
             row = Row(pen.last() + 1, dict(x), ASKED, is_added=True, revision=revision, worker=worker, asked=now)
-            row = self._settled(replace(row, y={name: float(value) for name, value in values.items()}), now)
+            row = self.settled(replace(row, y={name: float(value) for name, value in values.items()}), now)
             pen.insert(row)
             pen.note(Value(row.number, name, value, True, worker, now) for name, value in row.y.items())
         return row
 
-    def fail(self, number: int, reason: str, *, worker: str = "") -> Row:
+    def fail(self, number: int, reason: str, *, worker: str = "", anyway: bool = False) -> Row:
         """Mark a trial as failed; if it already is, its first reason stays.
 
+        Args:
+            number: Number of the trial.
+            reason: Why it failed.
+            worker: Who says so.
+            anyway: Whether a told trial may fail, too: its values then no longer count.
+
         Raises:
-            TellError: When it has been told, was handed out again to another worker, or does not exist.
+            TellError: When it has been told, was withdrawn or handed out again to another worker, or does not exist.
         """
         with self._writing() as pen:
-            row = self._known(pen, number)
-            if row.state in (TOLD, PARTIAL):
-                raise TellError(f"trial {number} has been told already and cannot fail")
+            row = self.known(pen, number)
+            if row.state in (TOLD, PARTIAL) and not anyway:
+                raise TellError(
+                    f"trial {number} has been told already and cannot fail; if its values are wrong, "
+                    "withdraw it, or fail it with anyway=True (pied fail --anyway)"
+                )
+            if row.state == WITHDRAWN:
+                raise TellError(f"trial {number} was withdrawn ('{row.reason}') and does not count anyway")
             if row.state == FAILED:
                 return row
             if row.offers > 1 and worker != row.worker:
@@ -296,108 +347,66 @@ class Record(ABC):
                     f"trial {number} was handed out again and '{row.worker}' is evaluating it now, so this failure of "
                     f"'{worker}' changes nothing; if nobody is, ask for the trial, or fail it as '{row.worker}'"
                 )
-            row = replace(row, state=FAILED, reason=cleaned(reason), settled=self.clock())
+            now, before = self.clock(), dict(row.y)
+            pen.strike(number, before)
+            pen.log(Event(number, event.FAILED, worker, now, cleaned(reason), {"before": before} if before else {}))
+            correction = pen.corrections() + 1 if before else row.corrected
+            row = replace(row, state=FAILED, y={}, reason=cleaned(reason), settled=now, corrected=correction)
             pen.replace(row)
         return row
 
     def close(self) -> None:  # noqa: B027  a record in memory has nothing to close
         """Release the record's resources."""
 
-    def _known(self, pen: Pen, number: int) -> Row:
+    def known(self, pen: Pen, number: int) -> Row:
+        """Return a trial, or say that there is none."""
         row = pen.row(number)
         if row is None:
             raise TellError(f"there is no trial {number}; the record has trials 1 to {pen.last()}")
         return row
 
-    def _settled(self, row: Row, now: float) -> Row:
+    def settled(self, row: Row, now: float) -> Row:
         """Return a trial with the state that follows from its values."""
         if all(name in row.y for name in self.about.statement["outputs"]):
             return replace(row, state=TOLD, settled=now if row.settled is None else row.settled)
         return replace(row, state=PARTIAL if row.y else ASKED)
 
 
-def _refusal(row: Row, values: Mapping[str, float], fresh: Mapping[str, float]) -> str | None:
+def moved(pen: Pen, row: Row, at: Mapping[str, float], happened: Event) -> Row:
+    """Return a trial with the point at which it was really run, and log the move; a correction unless pending."""
+    was = row.x if row.run is None else row.run
+    changed = [name for name in at if at[name] != was[name]]
+    before, after = ({name: point[name] for name in changed} for point in (was, at))
+    pen.log(replace(happened, data={"before": before, "after": after}))
+    return replace(row, run=dict(at), corrected=pen.corrections() + 1 if row.state != ASKED else row.corrected)
+
+
+def _refusal(
+    row: Row, values: Mapping[str, float], fresh: Mapping[str, float], at: Mapping[str, float] | None
+) -> TellError | None:
     """Return why some or all values cannot be told; None when all can."""
+    if row.state == WITHDRAWN:
+        return TellError(f"trial {row.number} was withdrawn ('{row.reason}'): restore it first, then tell")
     if row.state == FAILED:
-        return f"trial {row.number} was marked as failed ('{row.reason}'); add the result as old data instead"
-    refused = [
-        f"'{name}' was told as {row.y[name]!r} and cannot become {value!r}; the first value is kept"
+        return Contradiction(f"trial {row.number} was marked as failed ('{row.reason}')", row.number, values)
+    others = {
+        name: value
         for name, value in values.items()
         if name not in fresh and row.y[name] != value and not (math.isnan(row.y[name]) and math.isnan(value))
+    }
+    points = {name: value for name, value in (at or {}).items() if row.run is not None and row.run[name] != value}
+    refused = [
+        f"'{name}' was told as {row.y[name]!r} and cannot become {value!r}; the first value is kept"
+        for name, value in others.items()
+    ] + [
+        f"it was told to be run at {name} = {(row.run or row.x)[name]!r}, not at {value!r}; the first point is kept"
+        for name, value in points.items()
     ]
     if not refused:
         return None
     recorded = ", ".join(f"'{name}' = {value!r}" for name, value in fresh.items())
-    return f"trial {row.number}: {'; '.join(refused)}" + (f". Recorded: {recorded}" if recorded else "")
-
-
-class Memory(Record, Pen):
-    """A record in memory, lost at the end of the process."""
-
-    is_shared = False
-
-    def __init__(self, about: About, clock: Clock = time.time) -> None:
-        self.about, self.clock = about, clock
-        self._lock = threading.RLock()
-        self._rows: dict[int, Row] = {}
-        self._log: list[int] = []
-        self._told: list[Value] = []
-        self._questions = [Question(1, about.statement, clock())]
-
-    @contextmanager
-    def _writing(self) -> Iterator[Pen]:
-        with self._lock:
-            yield self
-
-    def last(self) -> int:
-        """Return the largest number."""
-        return len(self._rows)
-
-    def row(self, number: int) -> Row | None:
-        """Return one trial."""
-        return self._rows.get(number)
-
-    def pending(self) -> list[Row]:
-        """Return the trials without told values."""
-        return [row for row in self._rows.values() if row.state == ASKED]
-
-    def insert(self, row: Row) -> None:
-        """Write a new trial."""
-        if row.number in self._rows:
-            raise Taken
-        self.replace(row)
-
-    def replace(self, row: Row) -> None:
-        """Write the changed state of a trial."""
-        self._rows[row.number] = row
-        self._log.append(row.number)
-
-    def note(self, values: Iterable[Value]) -> None:
-        """Append told values."""
-        self._told.extend(values)
-
-    def changes(self, since: int) -> tuple[int, list[Row]]:
-        """Return the number of the last change, and the trials changed after `since`."""
-        return len(self._log), [self._rows[number] for number in sorted(set(self._log[since:]))]
-
-    def values(self) -> list[Value]:
-        """Return all values ever told."""
-        return list(self._told)
-
-    def questions(self) -> list[Question]:
-        """Return all questions of this study."""
-        return list(self._questions)
-
-    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
-        """Make this the current question and return its number."""
-        for question in reversed(self._questions):
-            if not is_new and key(question.statement) == key(statement):
-                break
-        else:
-            question = Question(len(self._questions) + 1, statement, self.clock())
-            self._questions.append(question)
-        self.about = replace(self.about, statement=statement, revision=question.number)
-        return question.number
+    said = f"trial {row.number}: {'; '.join(refused)}" + (f". Recorded: {recorded}" if recorded else "")
+    return Contradiction(said, row.number, others, points)
 
 
 def cleaned(text: str) -> str:

@@ -10,7 +10,20 @@ from importlib import metadata
 from typing import Any
 
 from pied.errors import StoreError
-from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, About, Question, Row, Value, from_plain, to_plain
+from pied.records.event import Event
+from pied.records.record import (
+    ASKED,
+    FAILED,
+    PARTIAL,
+    TOLD,
+    WITHDRAWN,
+    About,
+    Question,
+    Row,
+    Value,
+    from_plain,
+    to_plain,
+)
 
 DEEPEST_NESTING = 64
 """Levels of nesting in stored data. Ours have about a dozen; a thousand would exhaust the interpreter's stack."""
@@ -44,7 +57,7 @@ def trial(row: Any, y: Mapping[str, float]) -> Row:
     """Read a trial, given its values that count."""
     label = f"trial {_shown(row.number)}"
     state = _text(row.state, label, "state")
-    if state not in (ASKED, PARTIAL, TOLD, FAILED):
+    if state not in (ASKED, PARTIAL, TOLD, FAILED, WITHDRAWN):
         raise StoreError(f"{label} of the store cannot be read: its state is {_shown(state)}")
     return Row(
         whole(row.number, label, "number"),
@@ -62,6 +75,8 @@ def trial(row: Any, y: Mapping[str, float]) -> Row:
         whole(row.offers, label, "offers"),
         _time(row.asked, label, "asked"),
         None if row.settled is None else _time(row.settled, label, "settled"),
+        None if row.run is None else _point(row.run, label),
+        whole(row.corrected, label, "corrected"),
     )
 
 
@@ -76,6 +91,15 @@ def value(row: Any) -> Value:
         _text(row.worker, label, "worker"),
         _time(row.told, label, "told"),
     )
+
+
+def event(row: Any) -> Event:
+    """Read an event."""
+    label = f"an event of trial {_shown(row.number)}"
+    return Event(
+        whole(row.number, label, "number"), _text(row.kind, label, "kind"), _text(row.worker, label, "worker"),
+        _time(row.made, label, "made"), _text(row.why, label, "why"), data(row.data, f"the data of {label}"),
+    )  # fmt: skip
 
 
 def question(row: Any) -> Question:

@@ -54,7 +54,9 @@ trials = sql.Table(
     sql.Column("expires", sql.Double),
     sql.Column("asked", sql.Double, nullable=False),
     sql.Column("settled", sql.Double),
-    sql.Column("offers", sql.Integer, nullable=False, server_default="1"),
+    sql.Column("offers", sql.Integer, nullable=False, server_default="1", info={"since": 2, "before": 1}),
+    sql.Column("run", sql.Text, info={"since": 3, "before": None}),
+    sql.Column("corrected", sql.Integer, nullable=False, server_default="0", info={"since": 3, "before": 0}),
     sql.Index("trials_by_change", "study", "change"),
     sql.Index("trials_by_state", "study", "state"),
 )
@@ -72,6 +74,20 @@ told_values = sql.Table(
     sql.Column("told", sql.Double, nullable=False),
     sql.Index("values_by_trial", "study", "number"),
 )
+events = sql.Table(
+    "events",
+    tables,
+    sql.Column("id", sql.Integer, primary_key=True),
+    sql.Column("study", sql.ForeignKey("studies.id"), nullable=False),
+    sql.Column("number", sql.Integer, nullable=False),
+    sql.Column("kind", sql.Text, nullable=False),
+    sql.Column("worker", sql.Text, nullable=False),
+    sql.Column("made", sql.Double, nullable=False),
+    sql.Column("why", sql.Text, nullable=False),
+    sql.Column("data", sql.Text, nullable=False),
+    sql.Index("events_by_trial", "study", "number"),
+    info={"since": 3},
+)
 
 
 def _count_offers(tx: sql.Connection) -> None:
@@ -79,7 +95,14 @@ def _count_offers(tx: sql.Connection) -> None:
     tx.exec_driver_sql("ALTER TABLE trials ADD COLUMN offers INTEGER NOT NULL DEFAULT 1")
 
 
-UPGRADES: list[Callable[[sql.Connection], None]] = [_count_offers]
+def _keep_events(tx: sql.Connection) -> None:
+    """Upgrade version 2 to 3: corrections, the points really run, and a table of events."""
+    tx.exec_driver_sql("ALTER TABLE trials ADD COLUMN run TEXT")
+    tx.exec_driver_sql("ALTER TABLE trials ADD COLUMN corrected INTEGER NOT NULL DEFAULT 0")
+    events.create(tx)
+
+
+UPGRADES: list[Callable[[sql.Connection], None]] = [_count_offers, _keep_events]
 """The upgrades: the first one turns version 1 into version 2, and so on."""
 VERSION = len(UPGRADES) + 1
 """Version of the tables that this library writes."""
@@ -116,14 +139,22 @@ def unusable(version: int, shown: str) -> str:
     """Say why a store of this version cannot be used, and what to do."""
     if version == 0:
         return f"{shown} is empty: nothing was stored there yet"
-    if version > VERSION:
-        return f"{shown} was written by a newer pied (schema {version}, this one knows {VERSION}): upgrade pied"
-    return f"{shown} has the old schema {version}: open it once for writing, which brings it to {VERSION}"
+    return f"{shown} was written by a newer pied (schema {version}, this one knows {VERSION}): upgrade pied"
 
 
-def as_stored(table: sql.Table) -> Any:
-    """Select all columns without converting them, because a conversion would fail on a file edited by hand."""
-    return sql.select(*(sql.type_coerce(column, sql.types.NullType()).label(column.name) for column in table.c))
+def as_stored(table: sql.Table, version: int = VERSION) -> Any:
+    """Select all columns without converting them, because a conversion would fail on a file edited by hand.
+
+    Columns that tables of this version do not have yet get the value that an upgrade gives them.
+    """
+    return sql.select(*(_as_stored(column, version) for column in table.c))
+
+
+def _as_stored(column: Any, version: int) -> Any:
+    if column.info.get("since", 1) <= version:
+        return sql.type_coerce(column, sql.types.NullType()).label(column.name)
+    before = column.info["before"]
+    return (sql.null() if before is None else sql.literal_column(str(before))).label(column.name)
 
 
 def refuse_programs(tx: sql.Connection, shown: str) -> None:

@@ -28,11 +28,13 @@ from pied.address import masked
 from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.records import journal, rows, sqlite
 from pied.records.complaints import IDLE_LIMIT, LOCK_WAIT, translated
+from pied.records.event import Event
 from pied.records.record import ASKED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value, key
 from pied.records.rows import text
 from pied.records.schema import (
     VERSION,
     as_stored,
+    events,
     refuse_programs,
     revisions,
     studies,
@@ -55,6 +57,7 @@ class Store:
         """The address, without a password."""
         self._secrets: tuple[str, ...] = ()
         self.is_read_only = read_only
+        self._version = VERSION
         self.clock = clock
         self.fallbacks = journal.places(file)
         """Path prefixes of the files for results that could not be written (see `journal`)."""
@@ -85,12 +88,19 @@ class Store:
             if version < VERSION and not read_only:
                 with store._begin(write=True) as tx:
                     upgrade(tx, store.url)
-            elif version != VERSION:
+            elif not 0 < version <= VERSION:
                 raise StoreError(unusable(version, store.url))
+            store._version = version if read_only else VERSION
         except BaseException:
             store.close()
             raise
         return store
+
+    def version(self, tx: sql.Connection) -> int:
+        """Return the version of the tables; who only reads an old store may see it upgraded by a writer."""
+        if self._version < VERSION:
+            self._version = version_of(tx, self.url)
+        return self._version
 
     def close(self) -> None:
         """Close all connections."""
@@ -190,7 +200,7 @@ class _Kept(Record):
         """Return the number of the last change, and the trials changed after `since`."""
         with self._store._begin(write=False) as tx:
             change = _count(tx, sql.select(studies.c.change).where(studies.c.id == self._study))
-            found = [] if change == since else _rows(tx, self._study, trials.c.change > since)
+            found = [] if change == since else _rows(tx, self._study, trials.c.change > since, self._store.version(tx))
         return change, found if not found else self._checked(found)
 
     def _checked(self, found: list[Row]) -> list[Row]:
@@ -206,6 +216,11 @@ class _Kept(Record):
         wanted = as_stored(told_values).where(told_values.c.study == self._study).order_by(told_values.c.id)
         with self._store._begin(write=False) as tx:
             return [rows.value(row) for row in tx.execute(wanted)]
+
+    def events(self) -> list[Event]:
+        """Return the stored events."""
+        with self._store._begin(write=False) as tx:
+            return _events(tx, self._study) if self._store.version(tx) >= events.info["since"] else []
 
     def questions(self) -> list[Question]:
         """Return all questions of this study."""
@@ -274,14 +289,31 @@ class _Pen(Pen):
         if rows:
             self.tx.execute(sql.insert(told_values), rows)
 
+    def strike(self, number: int, outputs: Iterable[str]) -> None:
+        mine = (told_values.c.study == self._study) & (told_values.c.number == number)
+        struck = mine & told_values.c.output.in_(list(outputs)) & told_values.c.counts
+        self.tx.execute(sql.update(told_values).where(struck).values(counts=False))
+
+    def log(self, happened: Event) -> None:
+        made = {"number": happened.number, "kind": happened.kind, "worker": happened.worker, "made": happened.made}
+        made |= {"why": happened.why, "data": text(happened.data)}
+        self.tx.execute(sql.insert(events).values(study=self._study, **made))
+
+    def events(self) -> list[Event]:
+        return _events(self.tx, self._study)
+
+    def corrections(self) -> int:
+        return _count(self.tx, sql.select(sql.func.max(trials.c.corrected)).where(trials.c.study == self._study))
+
     def _changing(self, row: Row) -> dict[str, Any]:
         return {
             "change": self._change, "state": row.state, "reason": row.reason, "worker": row.worker,
             "leased": row.leased, "expires": row.expires, "settled": row.settled, "offers": row.offers,
+            "run": None if row.run is None else text(row.run), "corrected": row.corrected,
         }  # fmt: skip
 
 
-def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool]) -> list[Row]:
+def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool], version: int = VERSION) -> list[Row]:
     """Read trials with their values that count."""
     mine = (trials.c.study == study) & which
     numbers = sql.select(trials.c.number).where(mine)
@@ -290,8 +322,15 @@ def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool]) -> lis
     for row in tx.execute(as_stored(told_values).where(counting).order_by(told_values.c.id)):
         value = rows.value(row)
         told.setdefault(value.number, {}).setdefault(value.output, value.value)
-    found = tx.execute(as_stored(trials).where(mine).order_by(trials.c.number))
+    found = tx.execute(as_stored(trials, version).where(mine).order_by(trials.c.number))
     return [rows.trial(row, told.get(row.number, {})) for row in found]
+
+
+def _events(tx: sql.Connection, study: int) -> list[Event]:
+    """Read the events of a study, in order."""
+    return [
+        rows.event(row) for row in tx.execute(as_stored(events).where(events.c.study == study).order_by(events.c.id))
+    ]
 
 
 def _gone(tx: sql.Connection, study: int, about: About) -> list[int]:

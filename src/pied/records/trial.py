@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.problem import Named, Problem
-from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, Row
+from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Row
 from pied.shapes import Bool, Float64
 
 DEFAULT_TOLERANCE = 1e-6
@@ -26,6 +26,7 @@ class State(Enum):
     PARTIAL = PARTIAL
     TOLD = TOLD
     FAILED = FAILED
+    WITHDRAWN = WITHDRAWN
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,8 @@ class Why:
     """What the solver wants to reuse: for a belief, the chosen models."""
     pending: tuple[int, ...] | None = None
     """Numbers of the trials that were pending when this one was proposed; None in records that lack them."""
+    basis: int = 0
+    """Number of the last correction of the record that was known: after a later one, the bounds no longer hold."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain data."""
@@ -71,6 +74,7 @@ class Why:
         read["active"] = tuple(str(each) for each in read.get("active", ()))
         if read.get("pending") is not None:
             read["pending"] = tuple(int(_number(each, "pending")) for each in read["pending"])
+        read["basis"] = int(_number(read.get("basis", 0), "basis"))
         for name in ("optimistic", "margin"):
             read[name] = None if read.get(name) is None else _number(read[name], name)
         for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):
@@ -94,14 +98,14 @@ class Trial:
     number: int
     """Counted from 1, in the order of proposing and adding."""
     x: Named
-    """The point, natural units."""
+    """The point, natural units: where it was really run if that was told, else the proposed one."""
     state: State
     y: Named | None = None
     """The told values; a missing one is NaN. None before anything was told."""
     is_added: bool = False
     """Whether it is old data that does not count against the budget."""
     reason: str = ""
-    """Why it failed."""
+    """Why it failed or was withdrawn."""
     why: Why = field(default_factory=lambda: Why("added"))
     summary: str = ""
     """What was expected when it was proposed, as a phrase."""
@@ -113,6 +117,20 @@ class Trial:
     """When it was proposed or added, seconds since 1970."""
     settled: float | None = None
     """When it was told completely, or failed."""
+    proposed: Named | None = None
+    """The proposed point, if it was run elsewhere."""
+    corrected: int = 0
+    """Number of the study's last correction that changed it."""
+
+    def believed(self, correction: int) -> "Trial":
+        """Return the trial with as much of why it was proposed as holds after the correction of this number.
+
+        What was computed from a record that has been corrected since is left out, and so are the bounds at a proposed
+        point when it was run elsewhere.
+        """
+        if self.why.basis < correction:
+            return replace(self, why=Why(self.why.aim, rung=self.why.rung, pending=self.why.pending))
+        return self if self.proposed is None else replace(self, why=replace(self.why, lower=(), upper=()))
 
     def knew(self, other: "Trial") -> bool:
         """Return whether another trial had been settled when this one was proposed.
@@ -129,8 +147,8 @@ class Trial:
     def of(cls, problem: Problem, row: Row) -> "Trial":
         """Read a trial from its row of the record."""
         y = tuple(float(row.y.get(name, math.nan)) for name in problem.outputs) if row.y else None
-        x = tuple(float(row.x[name]) for name in problem.variables)
-        if not all(map(math.isfinite, x)) or any(map(math.isinf, y or ())):
+        x, proposed = (tuple(float(point[name]) for name in problem.variables) for point in (row.run or row.x, row.x))
+        if not all(map(math.isfinite, (*x, *proposed))) or any(map(math.isinf, y or ())):
             raise ValueError("a number is not finite")
         return cls(
             row.number,
@@ -145,12 +163,16 @@ class Trial:
             worker=row.worker,
             asked=row.asked,
             settled=row.settled,
+            proposed=None if row.run is None else Named(list(problem.variables), proposed),
+            corrected=row.corrected,
         )
 
     def __str__(self) -> str:
         text = f"trial {self.number}: " + "  ".join(f"{name} = {value:.6g}" for name, value in self.x.items())
         if self.state is State.FAILED:
             return f"{text}   (failed: {self.reason})"
+        if self.state is State.WITHDRAWN:
+            return f"{text}   (withdrawn: {self.reason})"
         if self.y is not None:
             values = ((name, value) for name, value in self.y.items())
             text += "  ->  " + "  ".join(f"{n} = {v:.6g}" if v == v else f"{n} = ?" for n, v in values)
@@ -174,6 +196,10 @@ class Dataset:
     """Why the trials with a told output were proposed; empty where it is not needed."""
     failures: tuple[int, ...] = ()
     """Rows of `imagined` whose evaluation failed; the others are pending."""
+    away: tuple[int, ...] = ()
+    """Numbers of the trials in `imagined`; empty where they are not needed."""
+    moved: tuple[int, ...] = ()
+    """Numbers of the trials that were run elsewhere than proposed."""
 
     @property
     def failed(self) -> Float64[ndarray, "q d"]:
@@ -191,12 +217,13 @@ class Dataset:
 
     @classmethod
     def of(cls, problem: Problem, trials: Iterable[Trial]) -> "Dataset":
-        """Gather the arrays of a record."""
-        numbers, points, outputs, whys, failures = [], [], [], [], []
+        """Gather the arrays of a record, without withdrawn trials; a point outside of the box counts at its edge."""
+        numbers, points, outputs, whys, failures, pending = [], [], [], [], [], []
         imagined: list[tuple[float, ...]] = []
         last = None
         known = (State.TOLD, State.PARTIAL)
-        for trial in trials:
+        present = [trial for trial in trials if trial.state is not State.WITHDRAWN]
+        for trial in present:
             point = trial.x.array
             if trial.y is not None and trial.state in known:
                 numbers.append(trial.number)
@@ -207,10 +234,22 @@ class Dataset:
                 if trial.state is State.FAILED:
                     failures.append(len(imagined))
                 imagined.append(point)
+                pending.append(trial.number)
             if not trial.is_added:
                 last = trial.why
         U, away = (np.clip(problem.to_unit(_rows(each, problem.d)), 0.0, 1.0) for each in (points, imagined))
-        return cls(tuple(numbers), U, _rows(outputs, problem.m), away, last, tuple(whys), tuple(failures))
+        moved = tuple(trial.number for trial in present if trial.proposed is not None)
+        return cls(
+            tuple(numbers),
+            U,
+            _rows(outputs, problem.m),
+            away,
+            last,
+            tuple(whys),
+            tuple(failures),
+            tuple(pending),
+            moved,
+        )
 
     def near(self, u: Float64[ndarray, "d"], most: int) -> "Dataset":
         """Return at most `most` told and `most` imagined points, those nearest to `u`."""
@@ -224,6 +263,7 @@ class Dataset:
             imagined=self.imagined[away],
             whys=tuple(self.whys[row] for row in told) if self.whys else (),
             failures=tuple(place for place, row in enumerate(away) if row in failed),
+            away=tuple(self.away[row] for row in away) if self.away else (),
         )
 
     def functions(self, problem: Problem) -> Float64[ndarray, "N k"]:

@@ -74,6 +74,7 @@ def _status(desk: "Desk") -> dict[str, Any]:
         "trials": counts | {"added": sum(trial.is_added for trial in trials)},
         "open": open_trials,
         "failed": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.FAILED],
+        "withdrawn": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.WITHDRAWN],
         "initial": study.initial,
     }
 
@@ -89,7 +90,13 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
     asked = sum(counts.values()) - counts["added"]
     question = f", question {data['question']}" if data["question"] > 1 else ""
     say(f"study '{data['study']}' in {data['store']}: solver {data['solver']}, seed {data['seed']}{question}")
-    parts = [("told", "told"), ("partial", "told in part"), ("asked", "open"), ("failed", "failed")]
+    parts = [
+        ("told", "told"),
+        ("partial", "told in part"),
+        ("asked", "open"),
+        ("failed", "failed"),
+        ("withdrawn", "withdrawn"),
+    ]
     shown = ", ".join(f"{counts[key]} {word}" for key, word in parts if counts[key]) or "none yet"
     added = f"; {counts['added']} added" if counts["added"] else ""
     say(f"{data['message']} {asked} trial{'s' * (asked != 1)} asked: {shown}{added}.")
@@ -103,6 +110,8 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
         say(f"  open    trial {each['trial']}: {point(each['x'], problem)}   ({each['worker']}, {what}{until})")
     for each in data["failed"]:
         say(f"  failed  trial {each['trial']}: {each['reason']}")
+    for each in data["withdrawn"]:
+        say(f"  withdrawn  trial {each['trial']}: {each['reason']}")
 
 
 # ------------------------------------------------------------------------------------------------------------- result
@@ -222,6 +231,7 @@ def _everything(desk: "Desk") -> dict[str, Any]:
             "questions": [dataclasses.asdict(each) for each in desk.study.questions],
             "trials": rows,
             "values": [dataclasses.asdict(each) for each in desk.study.values],
+            "events": [dataclasses.asdict(each) for each in desk.record.events()],
         }
     )
 

@@ -1,6 +1,7 @@
 """The commands `pied ask`, `tell`, `fail` and `add`."""
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,14 @@ from pied.shell.options import of_a_study, worker
 from pied.shell.speech import Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
+    from pied.errors import Contradiction
     from pied.problem import Problem
     from pied.records import Trial
     from pied.shell.opening import Desk
     from pied.shell.tables import Table
 
 ROUNDED = 1e-4
-"""Largest difference between a set point in a table and the proposed one, relative to the variable's range."""
+"""Relative to the variable's range: a set point in a table that differs by less is the proposed one, rounded."""
 
 
 @click.command()
@@ -110,31 +112,40 @@ def trial_column(problem: "Problem") -> str:
 @click.option(
     "--from", "sheet", metavar="TABLE", help="Tell from a table with the column 'trial', as 'ask --csv' writes."
 )
+@click.option("--at", "settings", multiple=True, metavar="NAME=VALUE", help="What was really set; may be repeated.")
 def tell(
-    file: str, store: str | None, as_json: bool, worker: str | None, words: tuple[str, ...], sheet: str | None
+    file: str,
+    store: str | None,
+    as_json: bool,
+    worker: str | None,
+    words: tuple[str, ...],
+    sheet: str | None,
+    settings: tuple[str, ...],
 ) -> None:
     """Tell what was measured: the number of the trial, then NAME=VALUE for each output.
 
     Outputs may be told in parts. A value once told is never overwritten: telling it again is fine, another one is
-    refused (and kept in the record beside the first).
+    refused (and kept in the record beside the first) until it is corrected ('pied correct').
     """
-    from pied.errors import TellError
+    from pied.errors import Contradiction, TellError
     from pied.shell.opening import me, opened
 
     with opened(file, store, worker=worker or me(), is_new=False) as desk:
         problem = desk.stated.problem
         if sheet is not None:
-            if words:
+            if words or settings:
                 raise Mistake("tell either one trial, TRIAL NAME=VALUE..., or a table, --from TABLE")
             told = _from_sheet(desk, Path(sheet))
         else:
-            if len(words) < 2 or not words[0].isdecimal():
+            if len(words) + len(settings) < 2 or not words or not words[0].isdecimal():
                 raise Mistake(f"name the trial, then what was measured: {desk.hint('tell', '3', 'NAME=VALUE')}")
-            told = [("", int(words[0]), _values(problem, words[1:]))]
+            told = [("", int(words[0]), values_of(problem, words[1:]), settings_of(problem, settings))]
         done, refused = [], []
-        for place, number, values in told:
+        for place, number, values, at in told:
             try:
-                done.append(desk.study.tell(number, values))
+                done.append(desk.study.tell(number, values or None, at=at))
+            except Contradiction as error:
+                refused.append(f"{place}{error.facts}. If the earlier one is wrong: {_remedy(desk, error)}")
             except TellError as error:
                 refused.append(f"{place}{error}")
         if as_json and (sheet is not None or done):
@@ -143,16 +154,40 @@ def tell(
         elif not as_json:
             for trial in done:
                 say(_told(problem, trial))
+                if trial.proposed is not None:
+                    say(f"trial {trial.number} was run at {run_elsewhere(problem, trial)}")
             if not told:
                 say(f"{sheet} has nothing to tell yet: no cell of an output is filled in.")
         if refused:
             raise Mistake(". ".join(refused))
 
 
+def _remedy(desk: "Desk", error: "Contradiction") -> str:
+    """Return the command that corrects what was told before."""
+    right = [f"{shlex.quote(name)}={value!r}" for name, value in error.values.items()]
+    right += [f"--at {shlex.quote(name)}={value!r}" for name, value in error.at.items()]
+    return desk.hint("correct", str(error.number), *right, "--why '...'")
+
+
+def run_elsewhere(problem: "Problem", trial: "Trial") -> str:
+    """Return what was set differently, as a phrase."""
+    from pied.shell.pages import unit
+
+    proposed = trial.proposed or trial.x
+    parts = [
+        f"{name} = {value:.9g} instead of {set_point(problem, name, proposed[name]):.9g}{unit(problem, name)}"
+        for name, value in trial.x.items()
+        if value != proposed[name]
+    ]
+    return ", ".join(parts)
+
+
 def _told(problem: "Problem", trial: "Trial") -> str:
     from pied.shell.pages import missing, outputs_of, verdict
 
     left = missing(problem, trial)
+    if len(left) == problem.m:
+        return f"trial {trial.number}: open, {', '.join(outputs_of(problem, range(problem.m)))} still missing"
     if left:
         names = outputs_of(problem, [problem.outputs.index(name) for name in left])
         return f"trial {trial.number}: told in part, {', '.join(names)} still missing"
@@ -165,10 +200,26 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
 
     y = {} if trial.y is None else {name: value for name, value in trial.y.items() if math.isfinite(value)}
     left = missing(problem, trial)
-    return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left}
+    asked = {} if trial.proposed is None else {"asked": dict(trial.proposed)}
+    return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left, **asked}
 
 
-def _values(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
+def settings_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
+    """Read NAME=VALUE words about variables."""
+    from pied.errors import did_you_mean
+    from pied.shell.tables import to_number
+
+    found: dict[str, float] = {}
+    for word in words:
+        name, text = pair(word, next(iter(problem.variables)))
+        if name not in problem.variables or name in found:
+            said = f"'{name}' is given twice" if name in found else f"'{name}' is not a variable."
+            raise Mistake(said + ("" if name in found else did_you_mean(name, problem.variables)))
+        found[name] = to_number(text, f"'{name}'")
+    return found
+
+
+def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     """Read NAME=VALUE words; a vector of outputs takes its numbers with commas, c=0.1,0.2,0.3."""
     from pied.errors import did_you_mean
     from pied.problem import groups
@@ -193,11 +244,11 @@ def _values(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     return values
 
 
-def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, float]]]:
-    """Read a run sheet completely before anything is told: place, trial and values of each row with results."""
+def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, float], dict[str, float]]]:
+    """Read a run sheet completely before anything is told: place, trial, values and changed settings of each row."""
     from pied.errors import StatementError
-    from pied.shell.pages import unit
     from pied.shell.tables import Table
+    from pied.study import run_point
 
     problem, table, told = desk.stated.problem, Table.read(file), []
     own = trial_column(problem)
@@ -211,15 +262,17 @@ def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, floa
         if number is None or int(number) != number or int(number) not in trials:
             raise StatementError(f"{place}there is no trial {table.rows[row][own]!r}")
         trial = trials[int(number)]
+        at = {}
         for name, value in row_values(table, row, problem.variables).items():
             width = problem.variables[name].hi - problem.variables[name].lo
-            if abs(value - trial.x[name]) > ROUNDED * width:
-                raise StatementError(
-                    f"{place}trial {trial.number} was asked at {name} = "
-                    f"{set_point(problem, name, trial.x[name]):.16g}{unit(problem, name)}, the table has {value:.16g}; "
-                    "if that is what was set, add the row as data of its own ('pied add') and fail the trial"
-                )
-        told.append((place, trial.number, values))
+            known = (trial.x[name], (trial.proposed or trial.x)[name])
+            if all(abs(value - each) > ROUNDED * width for each in known):
+                at[name] = value
+        try:
+            run_point(problem, trial.x, at)
+        except StatementError as error:
+            raise StatementError(f"{place}{error}") from error
+        told.append((place, trial.number, values, at))
     return told
 
 
@@ -244,12 +297,15 @@ def _pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str)
 @worker
 @click.argument("trial", type=int)
 @click.argument("reason")
-def fail(file: str, store: str | None, as_json: bool, worker: str | None, trial: int, reason: str) -> None:
+@click.option("--anyway", is_flag=True, help="Also if it was told; its values then no longer count.")
+def fail(
+    file: str, store: str | None, as_json: bool, worker: str | None, trial: int, reason: str, anyway: bool
+) -> None:
     """Say that a trial could not be done, and why; it is not asked again."""
     from pied.shell.opening import me, opened
 
     with opened(file, store, worker=worker or me(), is_new=False) as desk:
-        made = desk.study.fail(trial, reason)
+        made = desk.study.fail(trial, reason, anyway=anyway)
         if as_json:
             say_json(trial_data(desk.stated.problem, made) | {"reason": made.reason})
         else:

@@ -58,4 +58,8 @@ class FoldedRun(Run):
             last=last,
             whys=tuple(why for why, is_told in zip(data.whys, told.tolist(), strict=False) if is_told),
             failures=tuple(row + int((~told).sum()) for row in data.failures),
+            away=(*(n for n, is_told in zip(data.numbers, told.tolist(), strict=True) if not is_told), *data.away)
+            if len(data.away) == len(data.imagined)
+            else (),
+            moved=data.moved,
         )

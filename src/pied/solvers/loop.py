@@ -284,8 +284,10 @@ class LoopRun(Run):
 
     def _check_same(self, n: int, span: _Span, rows: dict[int, int], data: Dataset) -> None:
         """Refuse data whose trial n is not the point that the routine requests now."""
-        gone = [number for number in range(1, span.last) if number not in rows]
-        recorded = data.U[rows[n]] if n in rows else data.imagined[gone.index(n)]
+        if n in data.moved:  # its value is taken for that of the point that was requested
+            return
+        gone = data.away or [number for number in range(1, span.last) if number not in rows]
+        recorded = data.U[rows[n]] if n in rows else data.imagined[list(gone).index(n)]
         wanted = self._point
         if isinstance(wanted, ndarray) and np.abs(np.clip(wanted, 0, 1) - recorded).max() <= SAME_POINT:
             return

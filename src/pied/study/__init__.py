@@ -1,9 +1,21 @@
 """The one stateful object, `Study`, and its answers."""
 
 from pied.study.opening import opened
+from pied.study.reading import run_point
 from pied.study.recommendation import gap, observed_row, recommend
 from pied.study.result import Result
 from pied.study.shortcuts import maximize, minimize, solve
 from pied.study.study import Study
 
-__all__ = ["Result", "Study", "gap", "maximize", "minimize", "observed_row", "opened", "recommend", "solve"]
+__all__ = [
+    "Result",
+    "Study",
+    "gap",
+    "maximize",
+    "minimize",
+    "observed_row",
+    "opened",
+    "recommend",
+    "run_point",
+    "solve",
+]

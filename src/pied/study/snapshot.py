@@ -53,11 +53,27 @@ class Snapshot:
     @cached_property
     def data(self) -> Dataset:
         """The record as arrays."""
-        return Dataset.of(self.problem, self.trials)
+        return Dataset.of(self.problem, self._believed)
+
+    @cached_property
+    def correction(self) -> int:
+        """Number of the last correction of the record: what was computed before it no longer counts."""
+        return max((trial.corrected for trial in self.trials), default=0)
+
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """Two numbers that change with every proposal and correction."""
+        return self.used, self.correction
+
+    @cached_property
+    def _believed(self) -> tuple[Trial, ...]:
+        """The trials that were not withdrawn, with as much of why they were proposed as still holds."""
+        present = (trial for trial in self.trials if trial.state is not State.WITHDRAWN)
+        return tuple(trial.believed(self.correction) for trial in present)
 
     @property
     def used(self) -> int:
-        """Number of proposed trials: told, partial, failed or pending."""
+        """Number of proposed trials: told, partial, failed, withdrawn or pending."""
         return sum(not trial.is_added for trial in self.trials)
 
     @cached_property
@@ -95,7 +111,7 @@ class Snapshot:
         """
         if any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials):
             return False
-        asked = [trial for trial in self.trials if not trial.is_added]
+        asked = [trial for trial in self._believed if not trial.is_added]
         failed = [trial.state is State.FAILED for trial in asked]
         first = asked[:FIRST_FAILURES]
         if len(asked) >= self.initial and all(failed[: self.initial]):
@@ -152,7 +168,7 @@ class Snapshot:
 
     @property
     def _of_this_question(self) -> list[Trial]:
-        return [trial for trial in self.trials if trial.revision == self.revision]
+        return [trial for trial in self._believed if trial.revision == self.revision]
 
     # ------------------------------------------------------------------------------------------------ answers
 
@@ -174,7 +190,7 @@ class Snapshot:
     def recommend(self, rule: str | None) -> Recommendation | None:
         """Recommend a point; return None when no point was told completely."""
         data, settings = self.data, self.settings
-        rows = {trial.number: trial for trial in self.trials}
+        rows = {trial.number: trial for trial in self._believed}
         asked = [rows[number] for number in data.numbers]
         plain = [trial.is_added or trial.why.aim == "initial" or trial.revision != self.revision for trial in asked]
         return recommend(
@@ -220,10 +236,15 @@ class Snapshot:
     @property
     def initial_index(self) -> int | None:
         """Index of the next point of the initial design; None when the design is complete."""
-        proposed = sum(not trial.is_added and trial.why.aim == "initial" for trial in self.trials)
+        first = [trial for trial in self.trials if not trial.is_added and trial.why.aim == "initial"]
         added = sum(trial.is_added and trial.state is State.TOLD for trial in self.trials)
-        told = sum(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials)
-        return proposed if proposed < self.initial - added or told < 2 else None
+        told = [trial for trial in self.trials if trial.state in (State.TOLD, State.PARTIAL)]
+        gone = [trial for trial in self.trials if trial.state is State.WITHDRAWN]
+        lost = sum(trial.is_added or trial.why.aim == "initial" for trial in gone)
+        chosen = sum(not trial.is_added and trial.why.aim != "initial" for trial in told)
+        here = len(first) - sum(trial.state is State.WITHDRAWN for trial in first)
+        is_complete = here + added + min(lost, chosen) >= self.initial  # chosen points stand in for withdrawn ones
+        return None if is_complete and len(told) >= 2 else len(first)
 
     def compared(self, old: Problem | None, number: int) -> "Revision":
         """Answer the question anywhere in the box, and compare with the optimum of an old question.

@@ -9,16 +9,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pied.errors import EvaluationError, Infeasible, SettingError, SolverDone, Status, StoreError, TellError
+from pied.errors import Infeasible, SettingError, SolverDone, Status, StoreError, TellError
 from pied.evaluation import Crew, Terminated
 from pied.problem import Problem
 from pied.records import Dataset, Entry, Keeper, Question, Row, State, Trial, Value, Why
 from pied.rng import Stream
 from pied.solvers import make
-from pied.solvers.base import Proposal, Solver
+from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
+from pied.study.amending import Amendable
 from pied.study.loop import Loop, renewing
 from pied.study.opening import check_same, has_code, opened, stated
+from pied.study.reading import told
 from pied.study.recommendation import Recommendation, Relaxation, white_conflict
 from pied.study.result import Result
 from pied.study.snapshot import Revision, Snapshot
@@ -33,7 +35,7 @@ PROGRAM_LEASE, PERSON_LEASE = 3600.0, 7 * 24 * 3600.0
 Observer = Callable[["Study", Trial], None]
 
 
-class Study:
+class Study(Amendable):
     """A problem under study: proposes points, takes results, recommends.
 
     Args:
@@ -94,17 +96,24 @@ class Study:
         self._trials: dict[int, Trial] = {}
         self._rows: dict[int, Row] = {}
         self._change = 0
+        self._run: Run | None = None
         self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
         self._put(problem)
 
     def _put(self, problem: Problem) -> None:
         """Make this the current question."""
         self.problem = problem
-        self._run = self.solver.start(problem, self._stream)
-        self._is_done = False
-        self._ended: tuple[int, Status] | None = None  # trials used when the last `run` ended, and how
+        self._begin()
+        self._ended: tuple[tuple[int, int], Status] | None = None  # the record when the last `run` ended, and how
         self._white = white_conflict(problem)
         self._latest: Snapshot | None = None
+
+    def _begin(self) -> None:
+        """Begin a run of the solver that knows nothing yet, for a new question or a corrected record."""
+        if self._run is not None:
+            self._run.close()
+        self._run = self.solver.start(self.problem, self._stream)
+        self._is_done = False
 
     # ------------------------------------------------------------------------------------------------ the record
 
@@ -145,7 +154,8 @@ class Study:
 
     def close(self) -> None:
         """Close the store and the solver's run."""
-        self._run.close()
+        if self._run is not None:
+            self._run.close()
         self._record.close()
 
     def __enter__(self) -> "Study":
@@ -164,6 +174,8 @@ class Study:
                 raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
             self._rows[row.number] = row
         self._change = change
+        if self._latest is not None and any(row.corrected > self._latest.correction for row in rows):
+            self._begin()
         if rows or self._latest is None or self._latest.is_done != self._is_done:
             trials = tuple(self._trials[number] for number in sorted(self._trials))
             self._latest = Snapshot(
@@ -214,7 +226,7 @@ class Study:
             number = max(self._trials, default=0) + 1
             proposal = self._proposal(snapshot, number)
             x = self.problem.named_x(self.problem.natural(proposal.u))
-            why = replace(proposal.why, pending=snapshot.pending)
+            why = replace(proposal.why, pending=snapshot.pending, basis=snapshot.correction)
             row = self._record.take(
                 number, dict(x), why=why.to_dict(), summary=self._expectation(why),
                 revision=self._revision, worker=self.worker, lease=self.lease,
@@ -228,6 +240,7 @@ class Study:
         index, data = snapshot.initial_index, snapshot.data
         try:
             if index is None:
+                assert self._run is not None
                 return self._run.ask(number, data)
             return Proposal(initial_point(self.problem, self._stream, index, data.U, data.imagined), Why("initial"))
         except SolverDone:
@@ -246,29 +259,38 @@ class Study:
         logger.info("%s", self._trials[number])
         return self._trials[number]
 
-    def tell(self, trial: Trial | int, y: Any) -> Trial:
+    def tell(self, trial: Trial | int, y: Any = None, *, at: Mapping[str, float] | None = None) -> Trial:
         """Tell what the black box returned: all outputs, or some now and the rest later.
 
-        A told value is never overwritten. Telling it again is allowed; another value is stored and raises `TellError`.
+        A told value is never overwritten. Telling it again is allowed; another value is stored and raises
+        `Contradiction`, until it is corrected (`correct`).
+
+        Args:
+            trial: The trial or its number.
+            y: The outputs; None if only `at` is told.
+            at: Variables that were really set to other values than proposed; the proposed point stays in the record.
         """
         old = self._known(trial)
-        values = self._values(y, f"trial {old.number}: ")
-        self._record.tell(old.number, values, worker=self.worker)
+        if y is None and not at:
+            raise TellError(f"trial {old.number}: nothing is told: give outputs, or what was really set (at=)")
+        values = told(self.problem, y, f"trial {old.number}: ")
+        self._record.tell(old.number, values, worker=self.worker, at=self._at(old, at))
         return self._logged(old.number)
 
     def add(self, x: Any, y: Any) -> Trial:
         """Add old data, a point and its known outputs; it does not count against the budget."""
         point = self.problem.named_x(self.problem.point(x))
-        row = self._record.add(dict(point), self._values(y), revision=self._revision, worker=self.worker)
+        row = self._record.add(dict(point), told(self.problem, y), revision=self._revision, worker=self.worker)
         return self._logged(row.number)
 
-    def fail(self, trial: Trial | int, reason: str) -> Trial:
+    def fail(self, trial: Trial | int, reason: str, *, anyway: bool = False) -> Trial:
         """Mark a trial as failed: it counts against the budget, is not modelled, and is not proposed again.
 
-        The first reason stays. A worker cannot fail a trial that was handed out again to another worker.
+        The first reason stays. A worker cannot fail a trial that was handed out again to another worker. A told trial
+        can only fail `anyway`; its values then no longer count.
         """
         old = self._known(trial)
-        row = self._record.fail(old.number, str(reason), worker=self.worker)
+        row = self._record.fail(old.number, str(reason), worker=self.worker, anyway=anyway)
         if row.reason != str(reason):
             logger.warning("trial %d has failed before; its first reason is kept: %s", old.number, row.reason)
         return self._logged(old.number)
@@ -282,15 +304,6 @@ class Study:
         numbers = self._record.renew(own, self.worker, self.lease) if own else []
         self._snapshot()
         return [self._trials[number] for number in sorted(numbers)]
-
-    def _values(self, y: Any, label: str = "") -> dict[str, float]:
-        """Return the told values by output, without missing ones."""
-        try:
-            outputs = self.problem.output(y, partial=True)
-        except EvaluationError as error:
-            raise TellError(f"{label}{error}") from error
-        told = zip(self.problem.outputs, outputs.tolist(), strict=True)
-        return {name: value for name, value in told if math.isfinite(value)}
 
     def _known(self, trial: Trial | int) -> Trial:
         number = trial.number if isinstance(trial, Trial) else trial
@@ -341,7 +354,7 @@ class Study:
             status = Status.INTERRUPTED
         finally:
             self._record = plain
-        self._ended = (self.used, status)
+        self._ended = (self._snapshot().stamp, status)
         return self.result()
 
     def _loop(self, crew: Crew, keeper: Keeper[Trial], on_tell: Observer | None) -> Loop:
@@ -411,7 +424,7 @@ class Study:
                 for noisy ones.
         """
         snapshot = self._snapshot()
-        ended = self._ended[1] if self._ended is not None and self._ended[0] == snapshot.used else None
+        ended = self._ended[1] if self._ended is not None and self._ended[0] == snapshot.stamp else None
         return snapshot.result(rule, ended)
 
     # ------------------------------------------------------------------------------------------------ other questions
@@ -434,7 +447,6 @@ class Study:
         check_same(self.name or "", old.statement(), new.statement())
         self._snapshot()
         self._revision = self._record.revise(new.statement(), is_new=has_code(words))
-        self._run.close()
         self._put(new)
         return self._snapshot().compared(old, number)
 

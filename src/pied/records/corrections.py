@@ -1,0 +1,110 @@
+"""Change what counts in a record, and keep what was: correct, withdraw, restore, annotate.
+
+Every change is an event with its author, time and reason. A change of data takes the next number of a correction, which
+the trial carries: what was computed from an earlier state of the record is recognized by its smaller number.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pied.errors import TellError
+from pied.records import event
+from pied.records.event import Event
+from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Record, Row, Value, cleaned, moved
+
+DATA = (TOLD, PARTIAL, FAILED)
+"""States in which a trial has told the belief something."""
+
+
+def correct(
+    record: Record,
+    number: int,
+    values: Mapping[str, float],
+    *,
+    why: str,
+    worker: str = "",
+    at: Mapping[str, float] | None = None,
+) -> Row:
+    """Replace told values, or the point at which a trial was run; the earlier ones stay in the record.
+
+    A failed trial that is given values counts again.
+
+    Args:
+        record: The record.
+        number: Number of the trial.
+        values: The right values by output.
+        why: The reason.
+        worker: Who corrects.
+        at: The right point, all variables; None leaves it.
+
+    Raises:
+        TellError: When nothing was told yet, the trial was withdrawn, or it does not exist.
+    """
+    with record._writing() as pen:
+        row, now = record.known(pen, number), record.clock()
+        if row.state == WITHDRAWN:
+            raise TellError(f"trial {number} was withdrawn ('{row.reason}'): restore it first, then correct it")
+        if row.state == ASKED:
+            raise TellError(f"trial {number} has no values that could be corrected: tell them")
+        happened = Event(number, event.CORRECTED, worker, now, cleaned(why))
+        new = {name: float(value) for name, value in values.items() if row.y.get(name) != value}
+        if at is not None and dict(at) != dict(row.x if row.run is None else row.run):
+            row = moved(pen, row, at, replace(happened, kind=event.MOVED))
+            pen.replace(row)
+        if new:
+            before = {name: row.y[name] for name in new if name in row.y}
+            pen.strike(number, new)
+            pen.note(Value(number, name, value, True, worker, now) for name, value in new.items())
+            pen.log(replace(happened, data={"before": before, "after": new}))
+            row = replace(row, y={**row.y, **new})
+            row = replace(row, reason="", settled=None) if row.state == FAILED else row
+            row = record.settled(replace(row, corrected=pen.corrections() + 1), now)
+            pen.replace(row)
+    return row
+
+
+def withdraw(record: Record, number: int, *, why: str, worker: str = "") -> Row:
+    """Let a trial no longer count; it stays in the record and can be restored.
+
+    Raises:
+        TellError: When it was withdrawn before, or does not exist.
+    """
+    with record._writing() as pen:
+        row = record.known(pen, number)
+        if row.state == WITHDRAWN:
+            raise TellError(f"trial {number} was withdrawn before ('{row.reason}')")
+        data = {"state": row.state, "reason": row.reason}
+        pen.log(Event(number, event.WITHDRAWN, worker, record.clock(), cleaned(why), data))
+        correction = pen.corrections() + 1 if row.state in DATA else row.corrected
+        row = replace(row, state=WITHDRAWN, reason=cleaned(why), corrected=correction)
+        pen.replace(row)
+    return row
+
+
+def restore(record: Record, number: int, *, why: str = "", worker: str = "") -> Row:
+    """Let a withdrawn trial count again, as it did before.
+
+    Raises:
+        TellError: When it was not withdrawn, or does not exist.
+    """
+    with record._writing() as pen:
+        row = record.known(pen, number)
+        if row.state != WITHDRAWN:
+            raise TellError(f"trial {number} was not withdrawn: it is {row.state}")
+        past = [each.data for each in pen.events() if each.number == number and each.kind == event.WITHDRAWN]
+        before = past[-1] if past else {}
+        pen.log(Event(number, event.RESTORED, worker, record.clock(), cleaned(why)))
+        row = replace(row, reason=str(before.get("reason", "")))
+        row = replace(row, state=FAILED) if before.get("state") == FAILED else record.settled(row, record.clock())
+        row = replace(row, corrected=pen.corrections() + 1 if row.state in DATA else row.corrected)
+        pen.replace(row)
+    return row
+
+
+def annotate(record: Record, number: int, text: str, *, worker: str = "") -> Event:
+    """Write a note about a trial."""
+    with record._writing() as pen:
+        record.known(pen, number)
+        made = Event(number, event.NOTED, worker, record.clock(), cleaned(text))
+        pen.log(made)
+    return made

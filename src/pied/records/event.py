@@ -1,0 +1,61 @@
+"""One event in the life of a trial: who did what, when and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED = (
+    "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed",
+)  # fmt: skip
+"""Kinds of events that are stored."""
+ASKED, ADDED, TOLD, REPEATED, REFUSED, QUESTION = "asked", "added", "told", "told again", "refused", "question"
+"""Kinds that follow from trials, values and questions."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a trial, or a new question; events are never changed or deleted."""
+
+    number: int
+    """Number of the trial; 0 for a question."""
+    kind: str
+    """"asked", "added", "told", "told again", "refused" (a value that does not count), "failed", "corrected",
+    "withdrawn", "restored", "run elsewhere", "handed out" (to another person), "noted", "question"."""
+    worker: str
+    """Who did it."""
+    made: float
+    """When, seconds since 1970."""
+    why: str = ""
+    """The reason, or the text of a note."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data: `values` (told), `before` and `after` (corrected), `asked` and `run` (points)."""
+
+    @property
+    def what(self) -> str:
+        """What happened, as a phrase without the trial's number."""
+        said = f" ({self.why})" if self.why else ""
+        if self.kind == NOTED:
+            return f"note: {self.why}"
+        if self.kind == QUESTION:
+            return f"question {self.data['question']}: {self.why}"
+        if self.kind in (TOLD, REPEATED, REFUSED):
+            return f"{self.kind}: {_listed(self.data['values'])}"
+        if self.kind == HANDED:
+            return f"handed out to {self.worker}, after {self.data.get('from', '')}"
+        if self.kind in (CORRECTED, MOVED):
+            return f"{self.kind}: {_changed(self.data.get('before', {}), self.data.get('after', {}))}{said}"
+        if self.kind == FAILED and self.data.get("before"):
+            return f"failed{said}, instead of {_listed(self.data['before'])}"
+        return f"{self.kind}{said}"
+
+
+def _listed(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} = {value:.9g}" for name, value in values.items())
+
+
+def _changed(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    parts = [
+        f"{name} = {value:.9g}" + (f" instead of {before[name]:.9g}" if name in before else "")
+        for name, value in after.items()
+    ]
+    return ", ".join(parts)

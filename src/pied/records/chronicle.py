@@ -1,7 +1,6 @@
 """The history of a study: everything that happened, in order of time, with names and reasons."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from pied.records import event
 from pied.records.event import Event
@@ -49,7 +48,7 @@ def _told(values: Iterable[Value], stored: Iterable[Event]) -> list[Event]:
         if each.kind in (event.CORRECTED, event.FAILED)
         for name, value in each.data.get("before", {}).items()
     }
-    found: dict[tuple[Any, ...], dict[str, float]] = {}
+    found: dict[tuple[int, str, str, float], dict[str, float]] = {}
     counted: dict[tuple[int, str], float] = {}
     for each in values:
         place = (each.number, each.output)
@@ -60,7 +59,9 @@ def _told(values: Iterable[Value], stored: Iterable[Event]) -> list[Event]:
         else:
             kind = event.REPEATED if counted.get(place) == each.value else event.REFUSED
         found.setdefault((each.number, kind, each.worker, each.told), {})[each.output] = each.value
-    return [Event(*place, data={"values": told}) for place, told in found.items()]
+    return [
+        Event(number, kind, worker, time, data={"values": told}) for (number, kind, worker, time), told in found.items()
+    ]
 
 
 def _questions(questions: Iterable[Question]) -> Iterator[Event]:

@@ -67,9 +67,8 @@ class Snapshot:
 
     @cached_property
     def _believed(self) -> tuple[Trial, ...]:
-        """The trials that were not withdrawn, with as much of why they were proposed as still holds."""
-        present = (trial for trial in self.trials if trial.state is not State.WITHDRAWN)
-        return tuple(trial.believed(self.correction) for trial in present)
+        """The trials, with as much of why they were proposed as still holds."""
+        return tuple(trial.believed(self.correction) for trial in self.trials)
 
     @property
     def used(self) -> int:
@@ -111,7 +110,7 @@ class Snapshot:
         """
         if any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials):
             return False
-        asked = [trial for trial in self._believed if not trial.is_added]
+        asked = [trial for trial in self.trials if not trial.is_added and trial.state is not State.WITHDRAWN]
         failed = [trial.state is State.FAILED for trial in asked]
         first = asked[:FIRST_FAILURES]
         if len(asked) >= self.initial and all(failed[: self.initial]):

@@ -1,12 +1,14 @@
 """What was told can be corrected, withdrawn and restored, and stays: in memory, in SQLite, on PostgreSQL."""
 
 import pytest
-from test_store_contract import Place
+import sqlalchemy
+from test_store_contract import STATEMENT, Place
 from test_store_contract import place as place  # the fixtures that cross the three kinds of records
 
 from pied import Contradiction, TellError
 from pied.records import annotate, correct, history, restore, withdraw
-from pied.records.record import Record
+from pied.records.record import About, Record
+from pied.records.sql import Store
 
 
 def told(place: Place) -> Record:
@@ -121,3 +123,28 @@ def test_notes_and_all_contributors_are_in_the_history(place: Place) -> None:
     assert "note: new catalyst batch" in [each.what for each in history(record, 1)]
     with pytest.raises(TellError, match="there is no trial 7"):
         annotate(record, 7, "what?")
+
+
+def test_a_server_of_the_version_before_is_read_as_it_is_and_upgraded_in_place(server: str) -> None:
+    base = sqlalchemy.create_engine(server, isolation_level="AUTOCOMMIT")
+    with base.connect() as tx:
+        tx.exec_driver_sql("CREATE DATABASE version2")
+    base.dispose()
+    url = sqlalchemy.make_url(server).set(database="version2").render_as_string(hide_password=False)
+    with Store.connect(url) as store:
+        record = store.create(About("a", STATEMENT, 1, {"name": "random"}, 5))
+        record.take(1, {"x": 0.5}, worker="a")
+        record.tell(1, {"p": 1.0})
+    base = sqlalchemy.create_engine(url)
+    with base.begin() as tx:
+        tx.exec_driver_sql("DROP TABLE events")
+        tx.exec_driver_sql("ALTER TABLE trials DROP COLUMN run, DROP COLUMN corrected")
+        tx.exec_driver_sql("UPDATE schema SET version = 2")
+    base.dispose()
+    with Store.connect(url, read_only=True) as reader:
+        assert reader.record("a").changes(0)[1][0].y == {"p": 1.0}
+        assert [each.kind for each in history(reader.record("a"), 1)] == ["asked", "told"]
+        with Store.connect(url) as writer:
+            correct(writer.record("a"), 1, {"p": 2.0}, why="typo", worker="b")
+        assert reader.record("a").changes(0)[1][0].y == {"p": 2.0}
+        assert history(reader.record("a"), 1)[-1].why == "typo"

@@ -3,9 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pied.records.chronicle import history
 from pied.records.corrections import annotate, correct, restore, withdraw
 from pied.records.event import Event
-from pied.records.chronicle import history
 from pied.records.journal import Entry, Keeper, take_in
 from pied.records.memory import Memory
 from pied.records.record import About, Question, Record, Row, Value, key, to_plain

@@ -121,7 +121,7 @@ def measured(lab: Path) -> Path:
 def test_the_result_is_a_page_with_units_and_its_data(measured: Path) -> None:
     shown = pied_("result", "lab.toml").output
     assert re.search(r"^    temperature = [\d.]+ degC$", shown, re.M)
-    assert "purity: slack" in shown
+    assert re.search(r"^  impurity 0\.\d+, limit 0\.08\d*: met \(", shown, re.M)
     assert data("result", "lab.toml")["feasible"] is True
     best = data("result", "lab.toml", "--rule", "observed")
     assert best["trial"] == 3
@@ -137,7 +137,7 @@ def test_an_answer_from_few_measurements_says_so(lab: Path) -> None:
 @pytest.mark.slow
 def test_a_new_price_is_tried_without_a_record_and_kept_by_writing_it_down(measured: Path) -> None:
     shown = pied_("revise", "lab.toml", "--set", "price=2").output
-    assert "The optimum of the question before, under this one:" in shown
+    assert "The previous best settings at the new prices and limits:" in shown
     assert "Nothing was recorded. To keep the change, write it into lab.toml." in shown
     assert data("status", "lab.toml")["question"] == 1
     (measured / "lab.toml").write_text(LAB.replace("price = 20.0", "price = 2.0"))
@@ -196,7 +196,7 @@ def test_a_point_that_breaks_a_limit_has_exit_code_3(lab: Path) -> None:
 def test_the_verdict_has_exit_code_4_when_asked_and_when_answered(lab: Path) -> None:
     (lab / "lab.toml").write_text(LAB.replace("[constants]", 'cold = "temperature <= 10"\n[constants]'))
     shown = pied_("ask", "lab.toml", code=4)
-    assert shown.stderr.startswith("pied: No point meets the known constraints: 'cold' cannot be met in the box.")
+    assert shown.stderr.startswith("pied: No settings meet the known limits: 'cold' cannot be met within the ranges.")
     assert data("result", "lab.toml", code=4)["status"] == "INFEASIBLE"
 
 

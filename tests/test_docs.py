@@ -73,7 +73,7 @@ def test_the_python_blocks_of_a_page_run_in_order(page: Path, monkeypatch: pytes
 def test_the_first_page_shows_what_the_reactor_really_gives() -> None:
     shown = re.search(r"```text\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     assert shown is not None
-    numbers = dict(re.findall(r"(\w+) = ([\d.]+)", shown[1]))
+    numbers = dict(re.findall(r"(\w+) (?:= )?([\d.]+)\n", shown[1]))
     assert float(numbers["profit"]) == pytest.approx(KNOWN, abs=1e-3)
     assert {name: float(numbers[name]) for name in OPTIMUM} == pytest.approx(OPTIMUM, abs=1e-4)
 

@@ -145,7 +145,7 @@ class Status(Enum):
     RUNNING = "The study is under way."
     FINISHED = "The budget is spent."
     GAP_REACHED = "The gap between the recommended and the best imaginable value is small enough."
-    INFEASIBLE = "No point meets all constraints."
+    INFEASIBLE = "No settings meet all limits."
     BROKEN = "The black box does not work: every evaluation failed, from the very start."
     INTERRUPTED = "The run was interrupted; everything told so far is kept."
     DONE = "The solver has nothing more to propose."

@@ -9,6 +9,7 @@ from pied.bounds.believer import (
     optimistic,
     pessimistic,
     possible,
+    ratios,
     to_memory,
 )
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
@@ -34,6 +35,7 @@ __all__ = [
     "optimistic",
     "pessimistic",
     "possible",
+    "ratios",
     "to_memory",
     "where_success_is_likely",
 ]

@@ -112,6 +112,31 @@ class GP:
         data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model)
         return _assemble(data, choose(data, list(previous) if previous is not None else [None] * m))
 
+    @classmethod
+    @np.errstate(all="ignore")
+    def at_choices(
+        cls,
+        U: Float64[ndarray, "N d"],
+        Y: Float64[ndarray, "N m"],
+        choices: Sequence[Choice],
+        *,
+        active: Bool[ndarray, "m d"],
+        ratios: Float64[ndarray, "d"],
+        noise: Sequence[float | None],
+        model: Model,
+    ) -> "GP":
+        """Condition chosen models on data without choosing or fitting again."""
+        data = Observations.of(U, Y, active, ratios, noise, model)
+        kept = [
+            replace(each, warp="none") if each.warp not in data.scales[j] else each for j, each in enumerate(choices)
+        ]
+        return _assemble(data, kept)
+
+    @property
+    def nugget_deviation(self) -> Float64[ndarray, "m"]:
+        """Standard deviation of the learned noise of every output on its warped scale."""
+        return self.deviation * np.sqrt(self.variance * np.exp(self.theta[:, -1]))
+
     @np.errstate(all="ignore")
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""

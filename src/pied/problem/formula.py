@@ -142,6 +142,17 @@ def _compile(text: str, scope: Scope, part: int | None) -> tuple[_Part, tuple[st
     return result, tuple(builder.names)
 
 
+def sides_of(formula: "Formula") -> tuple[float | None, float | None, bool]:
+    """Return the smaller and the larger side of a comparison where they are plain numbers, and whether it is <=."""
+    part = formula.part or 0
+    sides, signs = parse(formula.text)
+    builder = _Builder(formula.text, formula.scope)
+    built = [builder.build(side) for side in sides[part : part + 2]]
+    low, high = built if signs[part] in UP else built[::-1]
+    values = [float(each.value) if each.is_constant and each.size is None else None for each in (low, high)]
+    return values[0], values[1], signs[part] in UP
+
+
 class _Builder:
     """Compiles the tree of a formula to steps."""
 

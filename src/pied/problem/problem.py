@@ -12,8 +12,9 @@ from pied.errors import EvaluationError, PiedError, StatementError, UnknownName,
 from pied.problem import validation
 from pied.problem.candidates import Listing
 from pied.problem.folding import folded_black_box, folded_functions
-from pied.problem.formula import Scope
+from pied.problem.formula import Formula, Scope
 from pied.problem.identity import described
+from pied.problem.limits import Limit, limit_of
 from pied.problem.named import Function, Named
 from pied.problem.structure import POINTS_TRIED, Structure
 from pied.problem.values import numbers
@@ -48,7 +49,11 @@ class Problem:
     constants: dict[str, float | tuple[float, ...]]
     """Named numbers for formulas."""
     objective: str
-    """The name of g_0: its formula, or the function's own name."""
+    """The name of g_0: as given, else its formula, or the function's own name."""
+    unit: str
+    """The unit of the objective."""
+    units: dict[str, str]
+    """The units of outputs that have one."""
     constraints: tuple[str, ...]
     """The names of g_1 .. g_n."""
     functions: tuple[str, ...]
@@ -80,6 +85,7 @@ class Problem:
     _y: dict[str, int]
     _box: Box
     _white_box: WhiteBox
+    _own_names: tuple[str, ...]
 
     def __init__(
         self,
@@ -96,13 +102,15 @@ class Problem:
         ranges: Any = None,
         constants: Any = None,
         tolerance: Any = None,
+        name: Any = None,
+        unit: Any = "",
     ) -> None:
         """State a problem; all arguments are checked, and all functions called on a tiny batch, before any evaluation.
 
         Args:
             variables: `{name: (lo, hi)}` or `{name: Variable(lo, hi, log=True, unit="K")}`, natural units; with
                 candidates, the names of the columns are enough, or nothing if the table names them.
-            outputs: Names of what the black box returns, in order.
+            outputs: Names of what the black box returns, in order; with units as `{"y": {"unit": "mol/L"}}`.
             candidates: A table of the only points that can be chosen: a data frame, a dictionary of columns, a list of
                 dictionaries, or an array with a column for each variable. Each search looks at every candidate.
             blackbox: Function of x (named floats, one point) that returns the outputs: a mapping by name, a sequence
@@ -118,6 +126,8 @@ class Problem:
             ranges: `{output: (lo, hi)}`, the possible values of an output, None for an open end.
             constants: Named numbers or lists of numbers for formulas.
             tolerance: How far below zero a constraint may be and still count as met: a number, or by constraint.
+            name: What the objective is called: "profit".
+            unit: The unit of the objective: "EUR/h".
         """
         words = {
             "variables": variables,
@@ -132,6 +142,8 @@ class Problem:
             "ranges": ranges,
             "constants": constants,
             "tolerance": tolerance,
+            "name": name,
+            "unit": unit,
         }
         self._set(_words={word: validation.kept(value) for word, value in words.items()})
         self._state_variables(variables, candidates)
@@ -141,7 +153,8 @@ class Problem:
             noise=validation.read_per_name(noise, self.outputs, "noise", "output"),
             ranges=validation.read_ranges(ranges, self._y),
         )
-        functions = self._state_functions(maximize, minimize, subject_to, tolerance)
+        functions = self._state_functions(maximize, minimize, subject_to, tolerance, name)
+        self._set(unit=validation.read_unit(unit, "unit"))
         white_box, structure = WhiteBox.tried(
             self.functions,
             functions,
@@ -177,23 +190,27 @@ class Problem:
                 self._words["variables"] = list(read)
 
     def _state_outputs(self, outputs: Any, constants: Any, blackbox: Any) -> None:
-        names = validation.read_outputs(outputs, self.variables)
+        names, units = validation.read_outputs(outputs, self.variables)
         self._set(
             outputs=names,
+            units=units,
             m=len(names),
             constants=validation.read_constants(constants, [*self.variables, *names]),
             blackbox=validation.read_blackbox(blackbox),
             _y={name: place for place, name in enumerate(names)},
         )
 
-    def _state_functions(self, maximize: Any, minimize: Any, subject_to: Any, tolerance: Any) -> list[Function]:
+    def _state_functions(
+        self, maximize: Any, minimize: Any, subject_to: Any, tolerance: Any, name: Any
+    ) -> list[Function]:
         """Read the objective and the constraints, and return them as functions."""
         if maximize is not None and minimize is not None:
             raise StatementError("The objective is given twice: leave out maximize or minimize.")
         if maximize is None and minimize is None and not subject_to:
             raise StatementError("There is nothing to decide by: give maximize=, minimize= or subject_to=.")
         scope = Scope(tuple(self.variables), self.outputs, self.constants)
-        objective, function = validation.read_objective(maximize if minimize is None else minimize, scope)
+        own, function = validation.read_objective(maximize if minimize is None else minimize, scope)
+        objective = validation.read_name(name, own, [*self.variables, *self.outputs, *self.constants])
         groups = validation.read_constraints(subject_to, scope)
         parts = [part for group in groups.values() for part in group]
         names = (objective, *(name for name, _ in parts))
@@ -205,6 +222,7 @@ class Problem:
             objective=objective,
             constraints=names[1:],
             functions=names,
+            _own_names=(own, *names[1:]),
             n=len(parts),
             k=len(names),
             tolerance=validation.read_tolerance(tolerance, groups),
@@ -353,6 +371,12 @@ class Problem:
         """Return a value of g_0 with the sign of the user's objective."""
         return -f0 if self.minimizes else f0
 
+    def limits(self) -> dict[str, Limit]:
+        """Return each constraint that compares one quantity with a number as this quantity and its limit."""
+        calls = zip(self.constraints, self._white_box.functions[1:], strict=True)
+        found = {name: limit_of(call) for name, call in calls if isinstance(call, Formula)}
+        return {name: limit for name, limit in found.items() if limit is not None}
+
     def penalized(self, f: Float64[ndarray, "*b k"], rho: float) -> Float64[ndarray, "*b"]:
         """Exact penalty F(x) = f_0 - rho * sum_i max(-f_i, 0), equation (40)."""
         return f[..., 0] - rho * np.maximum(-f[..., 1:], 0.0).sum(-1)
@@ -394,7 +418,7 @@ class Problem:
     def statement(self) -> dict[str, Any]:
         """Describe the problem for storage as JSON: formulas as text, functions as source and hash."""
         functions = [
-            described(name, call) for name, call in zip(self.functions, self._white_box.functions, strict=True)
+            described(name, call) for name, call in zip(self._own_names, self._white_box.functions, strict=True)
         ]
         ends = [[each if math.isfinite(each) else None for each in row] for row in self.ranges.tolist()]
         return {
@@ -416,6 +440,9 @@ class Problem:
                 name: list(each) if isinstance(each, tuple) else each for name, each in self.constants.items()
             },
             "tolerance": dict(zip(self.constraints, self.tolerance, strict=True)),
+            **({"called": self.objective} if self.objective != self._own_names[0] else {}),
+            **({"unit": self.unit} if self.unit else {}),
+            **({"units": dict(self.units)} if self.units else {}),
         }
 
     def __repr__(self) -> str:

@@ -204,8 +204,40 @@ def kept(value: Any) -> Any:
     return copy.copy(value) if isinstance(value, list | dict) else value
 
 
-def read_outputs(given: Any, variables: Mapping[str, Any]) -> tuple[str, ...]:
-    """Read the names of the outputs."""
+def read_unit(given: Any, what: str) -> str:
+    """Read a unit, a text."""
+    if not isinstance(given, str):
+        raise StatementError(f"{what} should be a text, unit='mol/L', got {given!r}.")
+    return given.strip()
+
+
+def read_name(given: Any, own: str, taken: Sequence[str]) -> str:
+    """Read what the objective is called; by default its formula, or the name of its function."""
+    if given is None:
+        return own
+    if given != own:
+        _check_names([given], "the objective", dict.fromkeys(taken, "a variable, output or constant"))
+    return str(given)
+
+
+def _with_units(given: Mapping[str, Any]) -> dict[str, str]:
+    """Read the units of outputs given as `{"y": {"unit": "mol/L"}}`; `{"y": {}}` has none."""
+    units = {}
+    for name, words in given.items():
+        said = words if isinstance(words, Mapping) else {"unit": words} if isinstance(words, str) else None
+        if said is None or set(said) - {"unit"}:
+            raise StatementError(
+                f"Output '{name}' should be described as {{'unit': 'mol/L'}}, got {words!r}; ranges=, noise= and inputs= "
+                "are words of their own."
+            )
+        units[name] = read_unit(said.get("unit", ""), f"the unit of '{name}'")
+    return {name: unit for name, unit in units.items() if unit}
+
+
+def read_outputs(given: Any, variables: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Read the names of the outputs, and the units of those that have one."""
+    units = _with_units(given) if isinstance(given, Mapping) else {}
+    given = list(given) if isinstance(given, Mapping) else given
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise StatementError(f"outputs should be a list of names, ['y1', 'y2'], got {given!r}.")
     if not given:
@@ -216,7 +248,7 @@ def read_outputs(given: Any, variables: Mapping[str, Any]) -> tuple[str, ...]:
         pairs = f"{len(given)} outputs of {len(variables)} variables"
         raise StatementError(f"{pairs} are too many: at most {MOST_PAIRS:,} pairs of them are modelled.")
     _check_names(given, "an output", dict.fromkeys(variables, "a variable"))
-    return tuple(given)
+    return tuple(given), units
 
 
 def read_constants(given: Any, taken: Sequence[str]) -> dict[str, float | tuple[float, ...]]:

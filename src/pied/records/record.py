@@ -419,8 +419,9 @@ def cleaned(text: str) -> str:
 
 
 def key(statement: Mapping[str, Any]) -> str:
-    """Return a text that is equal for equal questions; the black box is not part of the question."""
-    asked = {name: value for name, value in statement.items() if name != "blackbox"}
+    """Return a text that is equal for equal questions; the black box, the name and units do not belong to one."""
+    others = ("blackbox", "called", "unit", "units")
+    asked = {name: value for name, value in statement.items() if name not in others}
     return hashlib.sha256(json.dumps(to_plain(asked), sort_keys=True).encode()).hexdigest()[:32]
 
 

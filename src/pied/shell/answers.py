@@ -84,34 +84,19 @@ def _lease(row: "Row") -> dict[str, Any]:
 
 
 def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
-    from pied.shell.pages import outputs_of, point, when
+    from pied.shell.pages import trial_lines
+    from pied.study import counted
 
-    problem, counts = desk.stated.problem, data["trials"]
+    counts = data["trials"]
     asked = sum(counts.values()) - counts["added"]
     question = f", question {data['question']}" if data["question"] > 1 else ""
     say(f"study '{data['study']}' in {data['store']}: solver {data['solver']}, seed {data['seed']}{question}")
-    parts = [
-        ("told", "told"),
-        ("partial", "told in part"),
-        ("asked", "open"),
-        ("failed", "failed"),
-        ("withdrawn", "withdrawn"),
-    ]
-    shown = ", ".join(f"{counts[key]} {word}" for key, word in parts if counts[key]) or "none yet"
-    added = f"; {counts['added']} added" if counts["added"] else ""
-    say(f"{data['message']} {asked} trial{'s' * (asked != 1)} asked: {shown}{added}.")
+    say(f"{data['message']} {counted(desk.study.trials)}.")
     if asked and asked < data["initial"] - counts["added"]:
-        say(f"The first {data['initial']} points are spread at random; after them each one is chosen.")
-    for each in data["open"]:
-        is_part = len(each["missing"]) < problem.m
-        names = outputs_of(problem, [problem.outputs.index(name) for name in each["missing"]])
-        what = f"{', '.join(names)} missing" if is_part else f"since {when(each['since'])}"
-        until = f", offered again after {when(each['until'])}" if each["until"] and not is_part else ""
-        say(f"  open    trial {each['trial']}: {point(each['x'], problem)}   ({each['worker']}, {what}{until})")
-    for each in data["failed"]:
-        say(f"  failed  trial {each['trial']}: {each['reason']}")
-    for each in data["withdrawn"]:
-        say(f"  withdrawn  trial {each['trial']}: {each['reason']}")
+        say(f"The first {data['initial']} points are spread over the ranges; after them each one is chosen.")
+    leases = {each["trial"]: each for each in data["open"]}
+    for line in trial_lines(desk.stated.problem, desk.study.trials, leases):
+        say(line)
 
 
 # ------------------------------------------------------------------------------------------------------------- result
@@ -176,7 +161,7 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
         else:
             say("\n".join(result_lines(stated.problem, found.result)))
             if found.before is not None:
-                say("\nThe optimum of the question before, under this one:")
+                say("\nThe previous best settings at the new prices and limits:")
                 say("\n".join(result_lines(stated.problem, found.before)[1:]))
             else:
                 say("\nThis is the first question that these data are asked.")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pied.records import Trial
     from pied.shell.opening import Desk
     from pied.shell.tables import Table
+    from pied.study import Study
 
 ROUNDED = 1e-4
 """Relative to the variable's range: a set point in a table that differs by less is the proposed one, rounded."""
@@ -26,7 +27,10 @@ ROUNDED = 1e-4
 @worker
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Open trials wanted in all.")
 @click.option("--csv", "sheet", metavar="TABLE", help="Write them to a table, to be filled in and told.")
-def ask(file: str, store: str | None, as_json: bool, worker: str | None, count: int, sheet: str | None) -> None:
+@click.option("--why", is_flag=True, help="Say how each point was chosen, in the words of the method.")
+def ask(
+    file: str, store: str | None, as_json: bool, worker: str | None, count: int, sheet: str | None, why: bool
+) -> None:
     """Propose the next point to measure.
 
     Who asks again gets the same trial back until it is told or failed; --count asks for more.
@@ -47,7 +51,7 @@ def ask(file: str, store: str | None, as_json: bool, worker: str | None, count: 
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:
-            data = [{"trial": each.number, "x": dict(each.x), "why": each.summary} for each in trials]
+            data = [_asked(study, each) for each in trials]
             say_json(data[0] if count == 1 and len(data) == 1 else data)
         elif sheet is not None:
             say(
@@ -55,18 +59,27 @@ def ask(file: str, store: str | None, as_json: bool, worker: str | None, count: 
             )
             say(f"  {desk.hint('tell', '--from', sheet)}")
         else:
-            _say_trials(desk, trials)
+            _say_trials(desk, trials, why)
 
 
-def _say_trials(desk: "Desk", trials: "list[Trial]") -> None:
-    from pied.shell.pages import blanks, short, unit
+def _asked(study: "Study", trial: "Trial") -> dict[str, Any]:
+    """Return a proposal as JSON-able data, with what is expected of each output once there is a belief."""
+    data = {"trial": trial.number, "x": dict(trial.x), "why": trial.summary}
+    return data | ({"expected": study.expect(trial.x)} if trial.why.lower else {})
+
+
+def _say_trials(desk: "Desk", trials: "list[Trial]", why: bool) -> None:
+    from pied.shell.pages import blanks, expected_line, unit, why_line
 
     problem = desk.stated.problem
     for trial in trials:
-        why = trial.summary.replace(problem.objective, short(problem.objective))
-        say(f"trial {trial.number}" + (f"   ({why})" if why else ""))
+        say(f"trial {trial.number}" + (f"   ({trial.summary})" if trial.summary else ""))
         for name, value in trial.x.items():
             say(f"  {name} = {set_point(problem, name, value):.16g}{unit(problem, name)}")
+        if trial.why.lower:
+            say(f"  expected: {expected_line(problem, desk.study.expect(trial.x))}")
+        if why:
+            say(f"  {why_line(problem, trial)}")
     number = str(trials[0].number)
     say("When it is measured, in parts if need be:")
     say(f"  {desk.hint('tell', number, *blanks(problem, problem.outputs))}")
@@ -286,7 +299,7 @@ def _pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str)
     """Check the columns, and report the unused ones."""
     others = table.check_columns(needed, [*own, *problem.variables, *problem.outputs])
     if others:
-        note(f"{table.file}: passed over {', '.join(others)}, neither variables nor outputs")
+        note(f"{table.file}: ignored columns: {', '.join(others)}")
 
 
 # --------------------------------------------------------------------------------------------------------- fail, add

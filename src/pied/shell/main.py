@@ -16,8 +16,8 @@ from pied.shell.speech import INTERRUPTED, Mistake, Warnings
 
 COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Your problem": {
-        "init": ("pied.shell.statement:init", "Write a commented statement to begin with."),
-        "check": ("pied.shell.statement:check", "Check a statement and show what was understood."),
+        "init": ("pied.shell.statement:init", "Write a commented problem file to begin with."),
+        "check": ("pied.shell.statement:check", "Check a problem file and show what was understood."),
     },
     "Experiments": {
         "ask": ("pied.shell.laboratory:ask", "Propose the next point to measure."),
@@ -94,6 +94,6 @@ class Commands(click.Group):
 def main() -> None:
     """Optimization of part-known models: a costly black box inside a known white box.
 
-    Begin with `pied init`. FILE is a statement, reactor.toml, or a Python problem, plant.py:problem.
+    Begin with `pied init`. FILE is a problem file, reactor.toml, or a Python problem, plant.py:problem.
     """
     Warnings.listen()

@@ -10,22 +10,26 @@ from typing import Any
 from pied.address import masked
 from pied.problem import Problem, groups
 from pied.records import Dataset, State, Trial, feasible
-from pied.study import Result
+from pied.study import Result, Words, figure, short, titled
 
 FEW = 6
 """Number of names that are listed before the list is shortened."""
+DIGITS = 5
+"""Significant digits of numbers in the table of trials."""
 STORE = "PIED_STORE"
 """Environment variable with the address of the store."""
 
 
-def statement_lines(problem: Problem, *, sense: str | None = None) -> list[str]:
-    """Return objective, constraints, variables and outputs, with the structure that was found."""
+def statement_lines(problem: Problem, *, sense: str | None = None, why: bool = True) -> list[str]:
+    """Return objective, constraints, variables and outputs, and on demand the structure that was found."""
     stated = problem.statement()
-    kinds = [_structure(problem, place) for place in range(problem.k)]
-    lines = [f"{sense or sense_of(problem)} {_told(stated['objective'])}   [{kinds[0]}]"]
+    kinds = [f"   [{_structure(problem, place)}]" if why else "" for place in range(problem.k)]
+    called = f"{problem.objective} = " if "called" in stated else ""
+    end = f"   in {problem.unit}" if problem.unit else ""
+    lines = [f"{sense or sense_of(problem)} {called}{_told(stated['objective'])}{end}{kinds[0]}"]
     for limit, kind in zip(stated["subject_to"], kinds[1:], strict=True):
         name, text = limit["name"], _told(limit)
-        lines.append(f"  subject to {text if text == name else f'{name}: {text}'}   [{kind}]")
+        lines.append(f"  subject to {text if text == name else f'{name}: {text}'}{kind}")
     listed = "" if problem.candidates is None else f" ({len(problem.candidates)} candidates)"
     lines += ["", f"variables{listed}", *(f"  {line}" for line in variable_lines(problem))]
     lines += ["outputs (and what they depend on)", *(f"  {line}" for line in output_lines(problem))]
@@ -99,7 +103,8 @@ def _output(stated: Mapping[str, Any], name: str) -> str:
     noise = stated["noise"][name]
     inside = "" if lo is None and hi is None else f"   within [{_open(lo, '-')}, {_open(hi, '')}]"
     error = "" if noise is None else "   exact" if noise == 0 else f"   noise {noise:g}"
-    return f"({', '.join(stated['inputs'][name])}){inside}{error}"
+    own = f"   {stated['units'][name]}" if name in stated.get("units", {}) else ""
+    return f"({', '.join(stated['inputs'][name])}){own}{inside}{error}"
 
 
 def _open(end: float | None, sign: str) -> str:
@@ -139,14 +144,23 @@ def missing(problem: Problem, trial: Trial) -> list[str]:
 
 
 def verdict(problem: Problem, trial: Trial) -> str:
-    """Return the objective of a told trial, and the constraints it violates."""
+    """Return the objective of a told trial, and the limits it breaks."""
     f = Dataset.of(problem, [trial]).functions(problem)
     value = problem.user_value(float(f[0, 0]))
-    worth = "" if sense_of(problem) == "find" else f"{short(problem.objective)} = {value:.6g}, "
+    digits = 6 if all(noise == 0 for noise in problem.noise) else 4
+    worth = (
+        ""
+        if sense_of(problem) == "find"
+        else f"{titled(short(problem.objective))} {value:.{digits}g}{_unit(problem)}, "
+    )
     if bool(feasible(problem, f)[0]):
-        return f"{worth}feasible" if problem.n else worth.rstrip(", ")
+        return f"{worth}all limits met" if problem.n else worth.rstrip(", ")
     broken = [name for name, slack in zip(problem.constraints, f[0, 1:].tolist(), strict=True) if not slack >= 0]
     return f"{worth}breaks {', '.join(broken)}"
+
+
+def _unit(problem: Problem) -> str:
+    return f" {problem.unit}" if problem.unit else ""
 
 
 def trial_line(problem: Problem, trial: Trial) -> str:
@@ -157,16 +171,61 @@ def trial_line(problem: Problem, trial: Trial) -> str:
     return f"{text}   {verdict(problem, trial)}" if trial.state is State.TOLD else text
 
 
-def short(name: str) -> str:
-    """Return a short name: a long formula becomes 'objective'."""
-    return name if len(name) <= 24 else "objective"
+def trial_lines(problem: Problem, trials: Sequence[Trial], leases: Mapping[int, Mapping[str, Any]]) -> list[str]:
+    """Return all trials as a table: settings, outputs, what they mean, and who has those that are open."""
+    few = outputs_of(problem, range(problem.m))
+    shown = [name for name in problem.outputs if name in few]
+    heads = ["trial", *problem.variables, *shown, ""]
+    rows = [heads]
+    for trial in trials:
+        settings = [f"{value:.{DIGITS}g}" for value in trial.x.values()]
+        told = [f"{trial.y[n]:.{DIGITS}g}" if trial.y is not None and trial.y[n] == trial.y[n] else "-" for n in shown]
+        rows.append([str(trial.number), *settings, *told, _remark(problem, trial, leases.get(trial.number))])
+    widths = [max(len(row[place]) for row in rows) for place in range(len(heads) - 1)]
+    cells = [[each.rjust(width) for each, width in zip(row, widths, strict=False)] for row in rows]
+    return ["  ".join(["", *cell, row[-1]]).rstrip() for cell, row in zip(cells, rows, strict=True)] if trials else []
+
+
+def _remark(problem: Problem, trial: Trial, lease: Mapping[str, Any] | None) -> str:
+    """Return what became of a trial."""
+    old = "older; " if trial.is_added else ""
+    if trial.state is State.FAILED:
+        return f"failed: {trial.reason}"
+    if trial.state is State.TOLD:
+        return f"{old}{verdict(problem, trial)}"
+    left = missing(problem, trial)
+    names = outputs_of(problem, [problem.outputs.index(name) for name in left])
+    what = f"{', '.join(names)} missing"
+    if lease is None:
+        return f"{old}{what}"
+    if trial.state is State.PARTIAL:
+        return f"open ({lease['worker']}, {what})"
+    until = f", offered again after {when(lease['until'])}" if lease["until"] else ""
+    return f"open ({lease['worker']}, since {when(lease['since'])}{until})"
+
+
+def why_line(problem: Problem, trial: Trial) -> str:
+    """Return why a point was proposed, in the words of the method."""
+    why = trial.why
+    ends = zip(problem.functions, why.lower, why.upper, strict=False)
+    bounds = "".join(f"; {short(name)} within [{low:.4g}, {high:.4g}]" for name, low, high in ends)
+    best = "" if why.optimistic is None else f"; optimistic optimum {problem.user_value(why.optimistic):.6g}"
+    active = f"; active: {', '.join(why.active)}" if why.active else ""
+    return f"aim {why.aim}{bounds}{best}{active}; {why.rung}, {why.seconds:.1f} s"
+
+
+def expected_line(problem: Problem, expected: Mapping[str, tuple[float, float, float]]) -> str:
+    """Return what is expected of each output, or of the first few of them: "product 0.65 (0.61 to 0.69)"."""
+    words, parts = Words.of(problem), []
+    for name, (low, middle, high) in list(expected.items())[:FEW]:
+        ends = f"{figure(low, high - low)} to {figure(high, high - low)}"
+        parts.append(f"{name} {words.united(figure(middle, high - low), name)} ({ends})")
+    return ", ".join([*parts, *(["..."] if len(expected) > FEW else [])])
 
 
 def result_lines(problem: Problem, result: Result) -> list[str]:
-    """Return a result as text, with units."""
-    ends = {f"    {name} = ": unit(problem, name) for name in problem.variables}
-    lines = str(result).splitlines()
-    return [line + next((end for start, end in ends.items() if line.startswith(start)), "") for line in lines]
+    """Return a result as lines of text."""
+    return str(result).splitlines()
 
 
 def when(seconds: float | None) -> str:

@@ -15,6 +15,8 @@ TEMPLATE = """\
 
 # What you want: a formula of variables, outputs and constants. Write minimize for the smallest value.
 maximize = "price * product - heating * (temperature - 20) - 0.4 * time"
+name     = "profit"
+unit     = "EUR/h"
 
 # What can be set, and within which limits.
 [variables]
@@ -26,6 +28,7 @@ time        = {{ lo = 0.5, hi = 6, unit = "h" }}
 #   range   what it can be; inf for an open end
 #   noise   standard deviation of a measurement, 0 for an exact one; leave it out to have it learned
 #   inputs  the variables it depends on; leave it out for all
+#   unit    for people: unit = "mol/L"
 #   length  for a vector: c = {{ length = 24 }} gives c[1] ... c[24], and c in formulas
 [outputs]
 product  = {{ range = [0, 1], noise = 0.005 }}
@@ -57,10 +60,10 @@ seed = 1    # of everything random; leave it out to have one drawn
 @click.argument("file", default="problem.toml")
 @as_json
 def init(file: str, as_json: bool) -> None:
-    """Write a commented statement to begin with; FILE is problem.toml by default."""
+    """Write a commented problem file to begin with; FILE is problem.toml by default."""
     place = Path(file)
     if place.suffix.lower() != ".toml":
-        raise Mistake(f"a statement is a file that ends in .toml: pied init {place.stem or 'problem'}.toml")
+        raise Mistake(f"a problem file ends in .toml: pied init {place.stem or 'problem'}.toml")
     try:
         with place.open("x", encoding="utf-8") as page:
             page.write(TEMPLATE.format(file=file))
@@ -79,8 +82,9 @@ def init(file: str, as_json: bool) -> None:
 @click.command()
 @click.argument("file")
 @as_json
-def check(file: str, as_json: bool) -> None:
-    """Check a statement and show what was understood: signs, units, structure."""
+@click.option("--why", is_flag=True, help="Show also how each formula uses the outputs and is computed.")
+def check(file: str, as_json: bool, why: bool) -> None:
+    """Check a problem file and show what was understood: goal, limits, ranges, units."""
     from pied.shell.pages import constant_lines, sizes, statement_lines, structure_of
     from pied.shell.statement_file import read
 
@@ -92,8 +96,9 @@ def check(file: str, as_json: bool) -> None:
                   "command": stated.command and str(stated.command)})  # fmt: skip
         return
     say(f"{file}: {sizes(problem)}. It can be used.\n")
-    say("\n".join(statement_lines(problem)))
-    say("computed\n" + "\n".join(f"  {name}: {way}" for name, way in problem.ways.items()))
+    say("\n".join(statement_lines(problem, why=why)))
+    if why:
+        say("computed\n" + "\n".join(f"  {name}: {way}" for name, way in problem.ways.items()))
     if problem.constants:
         say("constants\n" + "\n".join(f"  {line}" for line in constant_lines(problem)))
     words: dict[str, Any] = {name: value for name, value in stated.study.items() if value is not None}

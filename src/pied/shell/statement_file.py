@@ -133,8 +133,10 @@ def _problem(page: Page) -> Problem:
     with page.at():
         return Problem(
             variables,
-            outputs.names,
+            outputs.described(),
             **functions,
+            name=page.text(("name",), data["name"], "a name") if "name" in data else None,
+            unit=page.text(("unit",), data["unit"], "a unit") if "unit" in data else "",
             inputs=inputs if not outputs.inputs else {**_all(outputs.names, inputs), **outputs.inputs},
             noise=noise if not outputs.noise else {**_all(outputs.names, noise), **outputs.noise},
             ranges=outputs.ranges or None,
@@ -197,6 +199,13 @@ class _Outputs:
     ranges: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     noise: dict[str, float] = field(default_factory=dict)
     inputs: dict[str, list[str]] = field(default_factory=dict)
+    units: dict[str, str] = field(default_factory=dict)
+
+    def described(self) -> Any:
+        """Return the names, or with units a dictionary (names given twice are refused later)."""
+        if not self.units or len(set(self.names)) < len(self.names):
+            return self.names
+        return {name: {"unit": self.units.get(name, "")} for name in self.names}
 
     @classmethod
     def read(cls, page: Page) -> "_Outputs":
@@ -211,12 +220,14 @@ class _Outputs:
                 page.fail(
                     path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {shown(each)}"
                 )
-            page.check_words(path, each, ("range", "noise", "inputs", "length"))
+            page.check_words(path, each, ("range", "noise", "inputs", "length", "unit"))
             parts = [name]
             if "length" in each:
                 length = page.whole((*path, "length"), each["length"], 1, LONGEST)
                 parts = [f"{name}[{place}]" for place in range(1, length + 1)]
             made.names += parts
+            if "unit" in each:
+                made.units |= dict.fromkeys(parts, page.text((*path, "unit"), each["unit"], "a unit"))
             if "range" in each:
                 made.ranges |= dict.fromkeys(parts, page.ends((*path, "range"), each["range"]))
             if "noise" in each:

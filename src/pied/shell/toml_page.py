@@ -20,7 +20,7 @@ SHOWN = 200
 
 TOP = (
     "variables", "outputs", "candidates", "maximize", "minimize", "subject_to", "constants", "inputs", "noise",
-    "tolerance", "solver", "study", "run",
+    "tolerance", "name", "unit", "solver", "study", "run",
 )  # fmt: skip
 """Words at the top of a file."""
 

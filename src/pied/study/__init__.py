@@ -6,16 +6,25 @@ from pied.study.recommendation import gap, observed_row, recommend
 from pied.study.result import Result
 from pied.study.shortcuts import maximize, minimize, solve
 from pied.study.study import Study
+from pied.study.words import AIMS, Words, about, counted, figure, percent, short, titled
 
 __all__ = [
+    "AIMS",
     "Result",
     "Study",
+    "Words",
+    "about",
+    "counted",
+    "figure",
     "gap",
     "maximize",
     "minimize",
     "observed_row",
     "opened",
+    "percent",
     "recommend",
     "run_point",
+    "short",
     "solve",
+    "titled",
 ]

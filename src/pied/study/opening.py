@@ -267,7 +267,7 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
             name: Variable(each["lo"], each["hi"], log=each["log"], unit=each["unit"])
             for name, each in statement["variables"].items()
         },
-        list(statement["outputs"]),
+        {name: {"unit": statement.get("units", {}).get(name, "")} for name in statement["outputs"]},
         candidates=candidates,
         subject_to=limits or None,
         inputs=statement["inputs"],
@@ -275,5 +275,7 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
         ranges={name: tuple(ends) for name, ends in statement["ranges"].items()},
         constants=statement["constants"] or None,
         tolerance=tolerance or None,
+        name=statement.get("called"),
+        unit=statement.get("unit", ""),
         **objective,
     )

@@ -7,8 +7,9 @@ from typing import Any
 
 from pied.errors import MissingExtra, Status
 from pied.problem import Named
-from pied.records import State, Trial
+from pied.records import Trial
 from pied.study.recommendation import Relaxation
+from pied.study.words import Words, about, counted, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +54,8 @@ class Result:
     """If infeasible: the conflict, and what would resolve it."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Solver and settings, as data."""
+    words: Words | None = None
+    """Names, units and limits with which it prints."""
 
     @property
     def evaluations(self) -> int:
@@ -65,25 +68,28 @@ class Result:
         return dict(Counter(trial.why.rung.partition(":")[0] for trial in self.trials if trial.why.rung != "plain"))
 
     def __str__(self) -> str:
+        words = self.words or Words(objective=short(self.objective))
         lines = [self.message]
         if self.x is not None:
-            kind = "observed" if self.rule == "observed" else "median"
-            low, high = self.bounds[self.objective]
-            lines.append(f"  {self.objective} = {self.value:.9g}  ({kind}; within {low:.6g} .. {high:.6g})")
-            lines += [f"    {name} = {value:.9g}" for name, value in self.x.items()]
-            for name, slack in self.slack.items():
-                is_near = slack < 0 and self.is_feasible
-                mark = "nearly holds, within its tolerance" if is_near else "holds" if slack >= 0 else "VIOLATED"
-                is_told = name in self.probability and not is_near  # the belief ignores tolerances
-                likely = f", probability {self.probability[name]:.3g}" if is_told else ""
-                lines.append(f"  {name}: slack {slack:.4g} ({mark}{likely})")
+            is_measured = self.rule == "observed"
+            lines.append(f"  {words.worth(self.value, self.bounds[self.objective], is_measured=is_measured)}")
+            lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
+            lines += [f"  {self.limit_line(name)}" for name in self.slack]
             if self.gap is not None and math.isfinite(self.gap):
-                lines.append(f"  gap {self.gap:.3g}: no point is expected to be better by more")
-        told = sum(trial.state is State.TOLD for trial in self.trials)
-        failed = sum(trial.state is State.FAILED for trial in self.trials)
-        extra = f", {failed} failed" if failed else ""
-        lines.append(f"  {self.evaluations} evaluations asked, {told} told{extra}; seed {self.seed}")
+                unit = f" {words.unit}" if words.unit else ""
+                lines.append(f"  at most about {about(self.gap)}{unit} better is still possible")
+        lines.append(f"  {counted(self.trials)}; seed {self.seed}")
         return "\n".join(lines)
+
+    def limit_line(self, name: str) -> str:
+        """Return what is known about a constraint, as a line: "impurity 0.053, limit 0.060: met (> 99 %)"."""
+        words = self.words or Words()
+        low, high = self.bounds[name]
+        is_near = self.slack[name] < 0 and self.is_feasible
+        is_known = (words.is_exact and self.rule == "observed") or not low < high
+        probability = None if is_known or is_near else self.probability.get(name)  # the belief ignores tolerances
+        width = (self.slack[name], self.slack[name]) if is_known else (low, high)
+        return words.limit(name, self.slack[name], width, probability, is_near=is_near)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as data for JSON, with all trials."""

@@ -6,15 +6,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy import ndarray
 
 from pied.bounds import Composite, from_memory
 from pied.errors import Status, is_everywhere
-from pied.gp import Choice
+from pied.gp import GP, Choice
 from pied.problem import Named, Problem
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.rng import Stream
+from pied.shapes import Float64
 from pied.solvers.base import Solver
 from pied.solvers.cuqb import CUQB, VERDICT_LEVEL
+from pied.study.prediction import deviations, left_out, predicted
 from pied.study.recommendation import (
     Recommendation,
     Relaxation,
@@ -26,6 +29,7 @@ from pied.study.recommendation import (
     white_conflict,
 )
 from pied.study.result import Result
+from pied.study.words import Words
 
 FIRST_FAILURES = 3
 """Trials: if these first ones all fail for reasons that cannot depend on the point, a run stops."""
@@ -210,6 +214,28 @@ class Snapshot:
         belief = settings.believer.fit(self.problem, data, self._previous)
         return settings.believer.bound(self.problem, data, belief, self.stream.at(label))
 
+    @cached_property
+    def _belief(self) -> GP:
+        """The belief from told values alone: what is pending or failed is not imagined."""
+        data = replace(self.data, imagined=self.data.imagined[:0], failures=())
+        return self.settings.believer.fit(self.problem, data, self._previous)
+
+    def expected(
+        self, X: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
+        """Return lower end, median and upper end of measurements at points in natural units, noise included."""
+        return predicted(self.problem, self._belief, np.clip(self.problem.to_unit(X), 0.0, 1.0), self.settings.level)
+
+    def left_out(
+        self,
+    ) -> tuple[Float64[ndarray, "N m"], Float64[ndarray, "N m"], Float64[ndarray, "N m"]]:
+        """Return what the other measurements predict for each one, models kept: lower end, median, upper end."""
+        return left_out(self.problem, self.data, self._belief, self.settings)
+
+    def noise(self) -> dict[str, float]:
+        """Return the standard deviation of each output's noise: as stated, else as learned."""
+        return dict(zip(self.problem.outputs, deviations(self.problem, self._belief, self.data), strict=True))
+
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
         if self.white is not None:
@@ -259,7 +285,9 @@ class Snapshot:
         if past.x is None:
             return Revision(result, None, past)
         found = self.at(past.x, past.trial)
-        return Revision(result, self.described(found, self.status, "The old optimum under the new question."), past)
+        return Revision(
+            result, self.described(found, self.status, "The previous best settings, under the new question:"), past
+        )
 
     # ------------------------------------------------------------------------------------------------ the result
 
@@ -290,7 +318,7 @@ class Snapshot:
             is_feasible=False, gap=None, relative_gap=None, trial=None, trials=self.trials,
             rule=found.rule if found is not None else rule or default_rule(problem), objective=problem.objective,
             level=self.settings.level, seed=self.seed, relaxation=relaxation,
-            settings={"solver": self.solver.name, "settings": repr(self.solver)},
+            settings={"solver": self.solver.name, "settings": repr(self.solver)}, words=Words.of(problem),
         )  # fmt: skip
         if found is None:
             return nothing
@@ -325,17 +353,13 @@ class Snapshot:
         text = status.value
         if self.used and all(trial.why.aim in ("initial", "added") for trial in self.trials):
             text += (
-                f" The first {self.initial} points are spread at random; after them each one is chosen."
+                f" The first {self.initial} points are spread over the ranges; after them each one is chosen."
                 if status is Status.RUNNING
-                else f" It ended within the initial design of {self.initial} points: no belief guided the choice; "
+                else f" It ended within the first {self.initial} points, which are spread over the ranges; "
                 f"give a budget above {self.initial}."
             )
         if found is not None and not found.is_feasible:
-            text += (
-                " No evaluated point meets all constraints; the least violated one is shown."
-                if found.rule == "observed"
-                else " No point is sure to meet all constraints; the evaluated one with the best lower bounds is shown."
-            )
+            text += " No settings are known to meet all limits. Closest so far:"
         return text
 
     def _broken(self) -> str:
@@ -354,18 +378,17 @@ class Snapshot:
         quoted = " and ".join(f"'{name}'" for name in relaxation.conflict)
         together = " together" if len(relaxation.conflict) > 1 else ""
         if self.white is not None:
-            where = "in the box" if self.problem.candidates is None else "by any candidate"
-            text = f"No point meets the known constraints: {quoted} cannot be met{together} {where}."
+            where = "within the ranges" if self.problem.candidates is None else "by any candidate"
+            text = f"No settings meet the known limits: {quoted} cannot be met{together} {where}."
             text += " Nothing needed to be evaluated." if not self.used else ""
         else:
             single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"
-            test = "one at a time" if single else f"z = 3, {self.patience} confirmation{'s' * (self.patience != 1)}"
-            text = (
-                f"No point meets all constraints: {quoted} cannot be met{together} ({test}, {self.used} evaluations)."
-            )
-        helps = [f"'{name}' by {amount:.4g}" for name, amount in relaxation.alone.items() if amount is not None]
+            test = "one at a time" if single else f"{self.patience} confirmation{'s' * (self.patience != 1)}"
+            text = f"No settings meet all limits: {quoted} cannot be met{together} ({test}, {self.used} evaluations)."
+        words = Words.of(self.problem)
+        helps = [words.relaxed(name, amount) for name, amount in relaxation.alone.items() if amount is not None]
         if helps:
-            text += f" Relaxing {' or '.join(helps)} would make the problem plausible again."
+            text += f" Feasible perhaps with {' or '.join(helps)}."
         return text
 
 

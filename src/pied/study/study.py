@@ -24,6 +24,7 @@ from pied.study.reading import told
 from pied.study.recommendation import Recommendation, Relaxation, white_conflict
 from pied.study.result import Result
 from pied.study.snapshot import Revision, Snapshot
+from pied.study.words import AIMS, figure, short
 
 logger = logging.getLogger(__name__)
 
@@ -249,10 +250,13 @@ class Study(Amendable):
 
     def _expectation(self, why: Why) -> str:
         """Return what is expected of a trial, as a phrase."""
+        text = AIMS.get(why.aim, why.aim)
         if not why.lower:
-            return why.aim
+            return text
         low, high = sorted((self.problem.user_value(why.lower[0]), self.problem.user_value(why.upper[0])))
-        return f"{why.aim}; {self.problem.objective} expected within {low:.4g} .. {high:.4g}"
+        unit = f" {self.problem.unit}" if self.problem.unit else ""
+        ends = " to ".join(figure(end, high - low) for end in (low, high))
+        return f"{text}; {short(self.problem.objective)} probably {ends}{unit}"
 
     def _logged(self, number: int) -> Trial:
         self._snapshot()
@@ -426,6 +430,12 @@ class Study(Amendable):
         snapshot = self._snapshot()
         ended = self._ended[1] if self._ended is not None and self._ended[0] == snapshot.stamp else None
         return snapshot.result(rule, ended)
+
+    def expect(self, x: Any) -> dict[str, tuple[float, float, float]]:
+        """Return what a measurement at a point probably gives: for each output its lower end, median and upper end."""
+        low, middle, high = self._snapshot().expected(self.problem.point(x)[None])
+        ends = zip(low[0].tolist(), middle[0].tolist(), high[0].tolist(), strict=True)
+        return dict(zip(self.problem.outputs, ends, strict=True))
 
     # ------------------------------------------------------------------------------------------------ other questions
 

@@ -35,7 +35,8 @@ LAYERS: dict[str, str] = {
     "solvers": "bounds bridge distances errors gp problem records rng search shapes",
     "study": "bounds errors evaluation gp problem records rng search shapes solvers",
     "plots": "errors problem records shapes study",
-    "shell": "address errors evaluation plots problem records solvers study suite version",
+    "report": "errors plots problem records study",
+    "shell": "address errors evaluation plots problem records report solvers study suite version",
     "bench": "bounds errors evaluation plots problem records rng shapes shell solvers study suite",
 }
 FACE = {"__init__": "errors problem records solvers study suite"}

@@ -1,18 +1,29 @@
-"""Pictures of a study: `data` computes what they show as arrays, `drawing` draws it with matplotlib."""
+"""Pictures of a study: `data` and `beliefs` compute what they show, `drawing` and `panels` draw it with matplotlib."""
 
+from pied.plots.beliefs import Cut, Predictions, cuts, predictions
 from pied.plots.data import Gaps, History, Region, gaps, history, region
 from pied.plots.drawing import new_figure, plot_gap, plot_history, plot_region, plot_study
+from pied.plots.panels import KINDS, draw, plot_outputs, plot_residuals, plot_slices
 
 __all__ = [
+    "KINDS",
+    "Cut",
     "Gaps",
     "History",
+    "Predictions",
     "Region",
+    "cuts",
+    "draw",
     "gaps",
     "history",
     "new_figure",
     "plot_gap",
     "plot_history",
+    "plot_outputs",
     "plot_region",
+    "plot_residuals",
+    "plot_slices",
     "plot_study",
+    "predictions",
     "region",
 ]

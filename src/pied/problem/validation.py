@@ -227,8 +227,8 @@ def _with_units(given: Mapping[str, Any]) -> dict[str, str]:
         said = words if isinstance(words, Mapping) else {"unit": words} if isinstance(words, str) else None
         if said is None or set(said) - {"unit"}:
             raise StatementError(
-                f"Output '{name}' should be described as {{'unit': 'mol/L'}}, got {words!r}; ranges=, noise= and inputs= "
-                "are words of their own."
+                f"Output '{name}' should be described as {{'unit': 'mol/L'}}, got {words!r}; ranges=, noise= and "
+                "inputs= are words of their own."
             )
         units[name] = read_unit(said.get("unit", ""), f"the unit of '{name}'")
     return {name: unit for name, unit in units.items() if unit}

@@ -34,6 +34,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("pied.shell.answers:status", "Show how the study stands, and what is open."),
         "history": ("pied.shell.corrections:history", "Show who did what, when and why."),
         "result": ("pied.shell.answers:result", "Recommend a point, with all that is known about it."),
+        "plot": ("pied.shell.showing:plot", "Draw a picture of the study."),
+        "report": ("pied.shell.showing:report", "Write a page with question, answer, pictures and all trials."),
         "revise": ("pied.shell.answers:revise", "Answer a changed question from the same data."),
         "export": ("pied.shell.answers:export", "Write the record as a table or as JSON."),
     },

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from pied.errors import Infeasible, SettingError, SolverDone, Status, StoreError, TellError
@@ -436,6 +438,11 @@ class Study(Amendable):
         low, middle, high = self._snapshot().expected(self.problem.point(x)[None])
         ends = zip(low[0].tolist(), middle[0].tolist(), high[0].tolist(), strict=True)
         return dict(zip(self.problem.outputs, ends, strict=True))
+
+    def report(self, file: str | Path) -> Path:
+        """Write a page that holds everything: question, answer, pictures, predictions, trials, history, settings."""
+        written: Path = import_module("pied.report").write(self, file)  # it lies above: reports draw pictures
+        return written
 
     # ------------------------------------------------------------------------------------------------ other questions
 

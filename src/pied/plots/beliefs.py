@@ -1,0 +1,97 @@
+"""What the belief of a study says, as arrays: cuts through the recommended point, and predictions of measurements."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy import ndarray
+
+from pied.errors import SettingError
+from pied.shapes import Float64, Int64
+from pied.study import Study
+
+CUT_POINTS = 61
+"""Points along a cut."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Bounds of all functions along one variable, the others as recommended."""
+
+    name: str
+    """The variable."""
+    at: float
+    """Its recommended value."""
+    along: Float64[ndarray, "q"]
+    """Its values, natural units."""
+    lower: Float64[ndarray, "q k"]
+    median: Float64[ndarray, "q k"]
+    upper: Float64[ndarray, "q k"]
+    """Functions there: the objective with the user's sign, constraints as the quantity that is limited, where there is
+    one, else as their value, met when >= 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Each measurement, and what all others predict for it; NaN where there is none."""
+
+    numbers: Int64[ndarray, "N"]
+    """Numbers of the trials."""
+    measured: Float64[ndarray, "N m"]
+    lower: Float64[ndarray, "N m"]
+    middle: Float64[ndarray, "N m"]
+    upper: Float64[ndarray, "N m"]
+    """Prediction with its ends, noise included."""
+
+    def inside(self, output: int) -> tuple[int, int]:
+        """Return how many measurements of an output lie within their ends, and how many were predicted."""
+        y = self.measured[:, output]
+        known = np.isfinite(y) & np.isfinite(self.middle[:, output])
+        held = known & (self.lower[:, output] <= y) & (y <= self.upper[:, output])
+        return int(held.sum()), int(known.sum())
+
+    def error(self, output: int) -> float:
+        """Return the root mean square error of the predictions of an output."""
+        away = (self.measured - self.middle)[:, output]
+        known = away[np.isfinite(away)]
+        return float(np.sqrt(np.square(known).mean())) if len(known) else float("nan")
+
+
+def cuts(study: Study, *, size: int = CUT_POINTS) -> list[Cut]:
+    """Return the bounds of all functions along each variable through the recommended point."""
+    problem, snapshot = study.problem, study.snapshot
+    _check(study)
+    best = snapshot.recommend(None)
+    if best is None:
+        raise SettingError("a cut goes through the recommended point: tell at least two complete evaluations first")
+    composite, limits = snapshot.composite("cuts"), problem.limits()
+    found = []
+    for place, name in enumerate(problem.variables):
+        U = np.tile(best.u, (size, 1))
+        U[:, place] = np.linspace(0.0, 1.0, size)
+        lower, median, upper = composite.bounds(U, snapshot.settings.level)
+        ends = [each.copy() for each in (lower, median, upper)]
+        for each in ends:
+            each[:, 0] *= problem.user_value(1.0)
+            for i, constraint in enumerate(problem.constraints, 1):
+                if constraint in limits:
+                    limit = limits[constraint]
+                    each[:, i] = limit.value + (-each[:, i] if limit.is_upper else each[:, i])
+        low, high = np.minimum(ends[0], ends[2]), np.maximum(ends[0], ends[2])
+        X = problem.from_unit(U)
+        at = float(problem.natural(best.u)[place])
+        found.append(Cut(name, at, X[:, place], low, ends[1], high))
+    return found
+
+
+def predictions(study: Study) -> Predictions:
+    """Return what all other measurements predict for each one."""
+    _check(study)
+    data = study.data
+    lower, middle, upper = study.snapshot.left_out()
+    return Predictions(np.array(data.numbers, dtype=np.int64), data.Y, lower, middle, upper)
+
+
+def _check(study: Study) -> None:
+    """Refuse a study without a belief."""
+    if int(study.data.complete.sum()) < 2:
+        raise SettingError("this picture needs a belief: tell at least two complete evaluations first")

@@ -51,6 +51,7 @@ HOMES = {
     "distributed": "evaluation/executors.py",
     "pandas": "study/result.py",
     "matplotlib": "plots/drawing.py",
+    "openpyxl": "shell/excel.py",
     "jaxtyping": "shapes.py",
     "torch": "problem/torch_door.py bridge.py solvers/scbo.py",
     "botorch": "bridge.py",

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from pied.shell.opening import Desk
     from pied.study import Result
 
+DERIVED, TOLD = 6, 10
+"""Significant digits in a table, of what is computed and of what was told, which keeps all that a person wrote."""
 RULES = ("anywhere", "observed", "lower", "asked")
 
 
@@ -175,21 +177,26 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
 
 @click.command()
 @of_a_study
-@click.option("--output", metavar="TABLE", help="Write to this file instead of the terminal.")
-def export(file: str, store: str | None, as_json: bool, output: str | None) -> None:
-    """Write the record as a table (CSV), or, with everything ever told and asked, as JSON."""
+@click.option("--output", metavar="TABLE", help="Write to this file, .csv or .xlsx, instead of the terminal.")
+@click.option("--full", is_flag=True, help="Write every digit of every number.")
+def export(file: str, store: str | None, as_json: bool, output: str | None, full: bool) -> None:
+    """Write the record as a table (CSV or Excel), or, with everything ever told and asked, as JSON."""
+    from pied.shell.excel import is_excel, write_cells
     from pied.shell.opening import opened
+    from pied.shell.tables import to_csv
 
     with opened(file, store, read_only=True) as desk:
-        text = None if as_json and output is None else _json_text(desk) if as_json else _csv_text(desk)
-        if text is None:
+        if output is not None and Path(output).exists():
+            raise Mistake(f"'{output}' exists already and was not changed: name another file")
+        if as_json and output is None:
             say_json(_everything(desk))
         elif output is None:
-            say(text.rstrip("\n"))
+            say(to_csv(*_rows(desk, full)).rstrip("\n"))
         else:
-            if Path(output).exists():
-                raise Mistake(f"'{output}' exists already and was not changed: name another file")
-            write(Path(output), text)
+            if is_excel(Path(output)) and not as_json:
+                write_cells(Path(output), *_rows(desk, full))
+            else:
+                write(Path(output), _json_text(desk) if as_json else to_csv(*_rows(desk, full)))
             say(f"{len(desk.study.trials)} trials are in {output}.")
 
 
@@ -221,11 +228,11 @@ def _everything(desk: "Desk") -> dict[str, Any]:
     )
 
 
-def _csv_text(desk: "Desk") -> str:
-    """Return the record as a table: points, outputs, objective and constraints."""
+def _rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the record as columns and rows: points, outputs, objective and constraints."""
     from pied.records import Dataset, feasible
+    from pied.shell.laboratory import set_point
     from pied.shell.pages import when
-    from pied.shell.tables import to_csv
 
     problem, trials = desk.stated.problem, desk.study.trials
     rows = {row.number: row for row in desk.record.changes(0)[1]}
@@ -253,14 +260,19 @@ def _csv_text(desk: "Desk") -> str:
                 own["worker"]: trial.worker,
                 own["asked"]: when(row.asked),
                 own["settled"]: when(row.settled),
-                **known,
-                **dict(trial.x),
-                **told,
+                **{name: value if full else _brief(value, DERIVED) for name, value in known.items()},
+                **{name: value if full else set_point(problem, name, value) for name, value in trial.x.items()},
+                **{name: value if full else _brief(value, TOLD) for name, value in told.items()},
             }
         )
     first, last = list(_OWN[:3]), list(_OWN[3:])
     columns = [own[word] for word in first] + [*problem.variables, *problem.outputs, *problem.functions]
-    return to_csv([*dict.fromkeys([*columns, *(own[word] for word in last)])], table)
+    return [*dict.fromkeys([*columns, *(own[word] for word in last)])], table
+
+
+def _brief(value: float, digits: int) -> float:
+    """Return a number as a person would write it."""
+    return float(f"{value:.{digits}g}")
 
 
 _OWN = ("trial", "state", "aim", "feasible", "reason", "worker", "asked", "settled")

@@ -26,7 +26,9 @@ ROUNDED = 1e-4
 @of_a_study
 @worker
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Open trials wanted in all.")
-@click.option("--csv", "sheet", metavar="TABLE", help="Write them to a table, to be filled in and told.")
+@click.option(
+    "--sheet", "--csv", metavar="TABLE", help="Write them to a table, .csv or .xlsx, to be filled in and told."
+)
 @click.option("--why", is_flag=True, help="Say how each point was chosen, in the words of the method.")
 def ask(
     file: str, store: str | None, as_json: bool, worker: str | None, count: int, sheet: str | None, why: bool
@@ -87,11 +89,13 @@ def _say_trials(desk: "Desk", trials: "list[Trial]", why: bool) -> None:
 
 
 def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
+    from pied.shell.excel import is_excel, write_cells
     from pied.shell.tables import to_csv
 
     own = trial_column(problem)
     rows = [{own: each.number, **{name: set_point(problem, name, each.x[name]) for name in each.x}} for each in trials]
-    write(file, to_csv([own, *problem.variables, *problem.outputs], rows))
+    columns = [own, *problem.variables, *problem.outputs]
+    write_cells(file, columns, rows) if is_excel(file) else write(file, to_csv(columns, rows))
 
 
 def set_point(problem: "Problem", name: str, value: float) -> float:
@@ -330,7 +334,7 @@ def fail(
 @worker
 @click.argument("table")
 def add(file: str, store: str | None, as_json: bool, worker: str | None, table: str) -> None:
-    """Add old data: a CSV table with a column for each variable and for the outputs that are known.
+    """Add old data: a table (CSV or Excel) with a column for each variable and for the outputs that are known.
 
     Rows that are in the record already are passed over, so adding a longer table again is fine.
     """

@@ -1,4 +1,4 @@
-"""CSV files as laboratories keep them: with commas, semicolons or tabs, and decimal points or commas."""
+"""Tables as laboratories keep them: CSV with commas, semicolons or tabs, decimal points or commas, or Excel files."""
 
 import csv
 import io
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pied.errors import StatementError, did_you_mean
+from pied.shell.excel import is_excel, read_cells
 
 LARGEST = 50_000_000
 """Largest size of a table in bytes; a larger file is a mistake, since experiments number in the tens."""
@@ -26,12 +27,14 @@ SEPARATORS = ",;\t"
 RISKY = ("=", "+", "-", "@")
 """First characters of texts that a spreadsheet would execute as a formula."""
 
+_SEPARATOR = re.compile(r"sep=([,;\t])\r?\n", re.IGNORECASE)
+"""The first line by which Excel is told how columns are separated."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a CSV file, by the names of their columns."""
+    """The rows of a CSV or Excel file, by the names of their columns."""
 
     file: str
     """For messages."""
@@ -44,18 +47,23 @@ class Table:
 
     @classmethod
     def read(cls, file: Path) -> "Table":
-        """Read a CSV file with a heading; empty lines are ignored.
+        """Read a CSV or Excel file (its first sheet) with a heading; empty lines are ignored.
 
         Raises:
             StatementError: If the file does not exist or is not a table.
         """
-        return cls.parse(text_of(file, "table", LARGEST), file.name)
+        if not is_excel(file):
+            return cls.parse(text_of(file, "table", LARGEST, others=("utf-16", "cp1252")), file.name)
+        _check_file(file, "table", LARGEST)
+        return cls._of(read_cells(file, MOST_CELLS), file.name, has_comma=True)
 
     @classmethod
     def parse(cls, text: str, file: str) -> "Table":
         """Read the text of a CSV file."""
         heading = next((line for line in text.splitlines() if line.strip()), "")
-        separator = max(SEPARATORS, key=heading.count)
+        named = _SEPARATOR.match(text)
+        separator = named[1] if named else max(SEPARATORS, key=heading.count)
+        text = f"\n{text[named.end() :]}" if named else text
         _check_size(text, separator, file)
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
         found: list[tuple[int, list[str]]] = []
@@ -65,6 +73,11 @@ class Table:
                     found.append((reader.line_num, [cell.strip() for cell in cells]))
         except csv.Error as error:
             raise StatementError(f"{file}, line {reader.line_num}: this is not a table ({error})") from error
+        return cls._of(found, file, has_comma=separator != ",")
+
+    @classmethod
+    def _of(cls, found: list[tuple[int, list[str]]], file: str, *, has_comma: bool) -> "Table":
+        """Check the heading and the lengths of the rows."""
         if not found:
             raise StatementError(f"{file} is empty: its first line should name the columns")
         columns = found[0][1]
@@ -75,10 +88,10 @@ class Table:
                 raise StatementError(f"{file}, line {found[0][0]}: {said}; give each a name of its own")
         for line, cells in found[1:]:
             if len(cells) != len(columns):
-                advice = "; write decimals with a point, 0.5" if separator == "," and len(cells) > len(columns) else ""
+                advice = "; write decimals with a point, 0.5" if not has_comma and len(cells) > len(columns) else ""
                 raise StatementError(f"{file}, line {line}: {len(cells)} cells for {len(columns)} columns{advice}")
         rows = tuple(dict(zip(columns, cells, strict=True)) for _, cells in found[1:])
-        return cls(file, tuple(columns), rows, tuple(line for line, _ in found[1:]), separator != ",")
+        return cls(file, tuple(columns), rows, tuple(line for line, _ in found[1:]), has_comma)
 
     def place(self, row: int) -> str:
         """Return the place of a row, for messages."""
@@ -127,20 +140,42 @@ def _check_size(text: str, separator: str, file: str) -> None:
             raise StatementError(f"{file}, line {line}: more than {MOST_COLUMNS:,} columns; is it the right file?")
 
 
-def text_of(file: Path, what: str, largest: int) -> str:
-    """Return the text of a file; if that fails, raise an error with the reason."""
+def text_of(file: Path, what: str, largest: int, *, others: Sequence[str] = ()) -> str:
+    """Return the text of a file; if that fails, raise an error with the reason.
+
+    Args:
+        file: The file.
+        what: What it is, for messages.
+        largest: Its largest size in bytes.
+        others: Encodings besides UTF-8: "utf-16" where the file says so, and one for all others.
+    """
+    _check_file(file, what, largest)
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise StatementError(f"the {what} '{file}' cannot be read: {error.strerror}") from None
+    is_wide = "utf-16" in others and raw[:2] in (b"\xff\xfe", b"\xfe\xff")
+    for encoding in ["utf-16"] if is_wide else ["utf-8-sig", *(each for each in others if each != "utf-16")]:
+        try:
+            text = raw.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if encoding == "utf-8-sig" or "\x00" not in text:
+            return text
+    raise StatementError(f"the {what} '{file}' is not UTF-8 text: save it again as plain text, UTF-8")
+
+
+def _check_file(file: Path, what: str, largest: int) -> None:
+    """Refuse what is not a plain file of a sensible size."""
     try:
         size = file.stat().st_size if file.is_file() else None
         if size is None and not file.exists():
             raise StatementError(f"there is no {what} '{file}'")
-        if size is None or size > largest:
-            said = "is not a plain file" if size is None else f"has more than {largest} bytes"
-            raise StatementError(f"the {what} '{file}' {said}: is it the right one?")
-        return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise StatementError(f"the {what} '{file}' is not UTF-8 text: save it again as plain text, UTF-8") from None
     except OSError as error:
         raise StatementError(f"the {what} '{file}' cannot be read: {error.strerror}") from None
+    if size is None or size > largest:
+        said = "is not a plain file" if size is None else f"has more than {largest} bytes"
+        raise StatementError(f"the {what} '{file}' {said}: is it the right one?")
 
 
 def to_number(text: str, what: str, *, comma: bool = False) -> float:
@@ -184,6 +219,6 @@ def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return repr(value)
+        return repr(value).removesuffix(".0")
     text = _CONTROL.sub(" ", str(value)).strip()
     return f"'{text}" if text.startswith(RISKY) else text

@@ -179,7 +179,7 @@ def test_a_new_question_on_the_same_data_is_answered_at_once_beside_the_old_opti
         assert not revision.before.is_feasible
         assert revision.result.x.a + revision.result.x.b <= 2.5 + 1e-9
         assert revision.result.value == pytest.approx(3.125, abs=0.15)  # by belief
-        assert "The old optimum under the new question" in str(revision)
+        assert "The previous best settings, under the new question:" in str(revision)
         assert [question.number for question in study.questions] == [1, 2]
         assert study.ask().revision == 2
 

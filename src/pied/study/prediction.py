@@ -41,7 +41,7 @@ def deviations(problem: Problem, gp: GP, data: Dataset) -> list[float]:
 
 def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
     """Predict each measurement from all others, with the models of all; NaN beyond the first `MOST_LEFT_OUT`."""
-    ends = tuple(np.full(data.Y.shape, np.nan) for _ in range(3))
+    low, middle, high = (np.full(data.Y.shape, np.nan) for _ in range(3))
     for row in range(min(len(data.U), MOST_LEFT_OUT)):
         others = np.arange(len(data.U)) != row
         if (np.isfinite(data.Y[others]).sum(0) < 2).any():
@@ -50,6 +50,6 @@ def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
             data.U[others], data.Y[others], gp.choices, active=problem.active, ratios=ratios(problem),
             noise=problem.noise, model=settings.believer.model,
         )  # fmt: skip
-        for whole, each in zip(ends, predicted(problem, part, data.U[row : row + 1], settings.level), strict=True):
-            whole[row] = each[0]
-    return ends
+        found = predicted(problem, part, data.U[row : row + 1], settings.level)
+        low[row], middle[row], high[row] = (each[0] for each in found)
+    return low, middle, high

@@ -233,7 +233,7 @@ def test_a_budget_of_zero_evaluates_nothing_and_says_so() -> None:
 def test_a_budget_below_the_initial_design_gets_a_sentence() -> None:
     result = solve(hill(), 3, seed=0, solver=fast())
     assert result.status is Status.FINISHED
-    assert "within the initial design of 5 points" in result.message
+    assert "within the first 5 points" in result.message
     assert "give a budget above 5" in result.message
     assert result.x is not None
 

@@ -12,7 +12,7 @@ from numpy import ndarray
 from pied.gp import GP, Model
 from pied.records import Dataset
 from pied.rng import Stream
-from pied.search import Enumeration, Functions, Optimum, Refined, Search
+from pied.search import Enumeration, Functions, Mixed, Optimum, Refined, Search
 from pied.shapes import Bool, Float64
 
 MODEL = Model(
@@ -122,9 +122,14 @@ class SuccessSearch(Search):
         return best.of_first(functions.k)
 
 
-def where_success_is_likely(search: Search | Enumeration, success: SuccessModel) -> Search | Enumeration:
+def where_success_is_likely(
+    search: Search | Enumeration | Mixed, success: SuccessModel
+) -> Search | Enumeration | Mixed:
     """Restrict a search to points that are likely to succeed; a list with none of them is returned as it is."""
     if isinstance(search, Search):
         return SuccessSearch(**asdict(search), success=success)
+    if isinstance(search, Mixed):
+        inner = SuccessSearch(**asdict(search.inner), success=success)
+        return replace(search, inner=inner, allowed=success.is_likely)
     left = search.without(np.flatnonzero(~success.is_likely(search.U)))
     return left if left.offered.any() else search

@@ -8,16 +8,18 @@ from pied.problem.named import Named, groups
 if TYPE_CHECKING:
     from pied.problem.candidates import SAME, Listing
     from pied.problem.formula import Formula, Scope
+    from pied.problem.grids import Grid
     from pied.problem.limits import Limit
     from pied.problem.problem import Problem
     from pied.problem.variables import Variable
 
-__all__ = ["SAME", "Formula", "Limit", "Listing", "Named", "Problem", "Scope", "Variable", "groups"]
+__all__ = ["SAME", "Formula", "Grid", "Limit", "Listing", "Named", "Problem", "Scope", "Variable", "groups"]
 
 _HOMES = {
     "SAME": "candidates",
     "Listing": "candidates",
     "Formula": "formula",
+    "Grid": "grids",
     "Scope": "formula",
     "Limit": "limits",
     "Problem": "problem",

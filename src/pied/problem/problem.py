@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from pied.problem import validation
 from pied.problem.candidates import Listing
 from pied.problem.folding import folded_black_box, folded_functions
 from pied.problem.formula import Formula, Scope
+from pied.problem.grids import Grid
 from pied.problem.identity import described
 from pied.problem.limits import Limit, limit_of
 from pied.problem.named import Function, Named
@@ -42,6 +42,8 @@ class Problem:
     """The decisions, by name."""
     candidates: Listing | None
     """The points to choose from; None: the whole box."""
+    grid: Grid | None
+    """Which variables take listed values only, such as steps; None: none of them."""
     outputs: tuple[str, ...]
     """Names of the black box's outputs."""
     blackbox: Callable[[Named], Any] | None
@@ -175,8 +177,11 @@ class Problem:
             read, table = validation.read_variables(variables), None
         else:
             read, table = validation.read_candidates(variables, candidates)
-        box = Box.of(read.values())
+        box, grid = Box.of(read.values()), Grid.of(list(read.values()))
+        if grid is not None and table is not None:
+            raise StatementError("The candidates list all points that can be set: leave out the step of variables.")
         self._set(
+            grid=grid,
             variables=read,
             d=len(read),
             bounds=box.bounds,
@@ -253,12 +258,25 @@ class Problem:
         return self._box.from_unit(U)
 
     def natural(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
-        """Return a point of the unit cube in natural units; with candidates, the nearest candidate as it was given.
+        """Return a point of the unit cube in natural units; with candidates or steps, the nearest as it was given.
 
         The map to the unit cube and back changes the last bits, but a candidate keeps the numbers of its table.
         """
         u = np.clip(u, 0.0, 1.0)
-        return self.from_unit(u) if self.candidates is None else self.candidates.X[self.candidates.nearest(u)]
+        if self.candidates is not None:
+            return self.candidates.X[self.candidates.nearest(u)]
+        return self.from_unit(u) if self.grid is None else self.grid.natural(u, self.from_unit(u))
+
+    @property
+    def listing(self) -> Listing | None:
+        """All points that can be set, if these are few enough to compare them all: candidates, or a small grid."""
+        return self.candidates if self.grid is None else self.grid.listing
+
+    def settable(self, X: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
+        """Tell which points could be proposed: those inside the box and on the grid."""
+        lo, hi = self.bounds.T
+        inside = ((lo <= X) & (hi >= X)).all(1)
+        return inside if self.grid is None else inside & self.grid.has(self.to_unit(X))
 
     def unit_slopes(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Return the derivatives of `from_unit`, at points in natural units."""
@@ -422,7 +440,7 @@ class Problem:
         ]
         ends = [[each if math.isfinite(each) else None for each in row] for row in self.ranges.tolist()]
         return {
-            "variables": {name: asdict(each) for name, each in self.variables.items()},
+            "variables": {name: each.stated() for name, each in self.variables.items()},
             **({"candidates": [len(self.candidates), self.candidates.digest]} if self.candidates is not None else {}),
             "outputs": list(self.outputs),
             "blackbox": self.blackbox

@@ -1,8 +1,11 @@
 """Variables, and the box they span: the map between natural units and the unit cube."""
 
+import builtins
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -11,6 +14,10 @@ from pied.errors import StatementError
 from pied.problem.values import number
 from pied.shapes import Bool, Float64
 
+MOST_LEVELS = 1_000_000
+"""Values of a variable with a step: with more of them the step makes no difference."""
+LAST_STEP = 1e-9
+"""In steps: how far the upper end may lie from the last value and still be that value."""
 NARROWEST = 1e-9
 """Smallest width of a variable, relative to its size: rounding would merge the points of a narrower one."""
 
@@ -27,6 +34,10 @@ class Variable:
     """Whether to search on a logarithmic scale: for quantities that vary over powers of ten."""
     unit: str = field(default="", kw_only=True)
     """Shown beside values; nothing is converted."""
+    step: float | int | None = field(default=None, kw_only=True)
+    """Distance of the values that can be set, counted from `lo`; None: every value can be set."""
+    round: int | None = field(default=None, kw_only=True)
+    """Digits after the point that can be set, another way to write a step: 1 for 0.1, 0 for whole numbers."""
 
     def __post_init__(self) -> None:
         for end in ("lo", "hi"):
@@ -42,6 +53,59 @@ class Variable:
             raise StatementError(f"The box from {self.lo!r} to {self.hi!r} is too wide for a computer's numbers.")
         if self.log and self.lo <= 0:
             raise StatementError(f"A logarithmic scale needs a lower bound above 0, got {self.lo:g}.")
+        self._check_step()
+
+    def _check_step(self) -> None:
+        """Refuse a step that leaves nothing to choose, or makes no difference."""
+        if self.step is not None and self.round is not None:
+            raise StatementError("step and round say the same: leave one of them out.")
+        if self.round is not None and (
+            isinstance(self.round, bool) or not isinstance(self.round, int) or abs(self.round) > 15
+        ):
+            raise StatementError(f"round counts digits after the point, a whole number up to 15, got {self.round!r}.")
+        if self.step is not None:
+            object.__setattr__(self, "step", number(self.step, "step", StatementError))
+            if not self.step > 0:
+                raise StatementError(f"step must be above 0, got {self.step:g}.")
+        if self.is_stepped:
+            _, width, count = self._steps()
+            if count < 2:
+                only = f"between {self.lo:g} and {self.hi:g} there are fewer than two values"
+                raise StatementError(f"With a step of {width:g} {only}: take a smaller step, or make it a constant.")
+            if count > MOST_LEVELS:
+                raise StatementError(
+                    f"A step of {width:g} makes {count:,} values: leave it out, it makes no difference."
+                )
+
+    def stated(self) -> dict[str, Any]:
+        """Return the fields for storage; a step only where there is one, as in stores of version 0.1."""
+        return {name: each for name, each in asdict(self).items() if each is not None}
+
+    @property
+    def is_stepped(self) -> bool:
+        """Whether only some values of the box can be set."""
+        return self.step is not None or self.round is not None
+
+    def levels(self) -> list[float]:
+        """Return the values that can be set, rising, as a person would write them."""
+        first, width, count = self._steps()
+        digits = max(_decimals(first), _decimals(width))
+        made = [builtins.round(first + place * width, digits) for place in range(count)]
+        return [self.hi if abs(each - self.hi) <= LAST_STEP * width else each for each in made]
+
+    def _steps(self) -> tuple[float, float, int]:
+        """Return the first value, the step and the number of values."""
+        if self.round is None:
+            first, width = float(self.lo), float(self.step or 0.0)
+        else:
+            width = float(f"1e{-self.round}")
+            first = float(f"{math.ceil(self.lo / width - LAST_STEP)}e{-self.round}")
+        return first, width, math.floor((self.hi - first) / width + LAST_STEP) + 1
+
+
+def _decimals(value: float) -> int:
+    """Return the digits after the point that a number is written with; negative ones mean tens, hundreds, ..."""
+    return -int(Decimal(repr(value)).normalize().as_tuple().exponent)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""The best point of given functions on the unit cube or in a list of candidates."""
+"""The best point of given functions on the unit cube or in a list of candidates, or on a grid."""
 
 from pied.search.enumeration import Enumeration, exact_weight
 from pied.search.functions import Functions, Picked, Refined
 from pied.search.local import VIOLATION_WEIGHT, distinct
+from pied.search.mixed import Mixed, searching
 from pied.search.multistart import Search, white_feasible
 from pied.search.optimum import Optimum
 from pied.search.penalty import PenaltySearch
@@ -11,6 +12,7 @@ __all__ = [
     "VIOLATION_WEIGHT",
     "Enumeration",
     "Functions",
+    "Mixed",
     "Optimum",
     "PenaltySearch",
     "Picked",
@@ -18,5 +20,6 @@ __all__ = [
     "Search",
     "distinct",
     "exact_weight",
+    "searching",
     "white_feasible",
 ]

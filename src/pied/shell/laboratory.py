@@ -103,7 +103,7 @@ def set_point(problem: "Problem", name: str, value: float) -> float:
     from pied.shell.tables import shortest
 
     box = problem.variables[name]
-    return shortest(value, box.hi - box.lo)
+    return value if box.is_stepped else shortest(value, box.hi - box.lo)
 
 
 def write(file: Path, text: str) -> None:

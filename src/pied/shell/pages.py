@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pied.address import masked
-from pied.problem import Problem, groups
+from pied.problem import Problem, Variable, groups
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Words, figure, short, titled
 
@@ -77,8 +77,17 @@ def variable_lines(problem: Problem) -> list[str]:
     """Return a line for each variable: its box, unit and scale."""
     return [
         f"{name} in [{each.lo:g}, {each.hi:g}]{f' {each.unit}' if each.unit else ''}{', log scale' if each.log else ''}"
+        f"{_step(each)}"
         for name, each in problem.variables.items()
     ]
+
+
+def _step(variable: Variable) -> str:
+    """Return which values of a variable can be set, if not all."""
+    if not variable.is_stepped:
+        return ""
+    values = variable.levels()
+    return f", {len(values)} values: {values[0]:.16g}, {values[1]:.16g} .. {values[-1]:.16g}"
 
 
 def output_lines(problem: Problem) -> list[str]:

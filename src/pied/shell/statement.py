@@ -23,6 +23,7 @@ unit     = "EUR/h"
 temperature = {{ lo = 60, hi = 100, unit = "degC" }}
 time        = {{ lo = 0.5, hi = 6, unit = "h" }}
 # catalyst  = {{ lo = 1e-4, hi = 1e-1, log = true }}    # ranges over powers of ten
+# stirring  = {{ lo = 100, hi = 600, step = 50 }}    # only 100, 150, ...; round = 1 for one digit after the point
 
 # What is measured. All of this is optional:
 #   range   what it can be; inf for an open end

@@ -156,7 +156,7 @@ class Page:
         if not isinstance(value, dict):
             example = '[70, 100] or { lo = 70, hi = 100, unit = "degC" }'
             self.fail(path, f"a variable has two bounds, {example}, got {shown(value)}")
-        self.check_words(path, value, ("lo", "hi", "log", "unit"))
+        self.check_words(path, value, ("lo", "hi", "log", "unit", "step", "round"))
         for end in ("lo", "hi"):
             if end not in value:
                 self.fail(path, f"the bound '{end}' is missing: {{ lo = 70, hi = 100 }}")
@@ -164,8 +164,10 @@ class Page:
         if not isinstance(log, bool) or not isinstance(unit, str):
             self.fail(path, "log is true or false, and unit is a text in quotes")
         lo, hi = (self.number((*path, end), value[end]) for end in ("lo", "hi"))
+        step = self.number((*path, "step"), value["step"]) if "step" in value else None
+        digits = self.whole((*path, "round"), value["round"], None) if "round" in value else None
         with self.at(*path):
-            return Variable(lo, hi, log=log, unit=unit)
+            return Variable(lo, hi, log=log, unit=unit, step=step, round=digits)
 
     def constant(self, path: tuple[str, ...], value: Any) -> float | tuple[float, ...]:
         self.check_place(path, value)

@@ -162,11 +162,14 @@ class CUQBRun(BayesRun):
 
     def _off_bounds(self, scene: Scene) -> Float64[ndarray, "d"] | None:
         """Return the best probe off a box bound that the best told point and all points near it lie on."""
-        if not self._own.probe or not self._is_exact or self.problem.candidates is not None:
+        if not self._own.probe or not self._is_exact or self.problem.listing is not None:
             return None
         proposed = np.concatenate([scene.data.U, scene.data.imagined])
         best = scene.known[:1]
-        points = probes.off_bounds(best[0], proposed, np.asarray(self.problem.active.any(0)))
+        seen, grid = np.asarray(self.problem.active.any(0)), self.problem.grid
+        if grid is not None:
+            seen, best = seen & ~grid.is_discrete, grid.snapped(best)
+        points = probes.off_bounds(best[0], proposed, seen)
         white = White(self.problem, self.problem.white).values(np.concatenate([best, points]))[:, 1:]
         points = points[(white[1:] >= np.minimum(white[0], 0.0)).all(1)]  # rounding may put the best point just outside
         if scene.success is not None and len(points):
@@ -193,6 +196,6 @@ class CUQBRun(BayesRun):
 
     def _reachable(self, scene: Scene, best: Optimum) -> float | None:
         """The largest upper bound found; of a list, whose told candidates are not searched again, with their values."""
-        told = scene.f[scene.is_feasible, 0] if self.problem.candidates is not None else scene.f[:0, 0]
+        told = scene.f[scene.is_feasible, 0] if self._is_finite else scene.f[:0, 0]
         tops = [*told.tolist(), *([float(best.f[0])] if best.satisfied else [])]
         return max(tops, default=None)

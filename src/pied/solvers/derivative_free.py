@@ -216,7 +216,7 @@ class _RandomRun(Run):
         self._problem, self._stream = problem, stream
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        stream, candidates = self._stream.at("trial", number), self._problem.candidates
+        stream, candidates = self._stream.at("trial", number), self._problem.listing
         if candidates is None:
             return Proposal(stream.uniform(self._problem.d), Why("random"))
         is_exact = all(noise == 0 for noise in self._problem.noise)

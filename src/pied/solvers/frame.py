@@ -19,6 +19,7 @@ from pied.bounds import (
     SuccessModel,
     White,
     from_memory,
+    optimistic,
     pessimistic,
     to_memory,
     where_success_is_likely,
@@ -28,7 +29,7 @@ from pied.gp import GP, Choice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
-from pied.search import Enumeration, Optimum, PenaltySearch, Search
+from pied.search import Enumeration, Mixed, Optimum, PenaltySearch, Search, searching
 from pied.shapes import Bool, Float64
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
 from pied.solvers.initial import design_size
@@ -91,7 +92,7 @@ class Scene:
     """Points to screen."""
     scales: Float64[ndarray, "k"]
     """One scale per function: the spread of its median over the pool."""
-    search: Search | PenaltySearch | Enumeration
+    search: Search | PenaltySearch | Enumeration | Mixed
     """How subproblems are solved over the whole box or list."""
     stream: Stream
 
@@ -101,7 +102,7 @@ class Scene:
         return None if isinstance(self.search, PenaltySearch) else SuccessModel.fit(self.data)
 
     @cached_property
-    def within(self) -> Search | PenaltySearch | Enumeration:
+    def within(self) -> Search | PenaltySearch | Enumeration | Mixed:
         """The search for a point to propose: only where success is likely."""
         if isinstance(self.search, PenaltySearch) or self.success is None:
             return self.search
@@ -149,7 +150,7 @@ class BayesRun(Run):
             why = replace(why, multipliers=best.multipliers)
         if best is None or not best.satisfied:
             best, why = self._explore(scene)
-        u = best.u
+        u = self._on_grid(scene, best.u)
         if self._repeats(u, data):
             u, why = self._spread_out(scene), replace(why, aim="spread")
         why = replace(why, active=tuple(self.problem.functions[i] for i in best.active))
@@ -163,13 +164,17 @@ class BayesRun(Run):
         f = data.functions(problem)
         is_feasible = feasible(problem, f)
         known = _incumbents(data, f, is_feasible)
-        search = self.settings.search if problem.candidates is None else Enumeration.of(problem.candidates)
+        search = self.settings.search if problem.listing is None else Enumeration.of(problem.listing)
+        if isinstance(search, Search) and problem.grid is not None:
+            search = Mixed(replace(search, brevity=0.0), problem.grid, data.U[:0])
         if isinstance(search, Search) and len(data.imagined):
             search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
         pool = search.screen(stream, problem.d, known)
         scales = spread(composite.values(pool[:SCALE_POINTS], [0.5] * problem.k, screening=True))
-        if isinstance(search, Enumeration) and problem.candidates is not None:
-            search = search.without(problem.candidates.same(self._settled(data, composite, scales)))
+        if isinstance(search, Enumeration) and problem.listing is not None:
+            search = search.without(problem.listing.same(self._settled(data, composite, scales)))
+        elif isinstance(search, Mixed) and self._is_finite:
+            search = replace(search, taken=self._settled(data, composite, scales))
         return Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, stream)
 
     def _described(self, scene: Scene, u: Float64[ndarray, "d"], why: Why) -> Why:
@@ -208,6 +213,22 @@ class BayesRun(Run):
         points = np.concatenate([data.U, data.imagined]) if self._is_exact else data.imagined
         return bool(len(points)) and bool((np.abs(points - u).max(1) < REPEATED).any())
 
+    @property
+    def _is_finite(self) -> bool:
+        """Whether there are finitely many points: those that are known exactly are then not searched again."""
+        grid = self.problem.grid
+        return self.problem.candidates is not None or (grid is not None and bool(grid.is_discrete.all()))
+
+    def _on_grid(self, scene: Scene, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
+        """Return the best point of the grid around a point that a search found off it."""
+        grid = self.problem.grid
+        if grid is None or bool(grid.has(u[None]).all()):
+            return u if grid is None else grid.snapped(u)
+        taken = self._settled(scene.data, scene.composite, scene.scales) if self._is_finite else scene.data.U[:0]
+        mixed = Mixed(Search(), grid, taken)
+        bounds = optimistic(scene.composite, self.settings.level)
+        return mixed.near(bounds, scene.scales, u, grid.snapped(u)[None]).u
+
     def _spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
         """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
         composite, pool = scene.composite, scene.pool
@@ -229,10 +250,12 @@ class BayesRun(Run):
 
     def _honoured(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
         """Move a point that breaks white constraints to a near one that meets them."""
-        if self.problem.candidates is not None or bool(meets_white(self.problem, u[None]).all()):
+        grid = self.problem.grid
+        if self.problem.listing is not None or bool(meets_white(self.problem, u[None]).all()):
             return u
         white = White(self.problem, self.problem.white, near=u)
-        search, stream = Search(pool=256, generations=0, starts=2), Stream(0).at("honoured")
+        stream = Stream(0).at("honoured")
+        search = searching(Search(pool=256, generations=0, starts=2), grid, u[None][:0])
         pool = search.screen(stream, self.problem.d, u[None])
         return search.solve(white, spread(white.values(pool)), pool, u[None], stream).u
 
@@ -240,8 +263,10 @@ class BayesRun(Run):
         """The last rung: the point of a Sobol pool that is farthest from all known ones and meets white constraints."""
         known = np.concatenate([data.U, data.imagined])
         pool = stream.at("fill").sobol(FILL_POINTS, self.problem.d)
-        if self.problem.candidates is not None:
-            pool = Enumeration.of(self.problem.candidates).screen(stream.at("fill"), self.problem.d, known[:0])
+        if self.problem.listing is not None:
+            pool = Enumeration.of(self.problem.listing).screen(stream.at("fill"), self.problem.d, known[:0])
+        elif self.problem.grid is not None:
+            pool = self.problem.grid.snapped(pool)
         distance = to_nearest(pool, known) if len(known) else np.ones(len(pool))
         distance = np.where(meets_white(self.problem, pool), distance, distance - WHITE_BROKEN_DISTANCE)
         memory = to_memory(previous) if previous else {}

@@ -15,7 +15,7 @@ from pied.distances import to_nearest
 from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
-from pied.search import Enumeration, Optimum, Picked, Search, distinct
+from pied.search import Enumeration, Mixed, Optimum, Picked, Search, distinct
 from pied.shapes import Float64
 from pied.solvers.frame import Scene, meets_white
 
@@ -50,7 +50,8 @@ class JointTest:
         if best.satisfied:
             return best, why
         scene = self.scene
-        search = scene.search if isinstance(scene.search, Search | Enumeration) else Search()
+        search = scene.search.inner if isinstance(scene.search, Mixed) else scene.search
+        search = search if isinstance(search, Search | Enumeration) else Search()
         bounds = possible(scene.composite, VERDICT_LEVEL)
         found = largest_margin(search, bounds, scene.scales, scene.pool, best.u, QUICK_STARTS)
         if not found.satisfied:
@@ -75,7 +76,7 @@ class JointTest:
         Pending points are imagined at their mean, as if there were no uncertainty about them, and pending candidates
         are not offered again. That spreads proposals out, but only told values may decide a verdict.
         """
-        data, candidates = self.scene.data, self.problem.candidates
+        data, candidates = self.scene.data, self.problem.listing
         if len(data.failures) == len(data.imagined):
             return False
         if isinstance(search, Enumeration) and candidates is not None:
@@ -94,7 +95,7 @@ class JointTest:
         """
         told, pool = self.scene.data.U, self.scene.pool
         is_beside = bool((np.abs(told - found.u).max(1) < CONFIRMING_DISTANCE).any())
-        if self.problem.candidates is not None or not is_beside:
+        if self.problem.listing is not None or not is_beside:
             return found
         allowed = to_nearest(pool, told, "chebyshev") >= CONFIRMING_DISTANCE
         allowed = allowed & meets_white(self.problem, pool)
@@ -106,7 +107,7 @@ class JointTest:
     def _thorough(self, search: Search | Enumeration, bounds: Bounds, found: Optimum) -> Optimum:
         """Search from a dense pool and many starts: a point that is missed here is a problem wrongly given up."""
         pool = self.scene.pool
-        if self.problem.candidates is None:
+        if self.problem.listing is None:
             pool = np.concatenate([pool, self.scene.stream.at("dense").sobol(DENSE_POINTS, self.problem.d)])
         return largest_margin(search, bounds, self.scene.scales, pool, found.u, THOROUGH_STARTS)
 

@@ -32,25 +32,29 @@ def initial_point(
         SolverDone: If every candidate is known.
     """
     U = initial_design(problem, stream)
-    if problem.candidates is None:
-        return U[index]
+    if problem.listing is None:
+        return U[index % len(U)]
     left = to_nearest(U, np.concatenate(known), "chebyshev") > SAME
     if not left.any():
-        raise SolverDone("every candidate has been measured")
+        raise SolverDone("every point that can be set has been measured")
     return U[int(left.argmax())]
 
 
 def initial_design(problem: Problem, stream: Stream) -> Float64[ndarray, "s d"]:
     """Return uniform points, or candidates in random order; those that meet the white constraints come first.
 
-    They are the same each time, so a design needs no state.
+    A small grid is a list of candidates, and points are moved onto a large one. They are the same each time, so a
+    design needs no state.
     """
     stream = stream.at("initial")
-    if problem.candidates is None:
+    if problem.listing is None:
         U = stream.uniform(DESIGN_POOL, problem.d)
+        if problem.grid is not None:
+            U = problem.grid.snapped(U)
+            U = U[np.sort(np.unique(U, axis=0, return_index=True)[1])]
     else:
-        order = stream.generator().permutation(len(problem.candidates))
-        U = problem.candidates.U[order[:DESIGN_POOL]]
+        order = stream.generator().permutation(len(problem.listing))
+        U = problem.listing.U[order[:DESIGN_POOL]]
     white = problem.white
     if not white:
         return U

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import types
 import typing
 from collections.abc import Mapping
@@ -33,20 +34,21 @@ def opened(
 
     A stored study keeps its seed, solver and initial design; those that are given must agree with it.
     """
-    if problem.candidates is not None:
-        if solver is not None and not solver.lists:
-            raise SettingError(
-                f"solver '{solver.name}' needs a whole box and cannot choose from a list of candidates: take 'cuqb', "
-                "another solver by bounds or improvement, or 'random'"
-            )
-        initial = min(design_size(problem.d) if initial is None else initial, len(problem.candidates))
+    if solver is not None and not solver.lists and (problem.candidates is not None or problem.grid is not None):
+        what = "a list of candidates" if problem.candidates is not None else "settings with a step"
+        raise SettingError(
+            f"solver '{solver.name}' needs a whole box and cannot choose from {what}: take 'cuqb', another solver by "
+            "bounds or improvement, or 'random'"
+        )
+    most = math.inf if problem.listing is None else len(problem.listing)
+    initial = initial if initial is None else int(min(initial, most))
     statement = problem.statement()
     made = About(
         name or "",
         statement,
         fresh_seed() if seed is None else int(seed),
         solver_to_data(solver or make("cuqb")),
-        design_size(problem.d) if initial is None else initial,
+        int(min(design_size(problem.d), most)) if initial is None else initial,
     )
     if store is None:
         if read_only:
@@ -233,6 +235,9 @@ def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
 
 # -------------------------------------------------------------------------------------------------- earlier questions
 
+_WORDS = ("lo", "hi", "log", "unit", "step", "round")
+"""What is stored of a variable."""
+
 
 def stated(statement: Mapping[str, Any], candidates: Listing | None = None) -> Problem | None:
     """Restore a stored question if it consists of formulas only; stored code is never run.
@@ -264,7 +269,7 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
     objective = {statement["sense"]: functions[0]["formula"]} if "formula" in functions[0] else {}
     return Problem(
         {
-            name: Variable(each["lo"], each["hi"], log=each["log"], unit=each["unit"])
+            name: Variable(**{word: each[word] for word in _WORDS if word in each})
             for name, each in statement["variables"].items()
         },
         {name: {"unit": statement.get("units", {}).get(name, "")} for name in statement["outputs"]},

@@ -18,8 +18,8 @@ from pied.gp import Choice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread, tolerances
 from pied.rng import Stream
-from pied.search import Enumeration, Picked, Search, exact_weight, white_feasible
-from pied.shapes import Float64
+from pied.search import Enumeration, Mixed, Picked, Search, exact_weight, searching, white_feasible
+from pied.shapes import Bool, Float64
 
 RULES = {
     "observed": "the best feasible point by its told values",
@@ -110,9 +110,11 @@ def recommend(
     return _BY_RULE[rule](given)
 
 
-def _searching(problem: Problem, search: Search | None) -> Search | Enumeration:
-    """Return the search over the box, or over the list of candidates."""
-    return search or Search(brevity=0.0) if problem.candidates is None else Enumeration.of(problem.candidates)
+def _searching(problem: Problem, search: Search | None) -> Search | Enumeration | Mixed:
+    """Return the search over the box, over the list of candidates, or on the grid."""
+    if problem.listing is not None:
+        return Enumeration.of(problem.listing)
+    return searching(search or Search(brevity=0.0), problem.grid, np.zeros((0, problem.d)))
 
 
 def weights(
@@ -147,6 +149,14 @@ def observed_row(problem: Problem, f: Float64[ndarray, "N k"]) -> int:
         spreads = spread(f[np.isfinite(f).all(1)])
         score = -np.maximum(-f[:, 1:] / spreads[1:], 0.0).sum(1)
     return _largest(score)
+
+
+def _settable(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
+    """Tell which told points can be recommended: complete ones on the grid, or all if there is none."""
+    if problem.grid is None:
+        return np.ones(len(data.U), dtype=bool)
+    fine = problem.grid.has(data.U)
+    return fine if bool((fine & data.complete).any()) else np.ones(len(data.U), dtype=bool)
 
 
 def _largest(scores: Float64[ndarray, "N"]) -> int:
@@ -186,7 +196,7 @@ def _observed(given: Inputs) -> Recommendation:
     """
     problem, data = given.problem, given.data
     f = data.functions(problem)
-    row = observed_row(problem, f)
+    row = observed_row(problem, np.where(_settable(problem, data)[:, None], f, np.nan))
     composite = given.bounded(data.near(data.U[row], NEAREST))
     found = describe(composite, data.U[row], row, "observed", given.level, bool(feasible(problem, f)[row]))
     return found.with_told(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
@@ -238,7 +248,7 @@ _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {
 def _best_told(given: Inputs, lower: Float64[ndarray, "N k"], rule: str) -> Recommendation:
     """Recommend the complete told point whose penalized lower bound is the largest."""
     problem, data = given.problem, given.data
-    lower = np.where(data.complete[:, None], lower, np.nan)
+    lower = np.where((data.complete & _settable(problem, data))[:, None], lower, np.nan)
     spreads = spread(data.functions(problem)[data.complete])
     rho = weights(lower, spreads, given.asked) if given.penalty is None else given.penalty
     weighted = np.concatenate([lower[:, :1], rho * lower[:, 1:]], 1)

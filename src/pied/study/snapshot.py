@@ -324,14 +324,15 @@ class Snapshot:
             return nothing
         width, relative = self.gap(found)
         number = self.data.numbers[found.row] if found.row is not None else None
+        told = next((trial for trial in self.trials if trial.number == number), None)
         low, high = sorted(problem.user_value(float(each)) for each in (found.lower[0], found.upper[0]))
         names = problem.constraints
         bounds = {name: (float(found.lower[i]), float(found.upper[i])) for i, name in enumerate(names, 1)}
         probability = {name: float(found.probability[i]) for i, name in enumerate(names)}
         return replace(
             nothing,
-            x=problem.named_x(problem.natural(found.u)),
-            y=next((trial.y for trial in self.trials if trial.number == number), None),
+            x=problem.named_x(problem.natural(found.u)) if told is None or problem.grid is None else told.x,
+            y=None if told is None else told.y,
             value=problem.user_value(float(found.value[0])),
             bounds={problem.objective: (low, high), **bounds},
             slack={name: float(found.value[i]) for i, name in enumerate(names, 1)},

@@ -134,7 +134,7 @@ def test_every_picture_is_drawn_by_its_name(study: Study, tmp_path: Path, kind: 
 
 
 def test_a_mistake_in_a_picture_is_said(study: Study, tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="there is no picture 'slice'. Did you mean 'slices'"):
+    with pytest.raises(SettingError, match=r"there is no picture 'slice'\. Did you mean 'slices'"):
         plots.draw(study, "slice", file=tmp_path / "a.png")
     with pytest.raises(SettingError, match="the picture cannot be written"):
         plots.draw(study, "history", file=tmp_path / "a.xyz")

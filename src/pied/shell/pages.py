@@ -200,6 +200,8 @@ def _remark(problem: Problem, trial: Trial, lease: Mapping[str, Any] | None) -> 
     old = "older; " if trial.is_added else ""
     if trial.state is State.FAILED:
         return f"failed: {trial.reason}"
+    if trial.state is State.WITHDRAWN:
+        return f"{old}withdrawn: {trial.reason}"
     if trial.state is State.TOLD:
         return f"{old}{verdict(problem, trial)}"
     left = missing(problem, trial)

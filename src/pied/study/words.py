@@ -80,7 +80,7 @@ def counted(trials: Sequence[Trial]) -> str:
     """Return how many trials there are: "15 proposed (14 measured, 1 failed), 10 older"."""
     states = [trial.state for trial in trials if not trial.is_added]
     words = ((State.TOLD, "measured"), (State.PARTIAL, "measured in part"), (State.ASKED, "open"),
-             (State.FAILED, "failed"))  # fmt: skip
+             (State.FAILED, "failed"), (State.WITHDRAWN, "withdrawn"))  # fmt: skip
     parts = [f"{states.count(state)} {word}" for state, word in words if state in states]
     older = len(trials) - len(states)
     text = f"{len(states)} proposed" + (f" ({', '.join(parts)})" if parts else "")

@@ -11,9 +11,24 @@ if TYPE_CHECKING:
     from pied.problem.grids import Grid
     from pied.problem.limits import Limit
     from pied.problem.problem import Problem
+    from pied.problem.ranges import doubts
+    from pied.problem.reach import unreachable
     from pied.problem.variables import Variable
 
-__all__ = ["SAME", "Formula", "Grid", "Limit", "Listing", "Named", "Problem", "Scope", "Variable", "groups"]
+__all__ = [
+    "SAME",
+    "Formula",
+    "Grid",
+    "Limit",
+    "Listing",
+    "Named",
+    "Problem",
+    "Scope",
+    "Variable",
+    "doubts",
+    "groups",
+    "unreachable",
+]
 
 _HOMES = {
     "SAME": "candidates",
@@ -24,6 +39,8 @@ _HOMES = {
     "Limit": "limits",
     "Problem": "problem",
     "Variable": "variables",
+    "doubts": "ranges",
+    "unreachable": "reach",
 }
 """Where each name is that is loaded when first used: a worker process receives named points and no more."""
 

@@ -10,6 +10,7 @@ from numpy import ndarray
 from pied.errors import EvaluationError, PiedError, StatementError, UnknownName, did_you_mean
 from pied.problem import validation
 from pied.problem.candidates import Listing
+from pied.problem.doors import Door
 from pied.problem.folding import folded_black_box, folded_functions
 from pied.problem.formula import Formula, Scope
 from pied.problem.grids import Grid
@@ -363,6 +364,10 @@ class Problem:
     def stated(self, place: int) -> Function:
         """Return a function of the white box, of (x, y), as it was stated."""
         return self._white_box.functions[place]
+
+    def door(self, place: int) -> Door:
+        """Return how a function of the white box is computed."""
+        return self._white_box.doors[place]
 
     def g(
         self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], which: Sequence[int] | None = None

@@ -13,6 +13,7 @@ from pied.shell.options import of_a_study
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
+    from pied.problem import Problem
     from pied.records import Row
     from pied.shell.opening import Desk
     from pied.study import Result
@@ -240,8 +241,7 @@ def _rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any]]]:
     f = data.functions(problem)
     worth = dict(zip(data.numbers, f.tolist(), strict=True))
     meets = dict(zip(data.numbers, feasible(problem, f).tolist(), strict=True))
-    taken = {*problem.variables, *problem.outputs, *problem.functions}
-    own = {word: word if word not in taken else f"pied {word}" for word in _OWN}
+    own = own_columns(problem)
     table = []
     for trial in trials:
         row = rows[trial.number]
@@ -273,6 +273,12 @@ def _rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any]]]:
 def _brief(value: float, digits: int) -> float:
     """Return a number as a person would write it."""
     return float(f"{value:.{digits}g}")
+
+
+def own_columns(problem: "Problem") -> dict[str, str]:
+    """Return the headings of an export's own columns; they must differ from all names of the problem."""
+    taken = {*problem.variables, *problem.outputs, *problem.functions}
+    return {word: word if word not in taken else f"pied {word}" for word in _OWN}
 
 
 _OWN = ("trial", "state", "aim", "feasible", "reason", "worker", "asked", "settled")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pied.shell.laboratory import settings_of, trial_data, values_of
-from pied.shell.options import of_a_study, worker
+from pied.shell.options import anyway, of_a_study, worker
 from pied.shell.speech import Mistake, say, say_json
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ _why = click.option("--why", required=True, metavar="TEXT", help="The reason, fo
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="NAME=VALUE...")
 @click.option("--at", "settings", multiple=True, metavar="NAME=VALUE", help="What was really set; may be repeated.")
 @_why
+@anyway
 def correct(
     file: str,
     store: str | None,
@@ -32,6 +33,7 @@ def correct(
     words: tuple[str, ...],
     settings: tuple[str, ...],
     why: str,
+    anyway: bool,
 ) -> None:
     """Replace told values of a trial; the earlier ones stay in the history."""
     from pied.shell.opening import me, opened
@@ -42,7 +44,8 @@ def correct(
             raise Mistake(f"say what is right: {desk.hint('correct', str(trial), 'NAME=VALUE', '--why TEXT')}")
         before = len(desk.study.history(trial))
         at = settings_of(problem, settings)
-        made = desk.study.correct(trial, values_of(problem, words) if words else None, at=at or None, why=why)
+        values = values_of(problem, words) if words else None
+        made = desk.study.correct(trial, values, at=at or None, why=why, anyway=anyway)
         new = desk.study.history(trial)[before:]
         _report(
             desk, made, as_json, [each.what for each in new] or ["nothing to correct: that is in the record already"]

@@ -1,13 +1,14 @@
-"""The commands `pied ask`, `tell`, `fail` and `add`."""
+"""The commands `pied ask`, `tell` and `fail`."""
 
 import math
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pied.shell.options import of_a_study, worker
+from pied.shell.options import anyway, of_a_study, worker
 from pied.shell.speech import Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def trial_column(problem: "Problem") -> str:
     "--from", "sheet", metavar="TABLE", help="Tell from a table with the column 'trial', as 'ask --csv' writes."
 )
 @click.option("--at", "settings", multiple=True, metavar="NAME=VALUE", help="What was really set; may be repeated.")
+@anyway
 def tell(
     file: str,
     store: str | None,
@@ -138,6 +140,7 @@ def tell(
     words: tuple[str, ...],
     sheet: str | None,
     settings: tuple[str, ...],
+    anyway: bool,
 ) -> None:
     """Tell what was measured: the number of the trial, then NAME=VALUE for each output.
 
@@ -160,7 +163,7 @@ def tell(
         done, refused = [], []
         for place, number, values, at in told:
             try:
-                done.append(desk.study.tell(number, values or None, at=at))
+                done.append(desk.study.tell(number, values or None, at=at, anyway=anyway))
             except Contradiction as error:
                 refused.append(f"{place}{error.facts}. If the earlier one is wrong: {_remedy(desk, error)}")
             except TellError as error:
@@ -269,7 +272,7 @@ def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, floa
 
     problem, table, told = desk.stated.problem, Table.read(file), []
     own = trial_column(problem)
-    _pass_over(table, [own], problem, own)
+    pass_over(table, [own], problem, own)
     trials = {trial.number: trial for trial in desk.study.trials}
     for row in range(len(table.rows)):
         values = row_values(table, row, problem.outputs)
@@ -299,14 +302,14 @@ def row_values(table: "Table", row: int, names: Any) -> dict[str, float]:
     return {name: value for name, value in found if value is not None}
 
 
-def _pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str) -> None:
+def pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str, ignored: Sequence[str] = ()) -> None:
     """Check the columns, and report the unused ones."""
-    others = table.check_columns(needed, [*own, *problem.variables, *problem.outputs])
+    others = table.check_columns(needed, [*own, *problem.variables, *problem.outputs], ignored)
     if others:
         note(f"{table.file}: ignored columns: {', '.join(others)}")
 
 
-# --------------------------------------------------------------------------------------------------------- fail, add
+# --------------------------------------------------------------------------------------------------------------- fail
 
 
 @click.command()
@@ -327,42 +330,3 @@ def fail(
             say_json(trial_data(desk.stated.problem, made) | {"reason": made.reason})
         else:
             say(f"trial {made.number}: failed, {made.reason}")
-
-
-@click.command()
-@of_a_study
-@worker
-@click.argument("table")
-def add(file: str, store: str | None, as_json: bool, worker: str | None, table: str) -> None:
-    """Add old data: a table (CSV or Excel) with a column for each variable and for the outputs that are known.
-
-    Rows that are in the record already are passed over, so adding a longer table again is fine.
-    """
-    from pied.errors import StatementError
-    from pied.shell.opening import me, opened
-    from pied.shell.statement_file import read as statement_of
-    from pied.shell.tables import Table
-
-    stated, read = statement_of(file), Table.read(Path(table))
-    problem = stated.problem
-    _pass_over(read, list(problem.variables), problem, trial_column(problem))
-    rows = []
-    for row in range(len(read.rows)):  # check all rows before a study is created
-        x, y = row_values(read, row, problem.variables), row_values(read, row, problem.outputs)
-        try:
-            point = problem.point(x)
-            if not y:
-                raise StatementError("no output is filled in")
-        except StatementError as error:
-            raise StatementError(f"{read.place(row)}: {error}") from error
-        rows.append((dict(problem.named_x(point)), y))
-    with opened(file, store, worker=worker or me(), stated=stated) as desk:
-        study = desk.study
-        before = [(dict(t.x), trial_data(problem, t)["y"]) for t in study.trials if t.is_added]
-        fresh = [row for row in rows if row not in before]
-        numbers = [study.add(x, y).number for x, y in fresh]
-        if as_json:
-            say_json({"added": numbers, "known": len(rows) - len(fresh)})
-            return
-        known = f"; {len(rows) - len(fresh)} were in the record already" if len(fresh) < len(rows) else ""
-        say(f"{len(fresh)} row{'s' * (len(fresh) != 1)} added{known}")

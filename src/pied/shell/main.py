@@ -27,7 +27,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "withdraw": ("pied.shell.corrections:withdraw", "Let a trial no longer count."),
         "restore": ("pied.shell.corrections:restore", "Let a withdrawn trial count again."),
         "note": ("pied.shell.corrections:note", "Write a note about a trial."),
-        "add": ("pied.shell.laboratory:add", "Add old data from a table."),
+        "add": ("pied.shell.adding:add", "Add old data from a table."),
         "run": ("pied.shell.running:run", "Let a program or a Python function evaluate points."),
     },
     "Answers": {

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pied.shell.options import as_json
-from pied.shell.speech import Mistake, say, say_json
+from pied.shell.speech import Mistake, Verdict, say, say_json
 
 TEMPLATE = """\
 # A part-known problem. Lines that start with # are remarks. Check this file at any time with
@@ -86,11 +86,22 @@ def init(file: str, as_json: bool) -> None:
 @click.option("--why", is_flag=True, help="Show also how each formula uses the outputs and is computed.")
 def check(file: str, as_json: bool, why: bool) -> None:
     """Check a problem file and show what was understood: goal, limits, ranges, units."""
+    from pied.problem import unreachable
     from pied.shell.pages import constant_lines, sizes, statement_lines, structure_of
     from pied.shell.statement_file import read
+    from pied.study import hopeless
 
     stated = read(file)
     problem = stated.problem
+    impossible = [str(each) for each in unreachable(problem)]
+    conflict = None if impossible else hopeless(problem)
+    if conflict is not None:
+        names = ", ".join(f"'{name}'" for name in conflict.conflict)
+        impossible = [
+            f"{names} cannot be met{' together' * (len(conflict.conflict) > 1)} within the ranges of the variables."
+        ]
+    if impossible:
+        raise Verdict(f"{file}: {' '.join(impossible)}")
     if as_json:
         say_json({"study": stated.name, "store": str(stated.store), "statement": problem.statement(),
                   "structure": structure_of(problem), "ways": problem.ways,

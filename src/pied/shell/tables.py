@@ -23,6 +23,8 @@ FEWEST = 6
 """Smallest number of digits that are printed."""
 EXACT = 1e-6
 """Largest rounding error of a printed set point, relative to its range: a hundredth of what is accepted on reading."""
+SHORTEST_PART = 3
+"""Characters of a name that another one may begin with, so that both are taken to mean the same."""
 SEPARATORS = ",;\t"
 RISKY = ("=", "+", "-", "@")
 """First characters of texts that a spreadsheet would execute as a formula."""
@@ -116,19 +118,43 @@ class Table:
                 raise StatementError(f"{self.place(row)}: '{name}' is empty; every row up to the last needs a number")
         return [value for value in values if value is not None]
 
-    def check_columns(self, needed: Sequence[str], known: Sequence[str]) -> list[str]:
-        """Refuse a table with missing or misspelled columns; return the ignored columns."""
+    def check_columns(self, needed: Sequence[str], known: Sequence[str], ignored: Sequence[str] = ()) -> list[str]:
+        """Refuse a table with missing or misspelled columns; return the ignored columns.
+
+        Args:
+            needed: Columns that must be there.
+            known: All columns that have a meaning.
+            ignored: Columns that the user has named as having none.
+        """
         missing = [name for name in needed if name not in self.columns]
         if missing:
             near = did_you_mean(missing[0], [each for each in self.columns if each not in known])
             raise StatementError(f"{self.file} has no column '{missing[0]}', which is needed.{near}")
         absent = [name for name in known if name not in self.columns]
         others = [name for name in self.columns if name not in known]
-        for name in others:
-            near = did_you_mean(name, absent)
-            if near.startswith(" Did"):
-                raise StatementError(f"{self.file}: '{name}' is neither a variable nor an output.{near}")
+        for name in (each for each in others if each not in ignored):
+            near = _meant(name, absent)
+            if near is not None:
+                raise StatementError(
+                    f"{self.file}: '{name}' is neither a variable nor an output. Did you mean '{near}'? Then rename "
+                    f"the column; if not, leave it out: --ignore '{name}'."
+                )
         return others
+
+
+def _meant(name: str, known: Sequence[str]) -> str | None:
+    """Return the name that a heading probably means: the same but for case, marks and a unit, or a similar one."""
+    plain = _plain(name)
+    for each in known:
+        if plain and (plain == _plain(each) or (len(_plain(each)) >= SHORTEST_PART and plain.startswith(_plain(each)))):
+            return each
+    near = did_you_mean(name, known)
+    return near.split("'")[1] if near.startswith(" Did") else None
+
+
+def _plain(name: str) -> str:
+    """Return the letters and digits of a name, without a unit in brackets."""
+    return re.sub(r"[\W_]", "", re.sub(r"[(\[].*", "", name)).casefold()
 
 
 def _check_size(text: str, separator: str, file: str) -> None:

@@ -1,8 +1,8 @@
 """The one stateful object, `Study`, and its answers."""
 
 from pied.study.opening import opened
-from pied.study.reading import run_point
-from pied.study.recommendation import gap, observed_row, recommend
+from pied.study.reading import run_point, same_rows, told_values
+from pied.study.recommendation import gap, hopeless, observed_row, recommend
 from pied.study.result import Result
 from pied.study.shortcuts import maximize, minimize, solve
 from pied.study.study import Study
@@ -17,6 +17,7 @@ __all__ = [
     "counted",
     "figure",
     "gap",
+    "hopeless",
     "maximize",
     "minimize",
     "observed_row",
@@ -24,7 +25,9 @@ __all__ = [
     "percent",
     "recommend",
     "run_point",
+    "same_rows",
     "short",
     "solve",
     "titled",
+    "told_values",
 ]

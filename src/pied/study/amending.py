@@ -7,7 +7,7 @@ from typing import Any
 
 from pied.problem import Problem
 from pied.records import Event, Record, Trial, annotate, correct, history, restore, withdraw
-from pied.study.reading import reason, remark, run_point, told
+from pied.study.reading import reason, remark, run_point, told_values
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,13 @@ class Amendable(ABC):
         return point
 
     def correct(
-        self, trial: Trial | int, values: Any = None, *, why: str, at: Mapping[str, float] | None = None
+        self,
+        trial: Trial | int,
+        values: Any = None,
+        *,
+        why: str,
+        at: Mapping[str, float] | None = None,
+        anyway: bool = False,
     ) -> Trial:
         """Replace told outputs, or what was really set; the earlier ones stay in the history.
 
@@ -48,9 +54,10 @@ class Amendable(ABC):
             values: The right outputs, only those that change.
             why: The reason.
             at: Variables that were really set to other values.
+            anyway: Whether values outside of their ranges are right; they are refused otherwise.
         """
         old, said = self._known(trial), reason(why)
-        new = told(self.problem, values, f"trial {old.number}: ")
+        new = told_values(self.problem, values, f"trial {old.number}: ", anyway=anyway)
         correct(self._record, old.number, new, why=said, worker=self.worker, at=self._at(old, at))
         return self._logged(old.number)
 

@@ -1,28 +1,47 @@
-"""Read what people tell: values, the point really run, and reasons."""
+"""Read what people tell: values (doubted outside of their ranges), the point really run, reasons, and known rows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from pied.errors import EvaluationError, SettingError, StatementError, TellError, did_you_mean
-from pied.problem import Named, Problem
+from pied.problem import Named, Problem, doubts
+from pied.records import Trial
 
 OUTSIDE = 0.05
 """In widths of a variable's range: how far outside of it a point may have been run; a larger distance is a typo."""
+SAME_POINT = 1e-9
+"""Relative to a variable's range: settings that differ by less are the same."""
+SAME_VALUE = 1e-12
+"""Relative: values that differ by less are the same, written with other digits."""
 
 
-def told(problem: Problem, y: Any, label: str = "") -> dict[str, float]:
-    """Return told values by output, without missing ones."""
+def told_values(problem: Problem, y: Any, label: str = "", *, anyway: bool = False) -> dict[str, float]:
+    """Return the told values by output, without missing ones.
+
+    Args:
+        problem: The statement.
+        y: What was told.
+        label: What it is told of, for messages.
+        anyway: Whether values outside of their ranges are meant.
+    """
     if y is None:
         return {}
     try:
         outputs = problem.output(y, partial=True)
     except EvaluationError as error:
         raise TellError(f"{label}{error}") from error
-    values = zip(problem.outputs, outputs.tolist(), strict=True)
-    return {name: value for name, value in values if math.isfinite(value)}
+    told = zip(problem.outputs, outputs.tolist(), strict=True)
+    values = {name: value for name, value in told if math.isfinite(value)}
+    doubted = [] if anyway else doubts(problem, values)
+    if doubted:
+        raise TellError(
+            f"{label}{' '.join(doubted)} Nothing was recorded of it. If it is right, say so: --anyway (in Python "
+            "anyway=True)"
+        )
+    return values
 
 
 def run_point(problem: Problem, asked: Named, at: Mapping[str, float]) -> dict[str, float]:
@@ -61,3 +80,15 @@ def reason(why: str) -> str:
     if not str(why).strip():
         raise SettingError("say why in a few words, for those who read the record later")
     return str(why).strip()
+
+
+def same_rows(problem: Problem, trials: Iterable[Trial], x: Mapping[str, float], y: Mapping[str, float]) -> list[Trial]:
+    """Return the trials that have these values at this point already."""
+    widths = {name: SAME_POINT * (each.hi - each.lo) for name, each in problem.variables.items()}
+    return [
+        trial
+        for trial in trials
+        if trial.y is not None
+        and all(math.isclose(trial.y[name], value, rel_tol=SAME_VALUE) for name, value in y.items())
+        and all(abs(trial.x[name] - value) <= widths[name] for name, value in x.items())
+    ]

@@ -15,7 +15,7 @@ from numpy import ndarray
 from pied.bounds import Believer, Composite, SuccessModel, White, optimistic, pessimistic, where_success_is_likely
 from pied.errors import SettingError, did_you_mean
 from pied.gp import Choice
-from pied.problem import Problem
+from pied.problem import Problem, unreachable
 from pied.records import Dataset, Why, feasible, spread, tolerances
 from pied.rng import Stream
 from pied.search import Enumeration, Mixed, Picked, Search, exact_weight, searching, white_feasible
@@ -371,6 +371,15 @@ def relax(
             if widest.f[i] / scales[i] < widest.margin + CONFLICT_MARGIN
         )
     return Relaxation(alone, together, conflict)
+
+
+def hopeless(problem: Problem) -> Relaxation | None:
+    """Find constraints that nothing can meet, before any evaluation: white ones, or others by ranges of the outputs."""
+    conflict = white_conflict(problem)
+    if conflict is not None:
+        return conflict
+    limits = {each.name: each.missed for each in unreachable(problem)}
+    return Relaxation(dict(limits), {}, tuple(limits)) if limits else None
 
 
 def white_conflict(problem: Problem) -> Relaxation | None:

@@ -24,9 +24,9 @@ from pied.study.recommendation import (
     default_rule,
     describe,
     gap,
+    hopeless,
     recommend,
     relax,
-    white_conflict,
 )
 from pied.study.result import Result
 from pied.study.words import Words
@@ -50,7 +50,7 @@ class Snapshot:
     revision: int = 1
     """Number of the question: bounds for other questions do not count."""
     white: Relaxation | None = None
-    """Conflict between white constraints, if any."""
+    """Constraints that nothing can meet, known before any evaluation, if any."""
     is_done: bool = False
     """Whether the solver has nothing more to propose."""
 
@@ -281,7 +281,7 @@ class Snapshot:
         result = self.result("anywhere")
         if old is None:
             return Revision(result, None, None)
-        past = replace(self, problem=old, revision=number, white=white_conflict(old)).result()
+        past = replace(self, problem=old, revision=number, white=hopeless(old)).result()
         if past.x is None:
             return Revision(result, None, past)
         found = self.at(past.x, past.trial)
@@ -380,6 +380,8 @@ class Snapshot:
         together = " together" if len(relaxation.conflict) > 1 else ""
         if self.white is not None:
             where = "within the ranges" if self.problem.candidates is None else "by any candidate"
+            white = [self.problem.functions[place] for place in self.problem.white]
+            where = where if set(relaxation.conflict) <= set(white) else "by any value within the stated ranges"
             text = f"No settings meet the known limits: {quoted} cannot be met{together} {where}."
             text += " Nothing needed to be evaluated." if not self.used else ""
         else:

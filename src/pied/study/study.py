@@ -13,7 +13,7 @@ from typing import Any
 
 from pied.errors import Infeasible, SettingError, SolverDone, Status, StoreError, TellError
 from pied.evaluation import Crew, Terminated
-from pied.problem import Problem
+from pied.problem import Problem, doubts
 from pied.records import Dataset, Entry, Keeper, Question, Row, State, Trial, Value, Why
 from pied.rng import Stream
 from pied.solvers import make
@@ -22,8 +22,8 @@ from pied.solvers.initial import initial_point
 from pied.study.amending import Amendable
 from pied.study.loop import Loop, renewing
 from pied.study.opening import check_same, has_code, opened, stated
-from pied.study.reading import told
-from pied.study.recommendation import Recommendation, Relaxation, white_conflict
+from pied.study.reading import same_rows, told_values
+from pied.study.recommendation import Recommendation, Relaxation, hopeless
 from pied.study.result import Result
 from pied.study.snapshot import Revision, Snapshot
 from pied.study.words import AIMS, figure, short
@@ -108,7 +108,7 @@ class Study(Amendable):
         self.problem = problem
         self._begin()
         self._ended: tuple[tuple[int, int], Status] | None = None  # the record when the last `run` ended, and how
-        self._white = white_conflict(problem)
+        self._white = hopeless(problem)
         self._latest: Snapshot | None = None
 
     def _begin(self) -> None:
@@ -265,28 +265,41 @@ class Study(Amendable):
         logger.info("%s", self._trials[number])
         return self._trials[number]
 
-    def tell(self, trial: Trial | int, y: Any = None, *, at: Mapping[str, float] | None = None) -> Trial:
+    def tell(
+        self, trial: Trial | int, y: Any = None, *, at: Mapping[str, float] | None = None, anyway: bool = False
+    ) -> Trial:
         """Tell what the black box returned: all outputs, or some now and the rest later.
 
         A told value is never overwritten. Telling it again is allowed; another value is stored and raises
-        `Contradiction`, until it is corrected (`correct`).
+        `Contradiction`, until it is corrected (`correct`). A value outside of its output's range is refused unless
+        `anyway`.
 
         Args:
             trial: The trial or its number.
             y: The outputs; None if only `at` is told.
             at: Variables that were really set to other values than proposed; the proposed point stays in the record.
+            anyway: Whether values outside of their ranges are right.
         """
         old = self._known(trial)
         if y is None and not at:
             raise TellError(f"trial {old.number}: nothing is told: give outputs, or what was really set (at=)")
-        values = told(self.problem, y, f"trial {old.number}: ")
+        values = told_values(self.problem, y, f"trial {old.number}: ", anyway=anyway)
         self._record.tell(old.number, values, worker=self.worker, at=self._at(old, at))
         return self._logged(old.number)
 
-    def add(self, x: Any, y: Any) -> Trial:
-        """Add old data, a point and its known outputs; it does not count against the budget."""
+    def add(self, x: Any, y: Any, *, anyway: bool = False, again: bool = False) -> Trial:
+        """Add old data, a point and its known outputs; it does not count against the budget.
+
+        A row that is there already is not added twice, unless it was measured `again` with the same outcome. A value
+        outside of its output's range is refused unless `anyway`.
+        """
         point = self.problem.named_x(self.problem.point(x))
-        row = self._record.add(dict(point), told(self.problem, y), revision=self._revision, worker=self.worker)
+        values = told_values(self.problem, y, anyway=anyway)
+        known = [] if again else same_rows(self.problem, self.trials, point, values)
+        if known:
+            logger.warning("already there as trial %d, not added; a true repetition: again=True", known[0].number)
+            return known[0]
+        row = self._record.add(dict(point), values, revision=self._revision, worker=self.worker)
         return self._logged(row.number)
 
     def fail(self, trial: Trial | int, reason: str, *, anyway: bool = False) -> Trial:
@@ -397,7 +410,11 @@ class Study(Amendable):
         """Write the result of an evaluation, which may be a failure."""
         number = entry.number
         try:
-            return self.fail(number, entry.failure) if entry.values is None else self.tell(number, entry.values)
+            if entry.values is None:
+                return self.fail(number, entry.failure)
+            for doubt in doubts(self.problem, entry.values):
+                logger.warning("trial %d: %s It is recorded", number, doubt)
+            return self.tell(number, entry.values, anyway=True)
         except TellError as error:
             logger.warning("the result of trial %d was not recorded, or only in part: %s", number, error)
             return self._known(number)

@@ -1,0 +1,100 @@
+"""Limits that nothing can meet: proofs that a constraint is broken all over the box and the ranges of the outputs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy import ndarray
+
+from pied.problem.intervals import NoBounds, bounds
+from pied.problem.problem import Problem
+from pied.problem.program import Program
+from pied.shapes import Float64
+
+MOST_BOXES = 4096
+"""Boxes that one proof may look at: enough for functions of one to three numbers; others are left to the study."""
+CERTAIN = 1e-6
+"""Relative to the size of a function: a limit that is missed by less may be met by rounding or tolerance."""
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """A limit that no value meets."""
+
+    name: str
+    missed: float
+    """By how much the value that comes nearest misses it, as far as was seen; natural units."""
+    is_white: bool
+    """Whether it depends on the variables alone."""
+
+    def __str__(self) -> str:
+        where = "within the ranges of the variables" if self.is_white else "within the ranges of variables and outputs"
+        return (
+            f"'{self.name}' cannot be met: {where} it is missed by {self.missed:.4g} at least. Check the limit and its "
+            f"unit{'' if self.is_white else ', and the ranges'}."
+        )
+
+
+def unreachable(problem: Problem) -> list[Unreachable]:
+    """Return the constraints that, each alone, no values of variables and outputs meet; only what is proved."""
+    found = []
+    for place in range(1, problem.k):
+        door = problem.door(place)
+        if isinstance(door, Program):
+            missed = _missed(problem, place, door)
+            if missed is not None:
+                found.append(Unreachable(problem.functions[place], missed, place in problem.white))
+    return found
+
+
+def _missed(problem: Problem, place: int, program: Program) -> float | None:
+    """Return by how much a limit is missed at best, if it is proved that nothing meets it; else None."""
+    d, tolerance = problem.d, problem.tolerance[place - 1] or 0.0
+    ends = np.concatenate([problem.bounds, problem.ranges])
+    low, high = ends[None, :, 0], ends[None, :, 1]
+    splits = _splits(problem, place)
+    nearest, looked, size = np.inf, 0, 0.0
+    while len(low):
+        seen = _values(program, low, high, d)
+        if (seen >= -tolerance).any():
+            return None
+        nearest = min(nearest, -float(np.nanmax(seen, initial=-np.inf)))
+        try:
+            _, most = bounds(program, (low[:, :d], high[:, :d]), (low[:, d:], high[:, d:]))
+        except NoBounds:
+            return None
+        size = max(size, float(np.abs(seen[np.isfinite(seen)]).max(initial=0.0)))
+        left = ~(most < -tolerance - CERTAIN * size)
+        looked += len(low)
+        low, high = low[left], high[left]
+        if looked + 2 * len(low) > MOST_BOXES or (len(low) and not len(splits)):
+            return None
+        low, high = _halved(low, high, splits, ends)
+    return nearest if np.isfinite(nearest) else None
+
+
+def _splits(problem: Problem, place: int) -> list[int]:
+    """Return the coordinates that can be halved: variables, and outputs with two ends that the function uses."""
+    closed = [j for j in problem.structure[place].outputs if np.isfinite(problem.ranges[j]).all()]
+    return [*range(problem.d), *(problem.d + j for j in closed)]
+
+
+def _halved(low: ndarray, high: ndarray, splits: list[int], ends: Float64[ndarray, "w 2"]) -> tuple[ndarray, ndarray]:
+    """Halve every box along its relatively longest side."""
+    if not len(low):
+        return low, high
+    width = ends[splits, 1] - ends[splits, 0]
+    side = np.array(splits)[((high[:, splits] - low[:, splits]) / width).argmax(1)]
+    rows = np.arange(len(low))
+    middle = 0.5 * (low[rows, side] + high[rows, side])
+    upper, lower = low.copy(), high.copy()
+    upper[rows, side], lower[rows, side] = middle, middle
+    return np.concatenate([low, upper]), np.concatenate([lower, high])
+
+
+def _values(program: Program, low: ndarray, high: ndarray, d: int) -> Float64[ndarray, "b"]:
+    """Return the function at the middles and two corners of boxes; an open side counts from its end, or 0."""
+    open_low, open_high = np.isinf(low), np.isinf(high)
+    first = np.where(open_low, np.where(open_high, 0.0, high - 1.0), low)
+    last = np.where(open_high, np.where(open_low, 0.0, low + 1.0), high)
+    points = np.concatenate([0.5 * (first + last), first, last])
+    return np.ravel(program.values(points[:, :d], points[None, :, d:]))

@@ -1,0 +1,187 @@
+"""Values outside of their ranges, limits that nothing can meet, and rows that are there already."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pied import Problem, Study
+from pied.errors import Infeasible, Status, TellError
+from pied.problem import doubts, unreachable
+from pied.problem.intervals import bounds
+from pied.rng import Stream
+from shells import LAB, data, pied_
+
+
+def measured(**words):
+    """A problem of two variables and two outputs with ranges."""
+    words = {"maximize": "y", "ranges": {"y": (0, 1), "z": (20, 90)}} | words
+    return Problem({"a": (0, 4), "b": (-1, 2)}, ["y", "z"], **words)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "lab.toml").write_text(LAB)
+    return tmp_path
+
+
+# ------------------------------------------------------------------------------------------------------------- ranges
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ({"y": 78.0}, "percent, write 0.78"),
+        ({"y": 745.0}, "decimal point or comma was lost, write 0.745"),
+        ({"y": -0.2}, "sign"),
+        ({"z": 343.15}, "kelvin instead of degrees Celsius, write 70"),
+        ({"z": 0.0312}, "another unit, convert it: 31.2"),
+        ({"y": 1.5e9}, "right output"),
+    ],
+)
+def test_value_outside_its_range_has_a_likely_cause(values, cause):
+    (said,) = doubts(measured(), values)
+    assert cause in said
+
+
+def test_values_inside_their_ranges_or_without_one_are_not_doubted():
+    assert doubts(measured(), {"y": 1.0, "z": 20.0}) == []
+    assert doubts(measured(ranges=None), {"y": 1e9}) == []
+
+
+def test_doubted_value_is_refused_and_accepted_anyway():
+    study = Study(measured(), seed=1)
+    trial = study.ask()
+    with pytest.raises(TellError, match=r"trial 1: 'y' = 78 .* percent, write 0.78.* anyway=True"):
+        study.tell(trial, {"y": 78.0, "z": 50.0})
+    assert study.trials[0].y is None
+    assert study.tell(trial, {"y": 78.0}, anyway=True).y["y"] == 78.0
+    with pytest.raises(TellError, match="outside its range"):
+        study.add({"a": 1, "b": 1}, {"z": 5})
+    assert study.add({"a": 1, "b": 1}, {"z": 5}, anyway=True).y["z"] == 5
+
+
+def test_black_box_that_leaves_its_range_is_recorded_with_a_warning(caplog):
+    study = Study(measured(blackbox=lambda x: (2.0, 30.0)), seed=1, solver="random")
+    study.run(1)
+    assert study.trials[0].y["y"] == 2.0
+    assert "outside its range" in caplog.text
+
+
+def test_shell_refuses_a_doubted_value(lab: Path):
+    pied_("ask", "lab.toml")
+    assert "write 0.78" in pied_("tell", "lab.toml", "1", "product=78", code=2).output
+    pied_("tell", "lab.toml", "1", "product=78", "--anyway")
+    (lab / "old.csv").write_text("temperature,time,product\n70,1,0.5\n71,1,78\n")
+    assert "line 3" in pied_("add", "lab.toml", "old.csv", code=2).output
+    assert data("add", "lab.toml", "old.csv", "--anyway") == {"added": [2, 3], "known": 0}
+
+
+# ------------------------------------------------------------------------------------------------------------- limits
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "y >= 1.2", "z <= 19", "a + b >= 6.5", "a*(4 - a) >= 4.1", "y*(1 - y) >= 0.3", "z/(1 + a) <= 3",
+        "(a - 2)**2 <= -1",
+        "exp(-y) >= 1.1", "max(y, a) >= 5", "sqrt(z) + abs(b) >= 12", "z**0.5 <= 4", "y**3 - b**2 >= 1.5",
+    ],
+)  # fmt: skip
+def test_limit_that_nothing_can_meet_is_found(limit):
+    (found,) = unreachable(measured(subject_to={"limit": limit}))
+    assert found.name == "limit"
+    assert found.missed > 0
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "y >= 1", "y >= 0.999999", "z <= 20", "a + b >= 6", "a*(4 - a) >= 4", "y*(1 - y) >= 0.25", "z/(1 + a) <= 4",
+        "exp(-y) >= 1", "sin(a) >= 1", "y - y*a >= 0.9", "log(b) >= 0.6", "a**b >= 15.9", "cos(a)**2 + sin(a)**2 >= 1",
+    ],
+)  # fmt: skip
+def test_limit_that_can_be_met_is_never_refused(limit):
+    assert unreachable(measured(subject_to={"limit": limit})) == []
+
+
+def test_open_ranges_prove_nothing():
+    assert unreachable(measured(ranges=None, subject_to={"limit": "y >= 100"})) == []
+    assert unreachable(measured(ranges={"y": (0, None)}, subject_to={"limit": "y >= 100"})) == []
+    assert unreachable(measured(ranges={"y": (0, None)}, subject_to={"limit": "y <= -1"}))
+
+
+@pytest.mark.parametrize(
+    "formula", ["y*z - a**2*b", "exp(a*b)/z", "max(a, b) - min(y, b)", "abs(b)**3 - sqrt(a)", "(a - y)**2/(1 + b**2)"]
+)
+def test_intervals_contain_the_values_inside(formula):
+    problem = measured(subject_to={"limit": f"{formula} >= 0"})
+    stream, ends = Stream(3), np.concatenate([problem.bounds, problem.ranges])
+    corners = ends[:, 0] + stream.at("corners").uniform(2, 50, 4) * (ends[:, 1] - ends[:, 0])
+    low, high = corners.min(0), corners.max(0)
+    least, most = bounds(problem.door(1), (low[:, :2], high[:, :2]), (low[:, 2:], high[:, 2:]))
+    for place in range(20):
+        inside = low + stream.at("inside", place).uniform(50, 4) * (high - low)
+        value = problem.door(1).values(inside[:, :2], inside[None, :, 2:]).ravel()
+        assert (value >= least).all()
+        assert (value <= most).all()
+
+
+def test_study_with_such_a_limit_asks_for_no_experiment():
+    study = Study(measured(subject_to={"pure": "y >= 1.2"}), seed=1)
+    assert study.status is Status.INFEASIBLE
+    with pytest.raises(Infeasible, match="'pure' cannot be met by any value within the stated ranges"):
+        study.ask()
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [("product >= 1.5", "ranges"), ("temperature <= 10", "variables"), ("time**2 >= 37", "variables")],
+)
+def test_check_refuses_such_a_limit(lab: Path, limit: str, said: str):
+    (lab / "lab.toml").write_text(LAB.replace("[constants]", f'odd = "{limit}"\n[constants]'))
+    shown = pied_("check", "lab.toml", code=4).stderr
+    assert "'odd' cannot be met" in shown
+    assert said in shown
+
+
+# -------------------------------------------------------------------------------------------------------- adding twice
+
+
+def test_row_that_is_there_is_not_added_twice(caplog):
+    study = Study(measured(), seed=1)
+    first = study.add({"a": 1, "b": 0.1}, {"y": 0.5, "z": 30})
+    assert study.add({"a": 1, "b": 0.1}, {"y": 0.5}).number == first.number
+    assert "already there as trial 1" in caplog.text
+    assert study.add({"a": 1, "b": 0.1}, {"y": 0.5, "z": 30}, again=True).number == 2
+    assert study.add({"a": 1, "b": 0.1}, {"y": 0.51, "z": 30}).number == 3
+
+
+def test_shell_says_already_there_and_repeats_on_request(lab: Path):
+    (lab / "old.csv").write_text("temperature,time,product\n70,1,0.5\n71,1,0.6\n71,1,0.6\n")
+    assert data("add", "lab.toml", "old.csv")["added"] == [1, 2, 3]
+    shown = pied_("add", "lab.toml", "old.csv").output
+    assert "0 rows added; 3 were already there" in shown
+    assert "--again" in shown
+    assert data("add", "lab.toml", "old.csv", "--again")["added"] == [4, 5, 6]
+
+
+@pytest.mark.slow
+def test_own_export_can_be_added_again_and_elsewhere(lab: Path):
+    pied_("ask", "lab.toml", "--count", "3")
+    pied_("tell", "lab.toml", "1", "product=0.5", "impurity=0.02")
+    pied_("tell", "lab.toml", "2", "product=0.6")
+    pied_("export", "lab.toml", "--output", "record.csv")
+    assert data("add", "lab.toml", "record.csv") == {"added": [], "known": 2}
+    (lab / "other.toml").write_text(LAB)
+    assert data("add", "other.toml", "record.csv")["added"] == [1, 2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heading", ["Product", "product [%]", "produkt", "product_hplc"])
+def test_column_with_a_name_close_to_an_output_is_asked_about(lab: Path, heading: str):
+    (lab / "old.csv").write_text(f"temperature,time,impurity,{heading}\n70,1,0.5,0.1\n")
+    assert "Did you mean 'product'?" in pied_("add", "lab.toml", "old.csv", code=2).output
+    assert not (lab / "lab.db").exists()
+    assert data("add", "lab.toml", "old.csv", "--ignore", heading)["added"] == [1]

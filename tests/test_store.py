@@ -212,9 +212,9 @@ def test_a_verdict_belongs_to_its_question() -> None:
 def test_another_question_cannot_change_what_was_measured() -> None:
     study = Study(parabola(), seed=0)
     study.run(2)
-    with pytest.raises(StudyMismatch, match="variable 'x'"):
-        study.revise(variables={"x": (0.0, 2.0)})
-    assert study.problem.variables["x"].hi == 3.0
+    with pytest.raises(StudyMismatch, match="variable 'w' cannot be added"):
+        study.revise(variables={"x": (0.0, 3.0), "w": (0.0, 1.0)})
+    assert list(study.problem.variables) == ["x"]
 
 
 def test_a_kept_question_is_stated_again_from_formulas_and_never_from_code() -> None:

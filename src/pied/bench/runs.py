@@ -133,7 +133,7 @@ def _loop(task: Task, study: Study) -> str:
         if noisy is not None:
             noisy.calls = trial.number - 1  # noise depends on the trial's number, so a resumed task gets the same noise
         try:
-            trial = study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)))
+            trial = study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)), anyway=True)
         except EvaluationError as error:
             trial = study.fail(trial, str(error))
         is_solved = _solved(task, benchmark, trial)

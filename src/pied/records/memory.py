@@ -96,5 +96,7 @@ class Memory(Record, Pen):
         else:
             question = Question(len(self._questions) + 1, statement, self.clock())
             self._questions.append(question)
+        with self._writing() as pen:
+            self._restate(pen, statement)
         self.about = replace(self.about, statement=statement, revision=question.number)
         return question.number

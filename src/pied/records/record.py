@@ -355,6 +355,19 @@ class Record(ABC):
             pen.replace(row)
         return row
 
+    def _restate(self, pen: Pen, statement: Mapping[str, Any]) -> None:
+        """Correct the states of told trials after the outputs have changed: one without a new output is partial."""
+        if set(statement["outputs"]) == set(self.about.statement.get("outputs") or ()):
+            return
+        for number in range(1, pen.last() + 1):
+            row = pen.row(number)
+            if row is None or row.state not in (TOLD, PARTIAL):
+                continue
+            is_told = all(name in row.y for name in statement["outputs"])
+            if (row.state == TOLD) != is_told:
+                settled = self.clock() if is_told else None
+                pen.replace(replace(row, state=TOLD if is_told else PARTIAL, settled=settled))
+
     def close(self) -> None:  # noqa: B027  a record in memory has nothing to close
         """Release the record's resources."""
 

@@ -241,6 +241,7 @@ class _Kept(Record):
                 pen.tx.execute(sql.insert(revisions).values(study=self._study, **made))
             current = sql.update(studies).where(studies.c.id == self._study)
             pen.tx.execute(current.values(statement=text(statement), revision=number))
+            self._restate(pen, statement)
         found = self._store.record(self.about.name)
         self.about = found.about
         return int(number)

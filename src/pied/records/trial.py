@@ -15,6 +15,8 @@ from pied.shapes import Bool, Float64
 
 DEFAULT_TOLERANCE = 1e-6
 """In spreads of a constraint: how far below zero it still counts as met, unless the problem states a tolerance."""
+ROUNDED_OUTSIDE = 1e-9
+"""Unit cube: a point this little outside was put there by rounding."""
 SPREAD_ROUNDING = 1e-13
 """In largest absolute values of a column: a smaller interquartile range is rounding error."""
 
@@ -237,7 +239,7 @@ class Dataset:
                 pending.append(trial.number)
             if not trial.is_added:
                 last = trial.why
-        U, away = (np.clip(problem.to_unit(_rows(each, problem.d)), 0.0, 1.0) for each in (points, imagined))
+        U, away = (_without_rounding(problem.to_unit(_rows(each, problem.d))) for each in (points, imagined))
         moved = tuple(trial.number for trial in present if trial.proposed is not None)
         return cls(
             tuple(numbers),
@@ -272,6 +274,12 @@ class Dataset:
             return np.zeros((0, problem.k))
         G = problem.g(problem.from_unit(self.U), self.Y[None])
         return np.stack([g.reshape(-1, len(self.U))[0] for g in G], -1)
+
+
+def _without_rounding(U: Float64[ndarray, "N d"]) -> Float64[ndarray, "N d"]:
+    """Move points that rounding has put outside of the unit cube into it; others outside are data, too."""
+    inside = np.clip(U, 0.0, 1.0)
+    return np.where(np.abs(U - inside) <= ROUNDED_OUTSIDE, inside, U)
 
 
 def _rows(values: Sequence[Sequence[float]], width: int) -> Float64[ndarray, "N w"]:

@@ -143,6 +143,7 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
     and nothing is recorded.
     """
     from pied.errors import did_you_mean
+    from pied.shell.frame import keep_data
     from pied.shell.opening import opened
     from pied.shell.pages import result_lines
     from pied.shell.statement_file import read
@@ -155,6 +156,9 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
             raise Mistake(f"'{name}' is not a numeric constant.{did_you_mean(name, numbers)}")
         constants = {**stated.problem.constants, name: to_number(text, f"'{name}'")}
         stated = dataclasses.replace(stated, problem=stated.problem.revised(constants=constants))
+    if not changes:
+        for line in keep_data(stated, store):
+            note(line)
     with opened(file, store, stated=stated, read_only=bool(changes), is_new=False) as desk:
         found = desk.study.compare()
         if as_json:

@@ -62,16 +62,16 @@ def opened(
     stated = stated or read(file)
     place = store or str(stated.store)
     words: dict[str, Any] = dict(stated.study)
-    is_there = _is_there(place)
-    if not is_there and (read_only or not is_new):
+    was_there = is_there(place)
+    if not was_there and (read_only or not is_new):
         raise NoAnswer(f"nothing is recorded yet; begin with: {hint('ask', file, store=store)}")
-    if not is_there:
+    if not was_there:
         _rehearse(stated, words)
     with Store.connect(place, read_only=read_only) as base:
         known = base.find(stated.name)
         if known is None and (read_only or not is_new):
             base.record(stated.name)  # says which studies there are
-        if known is None and is_there:
+        if known is None and was_there:
             _rehearse(stated, words)
         is_new_question = known is not None and key(known.about.statement) != key(stated.problem.statement())
         study = Study(stated.problem, name=stated.name, store=base, worker=worker, read_only=read_only, **words)
@@ -84,7 +84,7 @@ def opened(
             yield desk
 
 
-def _is_there(place: str) -> bool:
+def is_there(place: str) -> bool:
     """Tell whether a store may exist; a server is contacted later."""
     kind, sign, file = place.partition(":///")
     if not sign:

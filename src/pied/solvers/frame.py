@@ -287,4 +287,4 @@ def _incumbents(data: Dataset, f: Float64[ndarray, "N k"], is_feasible: Bool[nda
     violation = np.maximum(-f[:, 1:] / scale[1:], 0.0).sum(1)
     value = np.where(is_feasible, f[:, 0] / scale[0], INFEASIBLE_VALUE - violation)
     order = (-np.nan_to_num(value, nan=UNKNOWN_VALUE)).argsort(kind="stable")
-    return data.U[order[:INCUMBENTS]]
+    return np.clip(data.U[order[:INCUMBENTS]], 0.0, 1.0)

@@ -3,6 +3,7 @@
 from pied.study.opening import opened
 from pied.study.reading import run_point, same_rows, told_values
 from pied.study.recommendation import gap, hopeless, observed_row, recommend
+from pied.study.reframing import frame_changes, reframe
 from pied.study.result import Result
 from pied.study.shortcuts import maximize, minimize, solve
 from pied.study.study import Study
@@ -16,6 +17,7 @@ __all__ = [
     "about",
     "counted",
     "figure",
+    "frame_changes",
     "gap",
     "hopeless",
     "maximize",
@@ -24,6 +26,7 @@ __all__ = [
     "opened",
     "percent",
     "recommend",
+    "reframe",
     "run_point",
     "same_rows",
     "short",

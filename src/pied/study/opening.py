@@ -138,7 +138,7 @@ def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> 
     for variable in [*before, *(each for each in now if each not in before)]:
         old, new = before.get(variable), now.get(variable)
         if old and new and not (old["unit"] and new["unit"]):
-            old, new = ({word: each[word] for word in ("lo", "hi", "log")} for each in (old, new))
+            old, new = ({word: each[word] for word in each if word != "unit"} for each in (old, new))
         if old != new:
             lines.append(f"variable '{variable}': {_variable(old)} is stored, {_variable(new)} is given")
     if not lines and list(before) != list(now):
@@ -151,8 +151,8 @@ def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> 
         lines.append(f"another list: {stored} is stored, {now_given} is given")
     if lines:
         raise StudyMismatch(
-            f"study '{name}' has data of other variables, candidates or outputs; {'; '.join(lines)}. "
-            "Give the new one another name."
+            f"study '{name}' has data of other variables, candidates or outputs; {'; '.join(lines)}. If the same "
+            "things are meant, 'pied revise' (study.revise) keeps the data; else give the new one another name."
         )
 
 
@@ -160,7 +160,9 @@ def _variable(stated: Mapping[str, Any] | None) -> str:
     if stated is None:
         return "nothing"
     unit = f" {stated['unit']}" if stated.get("unit") else ""
-    return f"{stated['lo']!r} to {stated['hi']!r}{unit}{' (log)' if stated['log'] else ''}"
+    step = f", step {stated['step']!r}" if stated.get("step") else ""
+    step += f", round {stated['round']!r}" if stated.get("round") is not None else ""
+    return f"{stated['lo']!r} to {stated['hi']!r}{unit}{' (log)' if stated['log'] else ''}{step}"
 
 
 # ------------------------------------------------------------------------------------------------------------ solvers

@@ -152,10 +152,10 @@ def observed_row(problem: Problem, f: Float64[ndarray, "N k"]) -> int:
 
 
 def _settable(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
-    """Tell which told points can be recommended: complete ones on the grid, or all if there is none."""
-    if problem.grid is None:
-        return np.ones(len(data.U), dtype=bool)
-    fine = problem.grid.has(data.U)
+    """Tell which told points can be recommended: complete ones in the box and on the grid, or all if there is none."""
+    fine = ((data.U >= 0) & (data.U <= 1)).all(1)
+    if problem.grid is not None:
+        fine = fine & problem.grid.has(data.U)
     return fine if bool((fine & data.complete).any()) else np.ones(len(data.U), dtype=bool)
 
 
@@ -226,7 +226,7 @@ def _anywhere(given: Inputs) -> Recommendation:
     lower, median, _ = composite.bounds(given.data.U, given.level)
     fine = (lower[:, 1:] >= 0).all(1)
     order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
-    known = given.data.U[order[:3]]
+    known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
     search = _searching(problem, given.search)
     if (success := SuccessModel.fit(given.data)) is not None:
         search = where_success_is_likely(search, success)

@@ -250,7 +250,7 @@ class Snapshot:
         """Return what is known at a point under the current question: the told value if it is exact, else bounds."""
         problem, data, level = self.problem, self.data, self.settings.level
         composite = self.composite("recommend")
-        u = np.clip(problem.to_unit(problem.point(x)), 0.0, 1.0)
+        u = problem.to_unit(np.array([x[name] for name in problem.variables]))
         row = data.numbers.index(number) if number in data.numbers else None
         found = describe(composite, u, row, "lower", level)
         if row is None or default_rule(problem) != "observed" or not bool(data.complete[row]):
@@ -281,8 +281,10 @@ class Snapshot:
         result = self.result("anywhere")
         if old is None:
             return Revision(result, None, None)
-        past = replace(self, problem=old, revision=number, white=hopeless(old)).result()
-        if past.x is None:
+        trials = tuple(_for_outputs(trial, old.outputs) for trial in self.trials)
+        past = replace(self, problem=old, trials=trials, revision=number, white=hopeless(old)).result()
+        is_inside = past.x is not None and bool(self.problem.settable(np.array([tuple(past.x.values())]))[0])
+        if past.x is None or (past.trial is None and not is_inside):
             return Revision(result, None, past)
         found = self.at(past.x, past.trial)
         return Revision(
@@ -331,7 +333,7 @@ class Snapshot:
         probability = {name: float(found.probability[i]) for i, name in enumerate(names)}
         return replace(
             nothing,
-            x=problem.named_x(problem.natural(found.u)) if told is None or problem.grid is None else told.x,
+            x=problem.named_x(problem.natural(found.u)) if told is None else told.x,
             y=None if told is None else told.y,
             value=problem.user_value(float(found.value[0])),
             bounds={problem.objective: (low, high), **bounds},
@@ -393,6 +395,14 @@ class Snapshot:
         if helps:
             text += f" Feasible perhaps with {' or '.join(helps)}."
         return text
+
+
+def _for_outputs(trial: Trial, outputs: tuple[str, ...]) -> Trial:
+    """Return a trial with the outputs of another question."""
+    if trial.y is None or tuple(trial.y) == outputs:
+        return trial
+    values = tuple(float(trial.y[name]) if name in trial.y else math.nan for name in outputs)
+    return replace(trial, y=Named(list(outputs), values), why=replace(trial.why, memory={}))
 
 
 @dataclass(frozen=True, eq=False)

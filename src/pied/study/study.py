@@ -21,9 +21,10 @@ from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
 from pied.study.amending import Amendable
 from pied.study.loop import Loop, renewing
-from pied.study.opening import check_same, has_code, opened, stated
+from pied.study.opening import has_code, opened, stated
 from pied.study.reading import same_rows, told_values
 from pied.study.recommendation import Recommendation, Relaxation, hopeless
+from pied.study.reframing import reframe, same_frame
 from pied.study.result import Result
 from pied.study.snapshot import Revision, Snapshot
 from pied.study.words import AIMS, figure, short
@@ -98,7 +99,6 @@ class Study(Amendable):
         self._stream = Stream(self.seed)
         self._trials: dict[int, Trial] = {}
         self._rows: dict[int, Row] = {}
-        self._change = 0
         self._run: Run | None = None
         self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
         self._put(problem)
@@ -110,6 +110,8 @@ class Study(Amendable):
         self._ended: tuple[tuple[int, int], Status] | None = None  # the record when the last `run` ended, and how
         self._white = hopeless(problem)
         self._latest: Snapshot | None = None
+        self._trials, self._rows, self._change = {}, {}, 0  # read with the names of this question
+        self._continued = same_frame(self._record, problem.statement())
 
     def _begin(self) -> None:
         """Begin a run of the solver that knows nothing yet, for a new question or a corrected record."""
@@ -176,6 +178,9 @@ class Study(Amendable):
             except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
             self._rows[row.number] = row
+            if row.revision not in self._continued:  # beliefs about another box, or about other outputs
+                old = self._trials[row.number]
+                self._trials[row.number] = replace(old, why=replace(old.why, memory={}))
         self._change = change
         if self._latest is not None and any(row.corrected > self._latest.correction for row in rows):
             self._begin()
@@ -464,8 +469,9 @@ class Study(Amendable):
     # ------------------------------------------------------------------------------------------------ other questions
 
     def revise(self, **words: Any) -> Revision:
-        """Change the question and keep the data: new prices, limits, objective.
+        """Change the question and keep the data: new prices, limits, objective, bounds, further outputs.
 
+        Trials from before a new output are partial. What the data cannot bear is refused with the reason.
         Formulas and constants of an earlier question keep its number. Code always makes a new question, because two
         functions cannot be compared.
 
@@ -478,9 +484,8 @@ class Study(Amendable):
         """
         old, number = self.problem, self._revision
         new = old.revised(**words)
-        check_same(self.name or "", old.statement(), new.statement())
         self._snapshot()
-        self._revision = self._record.revise(new.statement(), is_new=has_code(words))
+        self._revision = reframe(self._record, new, is_new=has_code(words))
         self._put(new)
         return self._snapshot().compared(old, number)
 

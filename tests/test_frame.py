@@ -48,6 +48,7 @@ def test_narrower_bounds_keep_data_outside_and_recommend_inside(study):
     assert study.result().value == pytest.approx(-1, abs=0.1)
 
 
+@pytest.mark.slow
 def test_wider_bounds_and_a_step_are_searched(study):
     study.revise(variables={"a": Variable(-2, 6, step=0.5), "b": (0, 2)})
     study.run(3)

@@ -62,6 +62,14 @@ def test_doubted_value_is_refused_and_accepted_anyway():
     assert study.add({"a": 1, "b": 1}, {"z": 5}, anyway=True).y["z"] == 5
 
 
+def test_corrected_value_is_doubted_too():
+    study = Study(measured(), seed=1)
+    study.tell(study.ask(), {"y": 0.7, "z": 50.0})
+    with pytest.raises(TellError, match=r"trial 1: 'y' = 78 .* percent, write 0.78"):
+        study.correct(1, {"y": 78.0}, why="typo")
+    assert study.correct(1, {"y": 78.0}, why="typo", anyway=True).y["y"] == 78.0
+
+
 def test_black_box_that_leaves_its_range_is_recorded_with_a_warning(caplog):
     study = Study(measured(blackbox=lambda x: (2.0, 30.0)), seed=1, solver="random")
     study.run(1)
@@ -167,7 +175,6 @@ def test_shell_says_already_there_and_repeats_on_request(lab: Path):
     assert data("add", "lab.toml", "old.csv", "--again")["added"] == [4, 5, 6]
 
 
-@pytest.mark.slow
 def test_own_export_can_be_added_again_and_elsewhere(lab: Path):
     pied_("ask", "lab.toml", "--count", "3")
     pied_("tell", "lab.toml", "1", "product=0.5", "impurity=0.02")
@@ -176,9 +183,12 @@ def test_own_export_can_be_added_again_and_elsewhere(lab: Path):
     assert data("add", "lab.toml", "record.csv") == {"added": [], "known": 2}
     (lab / "other.toml").write_text(LAB)
     assert data("add", "other.toml", "record.csv")["added"] == [1, 2]
+    pied_("withdraw", "lab.toml", "1", "--why", "contaminated")
+    pied_("export", "lab.toml", "--output", "later.csv")
+    (lab / "third.toml").write_text(LAB)
+    assert data("add", "third.toml", "later.csv")["added"] == [1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("heading", ["Product", "product [%]", "produkt", "product_hplc"])
 def test_column_with_a_name_close_to_an_output_is_asked_about(lab: Path, heading: str):
     (lab / "old.csv").write_text(f"temperature,time,impurity,{heading}\n70,1,0.5,0.1\n")

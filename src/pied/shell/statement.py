@@ -97,9 +97,8 @@ def check(file: str, as_json: bool, why: bool) -> None:
     conflict = None if impossible else hopeless(problem)
     if conflict is not None:
         names = ", ".join(f"'{name}'" for name in conflict.conflict)
-        impossible = [
-            f"{names} cannot be met{' together' * (len(conflict.conflict) > 1)} within the ranges of the variables."
-        ]
+        together = " together" * (len(conflict.conflict) > 1)
+        impossible = [f"{names} cannot be met{together} within the ranges of the variables."]
     if impossible:
         raise Verdict(f"{file}: {' '.join(impossible)}")
     if as_json:

@@ -12,10 +12,14 @@ from pied.records import Trial
 
 OUTSIDE = 0.05
 """In widths of a variable's range: how far outside of it a point may have been run; a larger distance is a typo."""
-SAME_POINT = 1e-9
-"""Relative to a variable's range: settings that differ by less are the same."""
-SAME_VALUE = 1e-12
-"""Relative: values that differ by less are the same, written with other digits."""
+SAME_POINT = 2e-6
+"""Relative to a variable's range: settings that differ by less are the same, since exports have rounded ones."""
+SAME_DIGITS = 1e-5
+"""Relative to a setting itself: the same for small settings in a wide range, as logarithmic scales have."""
+LAST_DIGITS = 1e-9
+"""Relative to a variable's range: settings that differ by less are the same in any case."""
+SAME_VALUE = 1e-9
+"""Relative: values that differ by less are the same, written with other digits; exports have ten."""
 
 
 def told_values(problem: Problem, y: Any, label: str = "", *, anyway: bool = False) -> dict[str, float]:
@@ -68,7 +72,7 @@ def run_point(problem: Problem, asked: Named, at: Mapping[str, float]) -> dict[s
 def remark(problem: Problem, point: Mapping[str, float]) -> str:
     """Return a remark about the variables that were run outside of their ranges; empty if there are none."""
     parts = [
-        f"{name} = {value:.9g} is outside of its range and counts as {box.lo if value < box.lo else box.hi:.9g}"
+        f"{name} = {value:.9g} is outside of its range from {box.lo:.9g} to {box.hi:.9g}; it is used as data there"
         for (name, box), value in zip(problem.variables.items(), point.values(), strict=True)
         if not box.lo <= value <= box.hi
     ]
@@ -84,11 +88,15 @@ def reason(why: str) -> str:
 
 def same_rows(problem: Problem, trials: Iterable[Trial], x: Mapping[str, float], y: Mapping[str, float]) -> list[Trial]:
     """Return the trials that have these values at this point already."""
-    widths = {name: SAME_POINT * (each.hi - each.lo) for name, each in problem.variables.items()}
+
+    def is_same(name: str, given: float, kept: float) -> bool:
+        width = problem.variables[name].hi - problem.variables[name].lo
+        return abs(given - kept) <= max(LAST_DIGITS * width, min(SAME_POINT * width, SAME_DIGITS * abs(kept)))
+
     return [
         trial
         for trial in trials
         if trial.y is not None
         and all(math.isclose(trial.y[name], value, rel_tol=SAME_VALUE) for name, value in y.items())
-        and all(abs(trial.x[name] - value) <= widths[name] for name, value in x.items())
+        and all(is_same(name, value, trial.x[name]) for name, value in x.items())
     ]

@@ -44,7 +44,7 @@ def obstacles(kept: Mapping[str, Any], given: Mapping[str, Any], rows: Iterable[
     """Return why data of one statement cannot be used for another one; nothing if they can."""
     before, now = kept.get("variables", {}), given["variables"]
     found = [
-        f"variable '{name}' cannot be removed, because the data depend on it: keep it, perhaps with a narrow box"
+        f"variable '{name}' cannot be removed, because the data depend on it: keep it, perhaps with a narrow range"
         for name in before
         if name not in now
     ]

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -80,11 +81,7 @@ class Grid:
         """All points, if there are few; None if there are too many to compare them all."""
         if self.points > MOST_LISTED:
             return None
-        U, X = (
-            np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], 1)
-            for axes in (self.places, self.levels)
-        )
-        return Listing(X, U)
+        return Listing(_every(self.levels), _every(self.places))
 
     @cached_property
     def _middles(self) -> tuple[Float64[ndarray, "_"] | None, ...]:
@@ -98,3 +95,9 @@ def _taken(values: Sequence[ndarray | None], rows: Int64[ndarray, "*b d"], other
         if each is not None:
             made[..., j] = each[np.clip(rows[..., j], 0, len(each) - 1)]
     return made
+
+
+def _every(axes: Sequence[Any]) -> Float64[ndarray, "c d"]:
+    """Return every combination of values, one for each coordinate."""
+    grids: list[ndarray] = list(np.meshgrid(*axes, indexing="ij"))
+    return np.stack([each.ravel() for each in grids], 1)

@@ -75,8 +75,8 @@ def _step(step: Step, parts: list[Interval], x: tuple[ndarray, ndarray], y: tupl
         return run(low), run(high)
     if kind in ELEMENTWISE:
         run = operation(kind, step.value, [None] * len(parts)).run
-        low, high = zip(*parts, strict=True)
-        return run(*map(np.asarray, low)), run(*map(np.asarray, high))
+        lows, highs = zip(*parts, strict=True)
+        return run(*map(np.asarray, lows)), run(*map(np.asarray, highs))
     if kind in _OTHERS:
         return _OTHERS[kind](*parts)
     raise NoBounds(kind)

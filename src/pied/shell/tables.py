@@ -133,10 +133,10 @@ class Table:
         absent = [name for name in known if name not in self.columns]
         others = [name for name in self.columns if name not in known]
         for name in (each for each in others if each not in ignored):
-            near = _meant(name, absent)
-            if near is not None:
+            meant = _meant(name, absent)
+            if meant is not None:
                 raise StatementError(
-                    f"{self.file}: '{name}' is neither a variable nor an output. Did you mean '{near}'? Then rename "
+                    f"{self.file}: '{name}' is neither a variable nor an output. Did you mean '{meant}'? Then rename "
                     f"the column; if not, leave it out: --ignore '{name}'."
                 )
         return others

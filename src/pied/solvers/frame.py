@@ -164,7 +164,9 @@ class BayesRun(Run):
         f = data.functions(problem)
         is_feasible = feasible(problem, f)
         known = _incumbents(data, f, is_feasible)
-        search = self.settings.search if problem.listing is None else Enumeration.of(problem.listing)
+        search: Search | PenaltySearch | Enumeration | Mixed = self.settings.search
+        if problem.listing is not None:
+            search = Enumeration.of(problem.listing)
         if isinstance(search, Search) and problem.grid is not None:
             search = Mixed(replace(search, brevity=0.0), problem.grid, data.U[:0])
         if isinstance(search, Search) and len(data.imagined):

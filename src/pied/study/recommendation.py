@@ -153,7 +153,7 @@ def observed_row(problem: Problem, f: Float64[ndarray, "N k"]) -> int:
 
 def _settable(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
     """Tell which told points can be recommended: complete ones in the box and on the grid, or all if there is none."""
-    fine = ((data.U >= 0) & (data.U <= 1)).all(1)
+    fine = np.asarray(((data.U >= 0) & (data.U <= 1)).all(1))
     if problem.grid is not None:
         fine = fine & problem.grid.has(data.U)
     return fine if bool((fine & data.complete).any()) else np.ones(len(data.U), dtype=bool)

@@ -90,6 +90,17 @@ def test_the_report_says_question_answer_limits_trials_history_and_versions(page
     assert re.search(r"NumPy, SciPy\s+\d", text)
 
 
+def test_the_report_lists_corrections_withdrawals_and_notes(tmp_path: Path) -> None:
+    made = Study(reactor(), seed=0)
+    made.add({"T": 70.0}, {"impurity": 0.2, "rate": 0.3})
+    made.correct(1, {"impurity": 0.02}, why="a <typo>")
+    made.note(1, "new catalyst batch")
+    made.withdraw(1, why="contaminated")
+    text = made.report(tmp_path / "report.html").read_text(encoding="utf-8")
+    for part in ("a &lt;typo&gt;", "impurity = 0.02 instead of 0.2", "new catalyst batch", "contaminated"):
+        assert part in text, part
+
+
 def test_a_report_of_an_empty_study_says_that_nothing_was_evaluated(tmp_path: Path) -> None:
     text = Study(reactor(), seed=0).report(tmp_path / "empty.html").read_text()
     assert "Nothing has been evaluated yet." in text

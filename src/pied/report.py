@@ -277,6 +277,10 @@ def _state(problem: Problem, trial: Trial, is_met: bool) -> str:
     return old + ("all limits met" if is_met else "breaks a limit") if problem.n else old.rstrip("; ")
 
 
+AMENDED = ("corrected", "withdrawn", "restored", "run elsewhere", "noted")
+"""What happened to a trial besides being asked and told."""
+
+
 def _history(study: Study) -> str:
     rows = []
     for question in study.questions:
@@ -286,6 +290,11 @@ def _history(study: Study) -> str:
         fixed = ", ".join(f"{name} = {value}" for name, value in stated["constants"].items() if not _is_list(value))
         rows.append([str(question.number), _when(question.asked), f"{stated['sense']} {goal}", limits, fixed])
     lines = ["<h2>History</h2>", _table(["question", "asked", "goal", "limits", "constants"], rows)]
+    events = [each for each in study.history() if each.kind in AMENDED]
+    if events:
+        done = [[_when(each.made), each.worker, str(each.number), each.what] for each in events]
+        lines.append("<p>What was corrected, withdrawn, run elsewhere or noted; nothing is erased:</p>")
+        lines.append(_table(["when", "who", "trial", "what"], done))
     others = [each for each in study.values if not each.counts]
     if others:
         told = [[str(v.number), v.output, f"{v.value:.{DIGITS}g}", v.worker, _when(v.told)] for v in others]

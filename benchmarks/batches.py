@@ -167,7 +167,7 @@ def settle(study: Study, trial: Trial, fails: Fails) -> None:
     except EvaluationError as error:
         study.fail(trial, str(error))
         return
-    study.tell(trial, study.problem.named_y(y))
+    study.tell(trial, study.problem.named_y(y), anyway=True)
 
 
 # --- The report -------------------------------------------------------------------------------------------------------

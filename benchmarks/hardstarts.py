@@ -105,7 +105,7 @@ def asked(study: Study, budget: int, tell: Callable[[Study, Trial], Trial]) -> I
 
 def plainly(study: Study, trial: Trial) -> Trial:
     """Evaluate a trial and tell everything."""
-    return study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)))
+    return study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)), anyway=True)
 
 
 def reached(benchmark: Benchmark, trials: Sequence[Trial]) -> float:
@@ -247,7 +247,7 @@ def missing_output(benchmark: Benchmark, seed: int, budget: int) -> dict[str, An
         y = dict(problem.named_y(problem.evaluate(trial.x)))
         if is_hit(trial):
             del y[problem.outputs[-1]]
-        return study.tell(trial, y)
+        return study.tell(trial, y, anyway=True)
 
     with Study(benchmark.problem, solver="cuqb", seed=seed) as study:
         return solved(benchmark, study, budget, tell)

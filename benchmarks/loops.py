@@ -351,7 +351,7 @@ class Timed:
         if not is_initial:
             self.wall.append(round(wall, 6))
             self.cpu.append(round(cpu, 6))
-        return study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)))
+        return study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)), anyway=True)
 
 
 def run(item: slices.Item) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def trials_of(case: Case) -> tuple[Trial, ...]:
     study = Study(suite[case.problem].problem, solver=CUQB(), seed=case.seed, patience=None)
     while study.used < max(case.times):
         trial = study.ask()
-        study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)))
+        study.tell(trial, study.problem.named_y(study.problem.evaluate(trial.x)), anyway=True)
     return study.trials
 
 

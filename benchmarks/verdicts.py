@@ -206,7 +206,7 @@ def _evaluate(study: Study) -> Trial:
         y = study.problem.evaluate(trial.x)
     except EvaluationError as error:
         return study.fail(trial, str(error))
-    return study.tell(trial, study.problem.named_y(y))
+    return study.tell(trial, study.problem.named_y(y), anyway=True)
 
 
 def _longest(flags: Sequence[bool]) -> int:

@@ -52,7 +52,7 @@ STATEMENTS: list[tuple[dict[str, Any], type[PiedError], str]] = [
     # outputs
     ({"outputs": []}, StatementError, r"outputs is empty: name at least one"),
     ({"outputs": "X_A"}, StatementError, r"list of names, \['y1', 'y2'\], got 'X_A'"),
-    ({"outputs": {"X_A": 1}}, StatementError, "list of names"),
+    ({"outputs": {"X_A": 1}}, StatementError, "should be described as"),
     ({"outputs": ["X_A", "X_A"]}, StatementError, "'X_A' is given twice: every output needs a name of its own"),
     ({"outputs": ["X_A", "F_B"]}, StatementError, "'F_B' is both a variable and an output: give one of them another"),
     ({"outputs": ["X_A", " "]}, StatementError, "must be text that is not empty"),

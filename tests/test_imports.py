@@ -91,6 +91,7 @@ EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
     "peers": ("optuna", solver("optuna")),
     "postgres": ("psycopg", server),
     "dask": ("distributed", cluster),
+    "excel": ("openpyxl", lambda: importlib.import_module("pied.shell.excel")._openpyxl()),
 }
 
 HANDED_OVER = {"torch", "casadi"}

@@ -209,7 +209,9 @@ def test_a_failed_trial_is_answered_with_the_worst_value_known_by_then() -> None
 
 def test_a_function_that_is_not_finite_counts_as_the_worst_value() -> None:
     problem = parabola(maximize="log(y)", ranges={"y": (0, None)}, blackbox=lambda x: 1.2 - (x.x - 1.3) ** 2)
-    heard, study = answers_of(problem, lambda s, t: s.tell(t, s.problem.evaluate(t.x)) and None, Merit(1.0, False))
+    heard, study = answers_of(
+        problem, lambda s, t: s.tell(t, s.problem.evaluate(t.x), anyway=True) and None, Merit(1.0, False)
+    )
     assert all(math.isfinite(each) for each in heard)
     finite = study.data.functions(problem)[:, 0]
     assert heard[0] == pytest.approx(-float(finite[:INITIAL][np.isfinite(finite[:INITIAL])].min()))

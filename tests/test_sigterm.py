@@ -43,7 +43,7 @@ def slow(x):
     made = subprocess.run(words, input=json.dumps(dict(x)), capture_output=True, text=True)
     return json.loads(made.stdout)
 """
-WAIT = 60.0  # seconds that a slow machine may take to start a program: a limit, not a claim
+WAIT = 180.0  # seconds that a slow machine may take to start a program: a limit, not a claim
 
 
 def until(condition: Callable[[], bool]) -> bool:

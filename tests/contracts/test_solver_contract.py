@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from jaxtyping import config
 from numpy import ndarray
+from scipy.linalg import lapack
 
 from pied import CUQB, MissingExtra, Problem, SettingError, Study
-from pied.gp import factors
 from pied.records.trial import Dataset, Why
 from pied.rng import Stream
 from pied.solvers import make, registry
@@ -358,7 +358,7 @@ def test_cuqb_falls_back_to_a_space_filling_point_and_says_so(
 
     problem = constrained()
     data = told(problem, start_of(problem, 5))
-    monkeypatch.setattr(factors.lapack, "dpotrf", broken)
+    monkeypatch.setattr(lapack, "dpotrf", broken)
     proposal = CUQB().start(problem, Stream(0)).ask(6, data)
     assert proposal.why.aim == "fill"
     assert "no factorization" in proposal.why.rung

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from pied.errors import StudyMismatch
+from pied.errors import StoreError, StudyMismatch
 from pied.problem import Problem
 from pied.records import Record, Row
 
@@ -42,6 +42,7 @@ def reframe(record: Record, problem: Problem, *, is_new: bool = False) -> int:
 
 def obstacles(kept: Mapping[str, Any], given: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
     """Return why data of one statement cannot be used for another one; nothing if they can."""
+    _check_sound(kept)
     before, now = kept.get("variables", {}), given["variables"]
     found = [
         f"variable '{name}' cannot be removed, because the data depend on it: keep it, perhaps with a narrow range"
@@ -71,6 +72,7 @@ def obstacles(kept: Mapping[str, Any], given: Mapping[str, Any], rows: Iterable[
 
 def frame_changes(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """Return what changes of the frame, in words."""
+    _check_sound(kept)
     lines = []
     before, now = kept.get("variables", {}), given["variables"]
     for name in now:
@@ -84,6 +86,21 @@ def frame_changes(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str
     lines += [f"limit '{name}' is gone" for name in limits[0] if name not in limits[1]]
     lines += [f"limit '{name}' is new" for name in limits[1] if name not in limits[0]]
     return lines
+
+
+def _check_sound(kept: Mapping[str, Any]) -> None:
+    """Refuse a stored statement that was damaged or forged."""
+    variables, outputs, limits = (kept.get(word) for word in ("variables", "outputs", "subject_to"))
+    is_sound = (
+        isinstance(variables, Mapping)
+        and all(isinstance(each, Mapping) and {"lo", "hi", "log"} <= set(each) for each in variables.values())
+        and all(isinstance(each[end], int | float) for each in variables.values() for end in ("lo", "hi"))
+        and isinstance(outputs, list)
+        and isinstance(limits, list)
+        and all(isinstance(each, Mapping) and "name" in each for each in limits)
+    )
+    if not is_sound:
+        raise StoreError("the stored statement of the problem cannot be read: the store is damaged")
 
 
 def _box(stated: Mapping[str, Any]) -> str:

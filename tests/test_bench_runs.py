@@ -386,6 +386,7 @@ def blind(part: Part) -> Part:
     return replace(part, entries=entries)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_every_figure_of_the_paper_is_drawn_from_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["booth", "bazaraa", "environmental", "williams-otto"]

@@ -135,7 +135,7 @@ def _by_arctan2(which: int, parts: Sequence[Value], f: Value, slope: Value) -> V
     return slope * (b if which == 0 else -a) / size
 
 
-_WITHOUT_SLOPE = (
+COMPARISONS = (
     "greater",
     "greater_equal",
     "less",
@@ -145,9 +145,8 @@ _WITHOUT_SLOPE = (
     "logical_and",
     "logical_or",
     "logical_xor",
-    "floor_divide",
-    "heaviside",
 )
+"""Operations on two values that answer true or false."""
 BINARY: Mapping[str, Operation] = {
     "power": Operation(np.power, (_by_base, _by_exponent)),
     "arctan2": Operation(np.arctan2, (partial(_by_arctan2, 0), partial(_by_arctan2, 1))),
@@ -161,7 +160,7 @@ BINARY: Mapping[str, Operation] = {
     "remainder": Operation(
         np.remainder, (lambda parts, f, slope: slope, lambda parts, f, slope: -slope * np.floor(parts[0] / parts[1]))
     ),
-    **{name: Operation(getattr(np, name), (None, None)) for name in _WITHOUT_SLOPE},
+    **{name: Operation(getattr(np, name), (None, None)) for name in (*COMPARISONS, "floor_divide", "heaviside")},
 }
 """Operations on two numbers, by name, besides sums and products."""
 

@@ -12,7 +12,7 @@ from numpy import ndarray
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pied.errors import WhiteBoxError
-from pied.problem.operations import UNARY
+from pied.problem.operations import COMPARISONS, UNARY
 from pied.problem.program import Program, Step, Writer
 
 MOST_STEPS = 20_000
@@ -27,20 +27,7 @@ their names, since SciPy has some of them, too."""
 
 _OWN_SHAPE = {"take", "shape"}
 """Steps whose operand keeps its own rank, also if that of the result is higher."""
-_BOOLEAN = {
-    "greater",
-    "greater_equal",
-    "less",
-    "less_equal",
-    "equal",
-    "not_equal",
-    "logical_and",
-    "logical_or",
-    "logical_xor",
-    "logical_not",
-    "isfinite",
-    "isnan",
-}
+_BOOLEAN = {*COMPARISONS, "logical_not", "isfinite", "isnan"}
 """Steps that answer true or false."""
 
 

@@ -140,7 +140,7 @@ def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> 
         if old and new and not (old["unit"] and new["unit"]):
             old, new = ({word: each[word] for word in each if word != "unit"} for each in (old, new))
         if old != new:
-            lines.append(f"variable '{variable}': {_variable(old)} is stored, {_variable(new)} is given")
+            lines.append(f"variable '{variable}': {variable_text(old)} is stored, {variable_text(new)} is given")
     if not lines and list(before) != list(now):
         lines.append(f"variables: the order {list(before)} is stored, {list(now)} is given")
     if list(kept.get("outputs", [])) != list(given["outputs"]):
@@ -156,13 +156,14 @@ def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> 
         )
 
 
-def _variable(stated: Mapping[str, Any] | None) -> str:
+def variable_text(stated: Mapping[str, Any] | None) -> str:
+    """Return what is stored of a variable in words: range, unit, scale and step."""
     if stated is None:
         return "nothing"
     unit = f" {stated['unit']}" if stated.get("unit") else ""
-    step = f", step {stated['step']!r}" if stated.get("step") else ""
+    step = f", step {stated['step']:.15g}" if stated.get("step") else ""
     step += f", round {stated['round']!r}" if stated.get("round") is not None else ""
-    return f"{stated['lo']!r} to {stated['hi']!r}{unit}{' (log)' if stated['log'] else ''}{step}"
+    return f"{stated['lo']:.15g} to {stated['hi']:.15g}{unit}{' (log)' if stated['log'] else ''}{step}"
 
 
 # ------------------------------------------------------------------------------------------------------------ solvers

@@ -6,6 +6,7 @@ from typing import Any
 from pied.errors import StoreError, StudyMismatch
 from pied.problem import Problem
 from pied.records import Record, Row
+from pied.study.opening import variable_text
 
 
 def frame_of(statement: Mapping[str, Any]) -> Any:
@@ -77,8 +78,8 @@ def frame_changes(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str
     before, now = kept.get("variables", {}), given["variables"]
     for name in now:
         old, new = before.get(name), now[name]
-        if old is not None and _box(old) != _box(new):
-            lines.append(f"{name}: {_box(old)} becomes {_box(new)}")
+        if old is not None and variable_text(old) != variable_text(new):
+            lines.append(f"{name}: {variable_text(old)} becomes {variable_text(new)}")
     lines += [
         f"new output {name}: the older trials lack it" for name in given["outputs"] if name not in kept["outputs"]
     ]
@@ -101,11 +102,3 @@ def _check_sound(kept: Mapping[str, Any]) -> None:
     )
     if not is_sound:
         raise StoreError("the stored statement of the problem cannot be read: the store is damaged")
-
-
-def _box(stated: Mapping[str, Any]) -> str:
-    """Return a variable's box, unit and step in words."""
-    unit = f" {stated['unit']}" if stated.get("unit") else ""
-    step = f", step {stated['step']:g}" if stated.get("step") else ""
-    digits = f", {stated['round']} digits" if stated.get("round") is not None else ""
-    return f"{stated['lo']:g} to {stated['hi']:g}{unit}{step}{digits}{', log scale' * bool(stated['log'])}"

@@ -117,7 +117,7 @@ def test_stated_boxes_carry_units_and_scales() -> None:
         ({"candidates": {"a": [1, 2], "b": [3, 3]}}, "'b' is 3 in every candidate: make it a constant"),
         ({"candidates": {"a": [1, 2], "b": [3, math.nan]}}, "Candidate 2 has no finite number for 'b'"),
         (
-            {"candidates": {"a": [1, 2], "b": ["steel", "tin"]}},
+            {"candidates": {"a": [1, 2], "b": ["steel", 3]}},
             "'b' of candidate 1 should be a number, got str 'steel'",
         ),
         ({"candidates": [{"a": 1, "b": 2}, {"a": 1}]}, "'b' of candidate 2 should be a number"),

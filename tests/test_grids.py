@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pied import Problem, Study, Variable
+from pied import Integer, Levels, Problem, Study, Variable
 from pied.errors import SettingError, SolverDone, StatementError
 from pied.problem import Grid
 from pied.rng import Stream
@@ -29,7 +29,9 @@ def on_grid(value, lo, step):
     ("variable", "values"),
     [
         (Variable(0, 0.3, step=0.1), [0, 0.1, 0.2, 0.3]),
-        (Variable(62, 80, step=5), [62, 67, 72, 77]),
+        (Variable(62, 77, step=5), [62, 67, 72, 77]),
+        (Integer(3, 6), [3, 4, 5, 6]),
+        (Levels(28, 10, 15.5), [10, 15.5, 28]),
         (Variable(0.25, 0.5, round=1), [0.3, 0.4, 0.5]),
         (Variable(0, 1, step=1 / 3), [0, 1 / 3, 2 / 3, 1]),
         (Variable(10, 1000, log=True, round=-2), [100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]),
@@ -47,6 +49,8 @@ def test_values_of_a_step_are_those_a_person_would_write(variable, values):
         ({"step": 0}, "above 0"),
         ({"step": 7, "round": 1}, "leave one of them out"),
         ({"step": 50}, "fewer than two values"),
+        ({"step": 15}, "let the range end at 90 or 105"),
+        ({"step": 5, "whole": True}, "leave one of them out"),
         ({"step": 1e-9}, "makes no difference"),
         ({"round": 20}, "digits after the point"),
     ],

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pied.errors import UnknownName as UnknownName
     from pied.errors import Unwritten as Unwritten
     from pied.errors import WhiteBoxError as WhiteBoxError
+    from pied.problem import Choice as Choice
+    from pied.problem import Integer as Integer
+    from pied.problem import Levels as Levels
+    from pied.problem import Mixture as Mixture
     from pied.problem import Named as Named
     from pied.problem import Problem as Problem
     from pied.problem import Variable as Variable
@@ -43,6 +47,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "Problem": "pied.problem",
     "Variable": "pied.problem",
+    "Integer": "pied.problem",
+    "Levels": "pied.problem",
+    "Choice": "pied.problem",
+    "Mixture": "pied.problem",
     "Named": "pied.problem.named",
     "Study": "pied.study",
     "Result": "pied.study.result",

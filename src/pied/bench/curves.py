@@ -83,7 +83,7 @@ def recommendations(case: Case, rule: str) -> Float64[ndarray, "t d"]:
 
 def _points(case: Case, d: int) -> Float64[ndarray, "t d"]:
     """Return where a task evaluated, in natural units."""
-    return np.array([list(trial.x.values()) for trial in case.trials], dtype=np.float64).reshape(-1, d)
+    return np.array([list(trial.x.array) for trial in case.trials], dtype=np.float64).reshape(-1, d)
 
 
 def observed(problem: Problem, trials: Sequence[Trial]) -> Float64[ndarray, "t k"]:

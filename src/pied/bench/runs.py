@@ -164,7 +164,7 @@ def to_data(case: Case) -> dict[str, Any]:
         "initial": case.initial,
         "spent": round(case.spent, 3),
         "made": dict(case.made or {}),
-        "x": [list(trial.x.values()) for trial in trials],
+        "x": [list(trial.x.array) for trial in trials],
         "y": [None if trial.y is None else list(trial.y.values()) for trial in trials],
         "failed": {str(trial.number): trial.reason for trial in trials if trial.state is State.FAILED},
         "aims": [trial.why.aim for trial in trials],

@@ -11,7 +11,8 @@ from numpy import ndarray
 from pied.bounds import worst
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.estimator import Estimator
-from pied.gp import GP, Choice, Model
+from pied.gp import GP, Choice, Coding, Labels, Model, scaled
+from pied.problem import Choice as ChoiceOfLabels
 from pied.problem import Problem
 from pied.records import Dataset
 from pied.rng import Stream
@@ -35,6 +36,7 @@ class Believer:
             noise=problem.noise,
             model=self.model,
             previous=previous,
+            coding=coding_of(problem),
         )
         untold = ~np.isfinite(data.Y)
         partial = untold.any(1)
@@ -85,10 +87,24 @@ class Widened:
 def ratios(problem: Problem) -> Float64[ndarray, "d"]:
     """Return upper / lower bound of each positive variable without a logarithmic axis; 1 for the others."""
     values = [
-        variable.hi / variable.lo if variable.lo > 0 and not variable.log else 1.0
-        for variable in problem.variables.values()
+        variable.hi / variable.lo if variable.lo > 0 and not variable.log else 1.0 for variable in problem.axes.values()
     ]
     return np.array(values)
+
+
+def coding_of(problem: Problem) -> Coding | None:
+    """Return how beliefs see the labels of a problem; None if it has no choices."""
+    choices = [(j, each) for j, each in enumerate(problem.axes.values()) if isinstance(each, ChoiceOfLabels)]
+    if not choices:
+        return None
+    columns = [[values for _, values in each.table] for _, each in choices]
+    return Coding(
+        problem.d,
+        tuple(
+            Labels(j, len(each.labels), scaled(own, len(each.labels)))
+            for (j, each), own in zip(choices, columns, strict=True)
+        ),
+    )
 
 
 def to_memory(choices: Sequence[Choice]) -> dict[str, Any]:
@@ -209,7 +225,7 @@ class White:
         G, back = self.problem.traced(X, self._nothing(U), self.which)
         by_x, _ = back(np.ones_like(G))
         objective, slope = self._objective(U)
-        by_u = by_x * self.problem.unit_slopes(X)
+        by_u = self.problem.by_axes(by_x) * self.problem.unit_slopes(X)
         return np.concatenate([objective[None], G[:, 0]]).T, np.concatenate([slope[None], by_u]).swapaxes(0, 1)
 
     def _objective(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b d"]]:

@@ -162,7 +162,7 @@ class Composite:
         values, slopes = np.zeros((len(U), self.problem.k)), np.zeros((len(U), self.problem.k, self.problem.d))
         for stack in self._stacks(mean, root, levels, self._samples_for(levels, screening)):
             f, by_x, by_Y = self._traced(stack, X, levels)
-            by_u = by_x.swapaxes(0, 1) * unit_slopes
+            by_u = self.problem.by_axes(by_x).swapaxes(0, 1) * unit_slopes
             if stack.kind != "white":
                 by_mean, by_root = self._carried(stack, by_Y)
                 by_u = by_u + by_mean @ mean_slope
@@ -170,7 +170,7 @@ class Composite:
             values[:, stack.which], slopes[:, stack.which] = f.T, by_u
         return self._finite(values), finite_slopes(slopes)
 
-    def _natural(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "b 1 d"]]:
+    def _natural(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b v"], Float64[ndarray, "b 1 d"]]:
         """Points in natural units, and the derivative of this conversion."""
         X = self.problem.from_unit(U)
         return X, self.problem.unit_slopes(X)[:, None]
@@ -202,7 +202,7 @@ class Composite:
         else:
             by_xi = by_W * root[:, None]
             by_root = by_W * xi[:, None]
-        by_u = by_x.swapaxes(0, 1) * unit_slopes + by_W @ mean_slope + by_root @ rows(root_slope)
+        by_u = self.problem.by_axes(by_x).swapaxes(0, 1) * unit_slopes + by_W @ mean_slope + by_root @ rows(root_slope)
         return self._finite(G[:, 0].T), finite_slopes(by_u), finite_slopes(by_xi)
 
     def bounds(
@@ -315,8 +315,8 @@ class Composite:
         return g[0] if level == 0.5 else quantile.shift(g, level)[0]
 
     def _traced(
-        self, stack: Stack, X: Float64[ndarray, "b d"], levels: Levels
-    ) -> tuple[Float64[ndarray, "f b"], Float64[ndarray, "f b d"], Float64[ndarray, "f R b m"]]:
+        self, stack: Stack, X: Float64[ndarray, "b v"], levels: Levels
+    ) -> tuple[Float64[ndarray, "f b"], Float64[ndarray, "f b v"], Float64[ndarray, "f R b m"]]:
         """The quantiles of a stack of functions, and their slopes by the point and by the outputs of the stack."""
         Y = self.physical(stack.W, stack)
         if stack.kind == "sample":
@@ -393,7 +393,7 @@ class Composite:
         return samples if np.isfinite(samples).all() else quantile.worst_where_not_finite(samples, self._worst(i))
 
     def traced_samples(
-        self, i: int, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"]
+        self, i: int, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "L b m"]
     ) -> tuple[Float64[ndarray, "L b"], Back]:
         """Return samples of a function, those that are not finite as worst, and the way back (`Problem.traced`).
 

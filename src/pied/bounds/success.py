@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import GP, Model
+from pied.gp import GP, Coding, Model
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.search import Enumeration, Functions, Mixed, Optimum, Refined, Search
@@ -32,14 +32,14 @@ class SuccessModel:
     """How many standard deviations the bound lies above the mean; 1: a chance of one in six is worth a try."""
 
     @classmethod
-    def fit(cls, data: Dataset) -> "SuccessModel | None":
+    def fit(cls, data: Dataset, coding: Coding | None = None) -> "SuccessModel | None":
         """Learn from a record; None while nothing has failed."""
         if not len(data.failed):
             return None
         U = np.concatenate([data.U, data.failed])
         success = np.ones((len(U), 1))
         success[len(data.U) :] = -1.0
-        return cls(GP.fit(U, success, noise=(None,), model=MODEL), U.shape[1])
+        return cls(GP.fit(U, success, noise=(None,), model=MODEL, coding=coding), U.shape[1])
 
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b 1"]:
         """Return the bound."""

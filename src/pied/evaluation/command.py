@@ -80,7 +80,7 @@ class Command:
     def __str__(self) -> str:
         return shlex.join(self.words)
 
-    def filled(self, x: Mapping[str, float]) -> list[str]:
+    def filled(self, x: Mapping[str, Any]) -> list[str]:
         """Return the arguments with the names in braces replaced by the values of a point."""
 
         def value(match: re.Match[str]) -> str:
@@ -88,7 +88,7 @@ class Command:
 
         return [_PLACEHOLDER.sub(value, word) for word in self.words]
 
-    def __call__(self, x: Mapping[str, float]) -> Any:
+    def __call__(self, x: Mapping[str, Any]) -> Any:
         """Evaluate one point."""
         for left in range(self.retries, -1, -1):
             try:
@@ -99,7 +99,7 @@ class Command:
                 logger.warning("%s; it is started again", error)
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, x: Mapping[str, float]) -> str:
+    def _once(self, x: Mapping[str, Any]) -> str:
         program = self.words[0]
         try:
             process = subprocess.Popen(
@@ -112,7 +112,7 @@ class Command:
         try:
             if self._ended.is_set():  # stopped during the start
                 raise EvaluationError(f"'{program}' was ended.")
-            out, said = _talk(process, json.dumps({name: float(x[name]) for name in x}), self.timeout)
+            out, said = _talk(process, json.dumps(dict(x)), self.timeout)
         except BaseException as error:
             _kill(process)
             if isinstance(error, subprocess.TimeoutExpired):

@@ -1,7 +1,8 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
 from pied.gp.choices import Choice, Model
+from pied.gp.coding import Coding, Labels, scaled
 from pied.gp.process import GP
 from pied.gp.warps import Warp
 
-__all__ = ["GP", "Choice", "Model", "Warp"]
+__all__ = ["GP", "Choice", "Coding", "Labels", "Model", "Warp", "scaled"]

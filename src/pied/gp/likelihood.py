@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
+from pied.gp.coding import Ties
 from pied.gp.factors import add_to_diagonal, log_determinants, roots
 from pied.gp.kernels import pairs, radial
 from pied.shapes import Bool, Float64, Int
@@ -32,6 +33,7 @@ QUIETEST, NOISIEST = 1e-10, 1e3  # nugget (noise variance over process variance)
 SPARE_ROWS = 3  # rows that a trend needs beyond the number of its columns
 ENTRIES_AT_ONCE = 100_000  # of covariance matrices worked on together: what a processor's cache holds
 PRIOR_VARIANCE = 3.0  # of the log length scales
+LABEL_PRIOR = 0.0  # mean of the log length scale of labels a priori: two of them have a correlation of about 0.4
 NUGGET_PRIOR = (-6.0, 3.0)  # mean and deviation of the log nugget when the noise is learned: open from 1e-8 to 10
 VARIANCE_PRIOR = (0.0, 2.0)  # mean and deviation of the log process variance when the noise is known
 LARGEST_MISS = 1e-3  # standardized: a fit of an exact output that is off by more at a told point has missed it
@@ -62,6 +64,8 @@ class Tasks:
     """Logarithms of the smallest and largest nugget; equal: fixed."""
     prior: float = 1.0
     """Weight of the prior on the hyperparameters: 1 for MAP, 0 for plain maximum likelihood."""
+    ties: Ties | None = None
+    """Which inputs have a length scale in common; None: none of them."""
 
     def at(self, index: Int[ndarray, "C"] | slice) -> "Tasks":
         """Return the tasks with these indices (repeats allowed)."""
@@ -147,9 +151,15 @@ def inverse_scales(theta: Float64[ndarray, "B q"], active: Float64[ndarray, "B d
     return np.exp(-theta[:, : active.shape[1]]) * active
 
 
-def prior_mean(active: Float64[ndarray, "B d"]) -> Float64[ndarray, "B 1"]:
-    """Return the mean of the log length scales a priori: sqrt(2) + log(inputs) / 2 (Hvarfner et al. 2024)."""
-    return math.sqrt(2.0) + 0.5 * np.log(np.maximum(active.sum(1, keepdims=True), 1.0))
+def prior_mean(active: Float64[ndarray, "B d"], ties: Ties | None = None) -> Float64[ndarray, "B #d"]:
+    """Return the mean of the log length scales a priori: sqrt(2) + log(inputs) / 2 (Hvarfner et al. 2024).
+
+    Labels count as one input, and are a priori not much alike: what holds for one is not believed of another.
+    """
+    if ties is None:
+        return math.sqrt(2.0) + 0.5 * np.log(np.maximum(active.sum(1, keepdims=True), 1.0))
+    inputs = (active * ties.weight).sum(1, keepdims=True)
+    return np.where(ties.is_tied, LABEL_PRIOR, math.sqrt(2.0) + 0.5 * np.log(np.maximum(inputs, 1.0)))
 
 
 def covariance(
@@ -285,6 +295,8 @@ def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], whitened: _Whitened) ->
     slope[:, :-1] += by_scale * inverse_scales(theta, tasks.active) ** 2
     slope[:, -1] += by_nugget + np.where(known, 0.5 * (Q / s2 - freedom), 0.0).sum(1)
     slope[:, -1] *= tasks.learns_nugget
+    if tasks.ties is not None:
+        slope[:, :-1] = slope[:, :-1] @ tasks.ties.mean
     return Fit(loss, np.where(failed[:, None], 0.0, slope), s2, density)
 
 
@@ -303,8 +315,9 @@ def _prior(
 ) -> tuple[Float64[ndarray, "B"], Float64[ndarray, "B q"]]:
     """Return minus the log prior of the hyperparameters and its gradient."""
     d = tasks.U.shape[-1]
-    away = (theta[:, :d] - prior_mean(tasks.active)) * tasks.active
-    value = (away**2).sum(1) / (2 * PRIOR_VARIANCE)
+    away = (theta[:, :d] - prior_mean(tasks.active, tasks.ties)) * tasks.active
+    squares = away**2 if tasks.ties is None else away**2 * tasks.ties.weight
+    value = squares.sum(1) / (2 * PRIOR_VARIANCE)
     slope = np.zeros_like(theta)
     slope[:, :d] = away / PRIOR_VARIANCE
     nugget_away = (theta[:, -1] - NUGGET_PRIOR[0]) / NUGGET_PRIOR[1]

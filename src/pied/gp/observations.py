@@ -8,6 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp.choices import Model
+from pied.gp.coding import Coding
 from pied.gp.likelihood import NOISIEST, QUIETEST
 from pied.gp.warps import Standardized, Warp, grained
 from pied.shapes import Bool, Float64, Int
@@ -21,7 +22,7 @@ class Observations:
     """The told points and values, and what is known about the outputs."""
 
     U: Float64[ndarray, "N d"]
-    """Points of the unit cube."""
+    """Points of the unit cube, labels coded."""
     Y: Float64[ndarray, "N m"]
     """Outputs there; not finite where an output was not told."""
     rows: Bool[ndarray, "m N"]
@@ -36,6 +37,8 @@ class Observations:
     """What may be chosen."""
     scales: tuple[dict[str, Standardized], ...]
     """Per output, by the name of the warp, the scales that it could be modelled on."""
+    coding: Coding | None = None
+    """How labels became inputs; None: all inputs are coordinates of the cube."""
 
     @classmethod
     def of(
@@ -46,8 +49,12 @@ class Observations:
         ratios: Float64[ndarray, "d"],
         noise: Sequence[float | None],
         model: Model,
+        coding: Coding | None = None,
     ) -> "Observations":
-        """Prepare what was told."""
+        """Prepare what was told, at points of the cube."""
+        if coding is not None:
+            U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
+            model = replace(model, waves=False)  # along labels there is none, and with them too few points tell one
         rows = np.isfinite(Y).T
         scales = []
         for j in range(Y.shape[1]):
@@ -55,7 +62,7 @@ class Observations:
             warps = [Warp.of(name, y) for name in (("none",) if noise[j] else model.warps)]
             own = {warp.name: Standardized.of(warp, y) for warp in warps if warp is not None}
             scales.append(own or {"none": Standardized.of(Warp("none"), y)._replace(log_slopes=0.0)})
-        return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, tuple(scales))
+        return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, tuple(scales), coding)
 
     def count(self, j: int) -> int:
         """Return the number of points at which output j was told."""

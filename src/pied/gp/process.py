@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from pied.gp import likelihood
 from pied.gp.choices import Choice, Model, thetas
+from pied.gp.coding import Coding
 from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.kernels import TRENDS, View, polynomial
 from pied.gp.likelihood import Tasks
@@ -44,6 +45,8 @@ class GP:
     warps: tuple[Warp, ...]
     choices: tuple[Choice, ...]
     """What was chosen; pass it to the next fit."""
+    coding: Coding | None = None
+    """How it sees labels; None: all coordinates are numbers."""
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
@@ -90,6 +93,7 @@ class GP:
         noise: Sequence[float | None] | None = None,
         model: Model | None = None,
         previous: Sequence[Choice] | None = None,
+        coding: Coding | None = None,
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -102,6 +106,7 @@ class GP:
             noise: Per output the standard deviation of its noise, natural units; 0: exact (default), None: learned.
             model: What may be chosen.
             previous: The choices of the last fit; length scales start there and hysteresis favours them.
+            coding: Which coordinates are labels.
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
@@ -109,7 +114,9 @@ class GP:
             active = np.ones((m, d), dtype=bool)
         if ratios is None:
             ratios = np.ones(d)
-        data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model)
+        data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model, coding)
+        if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
+            previous = None  # the labels were others
         return _assemble(data, choose(data, list(previous) if previous is not None else [None] * m))
 
     @classmethod
@@ -124,9 +131,10 @@ class GP:
         ratios: Float64[ndarray, "d"],
         noise: Sequence[float | None],
         model: Model,
+        coding: Coding | None = None,
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
-        data = Observations.of(U, Y, active, ratios, noise, model)
+        data = Observations.of(U, Y, active, ratios, noise, model, coding)
         kept = [
             replace(each, warp="none") if each.warp not in data.scales[j] else each for j, each in enumerate(choices)
         ]
@@ -140,7 +148,8 @@ class GP:
     @np.errstate(all="ignore")
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""
-        parts = [block.posterior.moments(U) for block in self.blocks]
+        inputs = self._inputs(U)
+        parts = [block.posterior.moments(inputs) for block in self.blocks]
         mean, deviation = (self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
         return self.location + self.deviation * mean, self.deviation * deviation
 
@@ -149,10 +158,13 @@ class GP:
         self, U: Float64[ndarray, "b d"]
     ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m d"], Float64[ndarray, "b m d"]]:
         """Return mean, standard deviation and their derivatives with respect to the point."""
-        parts = [block.posterior.moments_and_slopes(U) for block in self.blocks]
+        inputs = self._inputs(U)
+        parts = [block.posterior.moments_and_slopes(inputs) for block in self.blocks]
         mean, deviation, by_mean, by_deviation = (
             self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True)
         )
+        if self.coding is not None:
+            by_mean, by_deviation = self.coding.by_cube(by_mean), self.coding.by_cube(by_deviation)
         unit = self.deviation[:, None]
         return self.location + self.deviation * mean, self.deviation * deviation, unit * by_mean, unit * by_deviation
 
@@ -197,7 +209,12 @@ class GP:
             return self
         mean = ((self.moments(U)[0] - self.location) / self.deviation).T
         rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
-        return replace(self, blocks=tuple(block.imagine(U, mean, rows) for block in self.blocks))
+        inputs = self._inputs(U)
+        return replace(self, blocks=tuple(block.imagine(inputs, mean, rows) for block in self.blocks))
+
+    def _inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
+        """Return what the regressions see of points."""
+        return U if self.coding is None else self.coding.inputs(U)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,6 +298,7 @@ def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
         deviation=np.array([each.deviation for each in scales]),
         warps=tuple(each.warp for each in scales),
         choices=tuple(choices),
+        coding=data.coding,
     )
 
 

@@ -24,6 +24,9 @@ def trends(data: Observations, j: int, n: int) -> list[str]:
     """Return the trends that output j can have with n rows."""
     a = int(data.active[j].sum())
     sizes = {"none": 0, "constant": 1, "linear": 1 + a, "quadratic": 1 + a + a * (a + 1) // 2}
+    if data.coding is not None:
+        for trend in ("linear", "quadratic"):
+            sizes[trend] = int((columns_of(trend, data.active[j], 2) & data.coding.columns(data.U[data.rows[j]])).sum())
     smallest = min(sizes[trend] for trend in data.model.trends)
     return [
         trend
@@ -73,6 +76,9 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
     rows = data.rows[first]
     columns = np.stack([columns_of(each.trend, data.active[each.outputs[0]], degree) for each in chosen])
     columns &= rows.any(1, keepdims=True)  # without data there is no trend to estimate
+    if data.coding is not None:
+        allowed = [data.coding.columns(data.U[data.rows[j]]) for j in first]
+        columns &= np.stack(allowed)[:, : columns.shape[1]]
     seen = view(data, chosen)
     V = seen.scaled(data.U)
     basis = polynomial(V, degree)
@@ -92,6 +98,7 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
         noise=noise,
         nugget=np.log(nugget),
         prior=1.0 if data.model.prior else 0.0,
+        ties=None if data.coding is None else data.coding.ties,
     ), baseline
 
 

@@ -7,20 +7,26 @@ from pied.problem.named import Named, groups
 
 if TYPE_CHECKING:
     from pied.problem.candidates import SAME, Listing
+    from pied.problem.choices import Choice
+    from pied.problem.equalities import Mixture
     from pied.problem.formula import Formula, Scope
     from pied.problem.grids import Grid
     from pied.problem.limits import Limit
     from pied.problem.problem import Problem
     from pied.problem.ranges import doubts
     from pied.problem.reach import unreachable
-    from pied.problem.variables import Variable
+    from pied.problem.variables import Integer, Levels, Variable
 
 __all__ = [
     "SAME",
+    "Choice",
     "Formula",
     "Grid",
+    "Integer",
+    "Levels",
     "Limit",
     "Listing",
+    "Mixture",
     "Named",
     "Problem",
     "Scope",
@@ -38,6 +44,10 @@ _HOMES = {
     "Scope": "formula",
     "Limit": "limits",
     "Problem": "problem",
+    "Choice": "choices",
+    "Integer": "variables",
+    "Levels": "variables",
+    "Mixture": "equalities",
     "Variable": "variables",
     "doubts": "ranges",
     "unreachable": "reach",

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from pied.errors import FormulaError, did_you_mean
+from pied.problem.choices import Choice
 from pied.problem.named import canonical, groups
 from pied.problem.operations import operation
-from pied.problem.parser import REDUCTIONS, UP, Node, fail, parse
+from pied.problem.parser import EQUAL, REDUCTIONS, UP, Node, fail, parse
 from pied.problem.program import Program, Writer
 from pied.problem.symbols import Symbols
 
@@ -29,12 +30,24 @@ class Scope:
     """Names of y, in order."""
     constants: Mapping[str, float | tuple[float, ...]] = field(default_factory=dict)
     """Named numbers and vectors."""
+    choices: tuple[tuple[str, Choice], ...] = ()
+    """The variables that are labels: formulas use their properties, `solvent.price`."""
 
     @cached_property
     def places(self) -> dict[str, tuple[str, str, int]]:
         """For the canonical form of each name: its kind ("x", "y" or "constant"), the name itself and its place."""
         kinds = (("x", self.variables), ("y", self.outputs), ("constant", self.constants))
         return {canonical(name): (kind, name, i) for kind, names in kinds for i, name in enumerate(names)}
+
+    @cached_property
+    def properties(self) -> dict[str, tuple[str, Choice, str]]:
+        """For the canonical form of each property's name: the variable, the choice and the property."""
+        return {
+            canonical(f"{name}.{spelled}"): (name, choice, prop)
+            for name, choice in self.choices
+            for prop, _ in choice.table
+            for spelled in {prop, prop.replace(" ", "_")}
+        }
 
     @cached_property
     def groups(self) -> dict[str, list[int]]:
@@ -55,22 +68,31 @@ class Formula:
     scope: Scope
     """The names that it may use."""
     part: int | None = None
-    """Which comparison of the text; None for a formula without one."""
+    """Which comparison of the text; None for a formula without one. An equality has two, a <= b and a >= b."""
+    room: float = 0.0
+    """Added to the slack: how far the sides of an equality may be apart."""
     names: tuple[str, ...] = field(init=False)
     """The variables, outputs and constants it uses, in order of appearance."""
     program: Program = field(init=False, repr=False, compare=False)
     """The instructions that it became."""
 
     def __post_init__(self) -> None:
-        result, names = _compile(self.text, self.scope, self.part)
+        result, names = _compile(self.text, self.scope, self.part, self.room)
         object.__setattr__(self, "program", _written(result))
         object.__setattr__(self, "names", names)
 
     @classmethod
     def constraints(cls, text: str, scope: Scope) -> tuple["Formula", ...]:
         """Compile a text with comparisons: one slack for each of them."""
-        count = len(parse(text)[1])
+        signs = parse(text)[1]
+        count = 2 if signs and signs[0] in EQUAL else len(signs)
         return tuple(cls(text, scope, part) for part in range(max(count, 1)))
+
+    @property
+    def is_equality(self) -> bool:
+        """Whether it is one side of an equality."""
+        signs = parse(self.text)[1]
+        return bool(signs) and signs[0] in EQUAL
 
     def __call__(self, x: Any, y: Any) -> Any:
         """Evaluate at named arrays: x is `b d`, y is `L b m`, the value `L b`, or `b` when no output is used.
@@ -83,7 +105,7 @@ class Formula:
         return self.program.values(X, Y) if X.ndim == 2 else self.program.values(X[None], Y[None, None]).reshape(-1)[0]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Formula, (self.text, self.scope, self.part)
+        return Formula, (self.text, self.scope, self.part, self.room)
 
 
 @dataclass(frozen=True)
@@ -117,7 +139,7 @@ def _written(part: _Part) -> Program:
     return Program(tuple(writer.steps), width)
 
 
-def _compile(text: str, scope: Scope, part: int | None) -> tuple[_Part, tuple[str, ...]]:
+def _compile(text: str, scope: Scope, part: int | None, room: float) -> tuple[_Part, tuple[str, ...]]:
     """Compile a text and return the result and the names that it uses."""
     try:
         sides, signs = parse(text)
@@ -129,9 +151,9 @@ def _compile(text: str, scope: Scope, part: int | None) -> tuple[_Part, tuple[st
         if part is None:
             result = builder.build(sides[0])
         else:
-            left, right = sides[part], sides[part + 1]
-            low, high = (left, right) if signs[part] in UP else (right, left)
-            result = builder.build(Node("sum", low.place, (False, True), (high, low)))
+            low, high, _ = _compared(sides, signs, part)
+            more = (Node("number", low.place, room),) if room else ()
+            result = builder.build(Node("sum", low.place, (False, True, *(False,) * len(more)), (high, low, *more)))
     except RecursionError:
         raise FormulaError("The formula is nested too deeply.") from None
     if result.size is not None:
@@ -142,15 +164,23 @@ def _compile(text: str, scope: Scope, part: int | None) -> tuple[_Part, tuple[st
     return result, tuple(builder.names)
 
 
+def _compared(sides: Sequence[Node], signs: Sequence[str], part: int) -> tuple[Node, Node, bool]:
+    """Return the smaller and the larger side of a comparison, and whether the smaller one was written first."""
+    if signs[0] in EQUAL:
+        return (sides[0], sides[1], True) if part == 0 else (sides[1], sides[0], False)
+    left, right = sides[part], sides[part + 1]
+    return (left, right, True) if signs[part] in UP else (right, left, False)
+
+
 def sides_of(formula: "Formula") -> tuple[float | None, float | None, bool]:
     """Return the smaller and the larger side of a comparison where they are plain numbers, and whether it is <=."""
     part = formula.part or 0
     sides, signs = parse(formula.text)
     builder = _Builder(formula.text, formula.scope)
-    built = [builder.build(side) for side in sides[part : part + 2]]
-    low, high = built if signs[part] in UP else built[::-1]
-    values = [float(each.value) if each.is_constant and each.size is None else None for each in (low, high)]
-    return values[0], values[1], signs[part] in UP
+    *both, is_up = _compared(sides, signs, part)
+    built = [builder.build(side) for side in both]
+    low, high = (float(each.value) if each.is_constant and each.size is None else None for each in built)
+    return None if low is None else low - formula.room, None if high is None else high + formula.room, is_up
 
 
 class _Builder:
@@ -192,8 +222,18 @@ class _Builder:
 
     def name(self, node: Node) -> _Part:
         wanted = canonical(node.value)
+        if wanted in self.scope.properties:
+            name, choice, prop = self.scope.properties[wanted]
+            self.names[name] = None
+            values = choice.column(prop)
+            code = _Part("x", self.scope.variables.index(name))
+            return _Part("table", (np.arange(float(len(values))), values), (code,))
         if wanted in self.known:
             kind, name, place = self.known[wanted]
+            if name in dict(self.scope.choices):
+                known = [each for each, (of, _, _) in self.scope.properties.items() if of == name]
+                hint = f"use a property of it: {', '.join(known)}" if known else "give it properties, or use a function"
+                fail(self.text, f"'{name}' is a choice, not a number: {hint}", node.place)
             self.names[name] = None
             if name not in self.parts:
                 is_constant = kind == "constant"
@@ -208,7 +248,10 @@ class _Builder:
         if wanted in self.groups:
             self.names.update({self.scope.outputs[place]: None for place in self.groups[wanted]})
             return _Part("y", self.groups[wanted], size=len(self.groups[wanted]))
-        near = did_you_mean(node.value, [*self.known, *self.groups, "pi", "outputs"])
+        stem, dot, rest = node.value.partition(".")
+        if dot and stem in ("x", "y") and canonical(rest) in self.known:
+            fail(self.text, f"write the name alone, '{rest}' instead of '{node.value}'", node.place)
+        near = did_you_mean(node.value, [*self.known, *self.scope.properties, *self.groups, "pi", "outputs"])
         return fail(self.text, f"there is no '{node.value}'.{near}", node.place)
 
 

@@ -29,6 +29,8 @@ class Grid:
     """Natural units, rising, exactly as they are to be set; None: any value of the box."""
     places: tuple[Float64[ndarray, "_"] | None, ...]
     """The same in the unit cube."""
+    is_choice: Bool[ndarray, "d"]
+    """Which coordinates are labels: no value is nearer to one of them than to another."""
 
     @classmethod
     def of(cls, variables: Sequence[Variable]) -> "Grid | None":
@@ -40,7 +42,7 @@ class Grid:
             None if each is None else np.clip(Box.of([variable]).to_unit(each[:, None])[:, 0], 0.0, 1.0)
             for each, variable in zip(levels, variables, strict=True)
         )
-        return cls(levels, places)
+        return cls(levels, places, np.array([each.is_choice for each in variables]))
 
     @cached_property
     def is_discrete(self) -> Bool[ndarray, "d"]:

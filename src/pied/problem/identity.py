@@ -65,7 +65,8 @@ def described(name: str, function: Any, *, with_values: bool = True) -> dict[str
     (`with_values=False`).
     """
     if isinstance(function, Formula):
-        return {"name": name, "formula": function.text, "part": function.part}
+        room = {"room": function.room} if function.room else {}
+        return {"name": name, "formula": function.text, "part": function.part, **room}
     known = getattr(function, "stored_as", None)
     made = {"name": name, "source": source_of(function), "hash": known or digest(code_of(function))}
     values = values_of(function) if with_values else ""

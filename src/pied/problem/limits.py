@@ -34,7 +34,8 @@ def limit_of(formula: Formula) -> Limit | None:
     low, high, is_up = sides_of(formula)
     if (low is None) == (high is None):
         return None
-    texts = [each.strip() for each in re.split(r"[<>\u2264\u2265]=?", formula.text)]
-    left, right = texts[formula.part], texts[formula.part + 1]
+    texts = [each.strip() for each in re.split(r"[<>\u2264\u2265]=?|==?", formula.text)]
+    first = 0 if formula.is_equality else formula.part
+    left, right = (text.strip("`") if text.count("`") == 2 else text for text in texts[first : first + 2])
     small, large = (left, right) if is_up else (right, left)
     return Limit(large, low, False) if low is not None else Limit(small, high or 0.0, True)

@@ -3,7 +3,7 @@
 import itertools
 import unicodedata
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from pied.errors import UnknownName, did_you_mean
 
@@ -23,6 +23,30 @@ def groups(outputs: Sequence[str]) -> dict[str, list[int]]:
             parts = itertools.takewhile(places.__contains__, (f"{stem}[{count}]" for count in itertools.count(1)))
             found[stem] = [places[part] for part in parts]
     return found
+
+
+@runtime_checkable
+class Kind(Protocol):
+    """What stands for a variable that is no plain number: a label, an integer."""
+
+    def at(self, value: float) -> Any:
+        """Return what it is at one point."""
+
+    def over(self, values: Any) -> Any:
+        """Return what it is at many points."""
+
+
+class Names(dict[str, int]):
+    """The place of each name, and which of them are no plain numbers."""
+
+    __slots__ = ("kinds",)
+
+    def __init__(self, places: Mapping[str, int], kinds: Mapping[int, Kind]) -> None:
+        super().__init__(places)
+        self.kinds = dict(kinds)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Names, (dict(self), self.kinds)
 
 
 class Named(Mapping[str, Any]):
@@ -55,7 +79,11 @@ class Named(Mapping[str, Any]):
         if place is None:
             place = self._search(name)
         array = self._array
-        return array[place] if isinstance(array, tuple) or array.ndim == 1 else array[..., place]
+        value = array[place] if isinstance(array, tuple) or array.ndim == 1 else array[..., place]
+        kind = self._index.kinds.get(place) if isinstance(self._index, Names) else None
+        if kind is None:
+            return value
+        return kind.at(value) if isinstance(value, float | int) else kind.over(value)
 
     def __getattr__(self, name: str) -> Any:
         return self[name]
@@ -82,7 +110,7 @@ class Named(Mapping[str, Any]):
         return [*super().__dir__(), *(name for name in self._index if name.isidentifier())]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Named, (list(self._index), self._array)
+        return Named, (self._index, self._array)
 
     def __repr__(self) -> str:
         if isinstance(self._array, tuple):

@@ -3,9 +3,10 @@
 sum        a + b, a - b                    product    a * b, a / b
 power      a ^ b or a ** b, to the right   sign       -a (weaker than the power: -2^2 is -4)
 call       exp log log10 sqrt abs sin cos tan tanh, min max sum mean (of several numbers or of a vector)
-name       a variable, an output or a constant; any name can be written in backticks: `c(1,10)`
+name       a variable, an output or a constant; any name can be written in backticks: `c(1,10)`; a property of a
+           choice: solvent.price
 vector     a constant given as a list; `outputs`, all outputs in order; `c`, if outputs are called c[1], c[2] ...
-compare    a <= b, a >= b, a <= b <= c, at the top level only; < means <=
+compare    a <= b, a >= b, a <= b <= c, a == b, at the top level only; < means <=, = means ==
 """
 
 import math
@@ -30,11 +31,13 @@ REDUCTIONS = ("min", "max", "sum", "mean")
 UP = ("<=", "<")
 """Comparisons whose left side is the smaller one."""
 DOWN = (">=", ">")
+EQUAL = ("==", "=")
 
 _CALLS = (*FUNCTIONS, *REDUCTIONS)
 _SPELLINGS = str.maketrans({"≤": "<=", "≥": ">=", "−": "-", "·": "*", "×": "*"})
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _PLACE = re.compile(r"\[[0-9]+\]")
+_PROPERTY = re.compile(r"\.[^\W\d]\w*")
 _SIGNS = ("**", "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/", "^", "(", ")", ",")
 _SUM, _PRODUCT, _MINUS, _POWER = 1, 2, 3, 4
 """How strongly each operator binds."""
@@ -84,17 +87,17 @@ class _Parser:
     def comparisons(self) -> tuple[list[Node], list[str]]:
         """Parse the whole text: the sides, and the comparison signs between them."""
         sides, signs = [self.expression(0)], []
-        while self.sign() in UP + DOWN:
+        while self.sign() in UP + DOWN + EQUAL:
             signs.append(self.take()[1])
             sides.append(self.expression(0))
             if len(signs) > MOST_COMPARISONS:
                 self.fail(f"a formula has at most {MOST_COMPARISONS} comparisons: write several constraints instead")
-        if self.sign() in ("==", "="):
-            self.fail("equalities are not supported: write two inequalities with a little room, 'a <= b <= c'")
         if self.tokens[self.next][0] != "end":
             self.fail("an operator is missing here" if self.tokens[self.next][0] != "sign" else "this is not expected")
         if any(sign in UP for sign in signs) and any(sign in DOWN for sign in signs):
             self.fail("a chain must run in one direction: write two constraints instead", 0)
+        if len(signs) > 1 and any(sign in EQUAL for sign in signs):
+            self.fail("an equality stands alone: write the other comparison as a constraint of its own", 0)
         return sides, signs
 
     def expression(self, strength: int) -> Node:
@@ -156,7 +159,7 @@ class _Parser:
         return Node("call", place, name, tuple(parts))
 
     def close(self, opened: int) -> None:
-        if self.sign() in UP + DOWN:
+        if self.sign() in UP + DOWN + EQUAL:
             self.fail("a comparison may only stand at the top of a formula, not inside parentheses")
         if self.sign() != ")":
             self.fail("this parenthesis is never closed", opened)
@@ -191,7 +194,7 @@ def _tokens(text: str) -> list[Token]:
             end = place + 1
             while end < len(text) and ("a" + text[end]).isidentifier():
                 end += 1
-            index = _PLACE.match(text, end)  # c[3], one element of a vector of outputs
+            index = _PLACE.match(text, end) or _PROPERTY.match(text, end)  # c[3] of a vector, solvent.price of a choice
             end = index.end() if index else end
             found.append(("name", text[place:end], place))
             place = end
@@ -205,7 +208,7 @@ def _tokens(text: str) -> list[Token]:
             found.append(("sign", sign or spelled, place))
             place += len(sign) if sign else 1
         elif char == ".":
-            fail(text, "attributes are not used in formulas: write the name alone, 'X_A' instead of 'y.X_A'", place)
+            fail(text, "a point stands in numbers, 2.5, and before the property of a choice, solvent.price", place)
         else:
             fail(text, f"the character {char!r} is not used in formulas; odd names stand in `backticks`", place)
     return [*found, ("end", "", len(text))]

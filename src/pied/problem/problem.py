@@ -1,25 +1,27 @@
 """The statement of a partly known problem: variables, outputs, objective and constraints, in the user's units."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from pied.errors import EvaluationError, PiedError, StatementError, UnknownName, did_you_mean
-from pied.problem import validation
+from pied.problem import equalities, validation
 from pied.problem.candidates import Listing
+from pied.problem.choices import Choice
 from pied.problem.doors import Door
 from pied.problem.folding import folded_black_box, folded_functions
 from pied.problem.formula import Formula, Scope
 from pied.problem.grids import Grid
 from pied.problem.identity import described
 from pied.problem.limits import Limit, limit_of
-from pied.problem.named import Function, Named
+from pied.problem.named import Function, Kind, Named, Names
 from pied.problem.structure import POINTS_TRIED, Structure
-from pied.problem.values import numbers
-from pied.problem.variables import Box, Variable
+from pied.problem.values import Reader, numbers
+from pied.problem.variables import Box, Variable, Whole
 from pied.problem.white_box import Backs, WhiteBox
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
@@ -63,7 +65,7 @@ class Problem:
     """The objective's name, then the constraints'."""
     minimizes: bool
     """Whether the user asked for the smallest value."""
-    bounds: Float64[ndarray, "d 2"]
+    bounds: Float64[ndarray, "v 2"]
     """Lower and upper end of each variable, natural units."""
     active: Bool[ndarray, "m d"]
     """Which variables each output depends on."""
@@ -76,7 +78,7 @@ class Problem:
     structure: tuple[Structure, ...]
     """How each function uses the outputs, found by calling it."""
     d: int
-    """Number of variables."""
+    """Number of coordinates of the unit cube: variables, less those that linear equalities determine."""
     m: int
     """Number of outputs."""
     n: int
@@ -85,8 +87,18 @@ class Problem:
     """Number of functions, 1 + n."""
     _words: dict[str, Any]
     _x: dict[str, int]
+    _readers: dict[str, Reader]
     _y: dict[str, int]
-    _box: Box
+    box: Box
+    """The box of all variables, and its map to their unit cube."""
+    axes: dict[str, Variable]
+    """The variables that are coordinates of the unit cube: those that no equality determines."""
+    held: dict[str, str]
+    """The linear equalities among variables, by name: every proposal meets them exactly."""
+    _axes_box: Box
+    _solved: equalities.Solved | None
+    _inputs: Bool[ndarray, "m v"]
+    _nearly: tuple[int, ...]
     _white_box: WhiteBox
     _own_names: tuple[str, ...]
 
@@ -149,14 +161,14 @@ class Problem:
             "unit": unit,
         }
         self._set(_words={word: validation.kept(value) for word, value in words.items()})
-        self._state_variables(variables, candidates)
+        mixtures = self._state_variables(variables, candidates)
         self._state_outputs(outputs, constants, blackbox)
         self._set(
-            active=validation.read_active(inputs, self._x, self._y),
+            _inputs=validation.read_active(inputs, self._x, self._y),
             noise=validation.read_per_name(noise, self.outputs, "noise", "output"),
             ranges=validation.read_ranges(ranges, self._y),
         )
-        functions = self._state_functions(maximize, minimize, subject_to, tolerance, name)
+        functions = self._state_functions(maximize, minimize, subject_to, tolerance, name, mixtures)
         self._set(unit=validation.read_unit(unit, "unit"))
         white_box, structure = WhiteBox.tried(
             self.functions,
@@ -173,27 +185,51 @@ class Problem:
         """Set fields while the problem is being stated; afterwards it does not change."""
         self.__dict__.update(fields)
 
-    def _state_variables(self, variables: Any, candidates: Any) -> None:
+    def _state_variables(self, variables: Any, candidates: Any) -> dict[str, str]:
+        """Read the variables, and return the equalities of mixtures among them."""
+        mixtures: dict[str, str] = {}
         if candidates is None:
+            variables, mixtures = validation.read_mixtures(variables)
             read, table = validation.read_variables(variables), None
         else:
             read, table = validation.read_candidates(variables, candidates)
-        box, grid = Box.of(read.values()), Grid.of(list(read.values()))
-        if grid is not None and table is not None:
+        box = Box.of(read.values())
+        if table is not None and any(each.is_stepped and not each.is_choice for each in read.values()):
             raise StatementError("The candidates list all points that can be set: leave out the step of variables.")
         self._set(
-            grid=grid,
             variables=read,
-            d=len(read),
             bounds=box.bounds,
             candidates=None if table is None else Listing(table, box.to_unit(table)),
-            _x={name: place for place, name in enumerate(read)},
-            _box=box,
+            box=box,
+            _x=_named_places(read),
+            _readers=validation.readers_of(read),
         )
         if table is not None:
             self._words["candidates"] = self.candidates
-            if variables is None:
+            if any(each.is_choice for each in read.values()):
+                self._words["variables"] = read
+            elif variables is None:
                 self._words["variables"] = list(read)
+        return mixtures
+
+    def _state_space(self, rows: dict[str, Any]) -> None:
+        """Choose the coordinates of the unit cube: the variables that no linear equality determines."""
+        found = equalities.solved(rows, self.variables)
+        names = list(self.variables)
+        free = range(len(names)) if found is None else found.free.tolist()
+        axes = {names[place]: self.variables[names[place]] for place in free}
+        active = self._inputs
+        if found is not None:
+            through = self._inputs[:, found.places] @ (found.matrix != 0)
+            active = self._inputs[:, found.free] | through
+        self._set(
+            axes=axes,
+            d=len(axes),
+            active=active,
+            grid=Grid.of(list(axes.values())) if self.candidates is None else None,
+            _solved=found,
+            _axes_box=Box.of(axes.values()),
+        )
 
     def _state_outputs(self, outputs: Any, constants: Any, blackbox: Any) -> None:
         names, units = validation.read_outputs(outputs, self.variables)
@@ -207,17 +243,27 @@ class Problem:
         )
 
     def _state_functions(
-        self, maximize: Any, minimize: Any, subject_to: Any, tolerance: Any, name: Any
+        self, maximize: Any, minimize: Any, subject_to: Any, tolerance: Any, name: Any, mixtures: dict[str, str]
     ) -> list[Function]:
         """Read the objective and the constraints, and return them as functions."""
         if maximize is not None and minimize is not None:
             raise StatementError("The objective is given twice: leave out maximize or minimize.")
         if maximize is None and minimize is None and not subject_to:
             raise StatementError("There is nothing to decide by: give maximize=, minimize= or subject_to=.")
-        scope = Scope(tuple(self.variables), self.outputs, self.constants)
+        scope = Scope(tuple(self.variables), self.outputs, self.constants, _choices(self.variables))
         own, function = validation.read_objective(maximize if minimize is None else minimize, scope)
         objective = validation.read_name(name, own, [*self.variables, *self.outputs, *self.constants])
-        groups = validation.read_constraints(subject_to, scope)
+        groups = {
+            **validation.read_constraints(mixtures or None, scope),
+            **validation.read_constraints(subject_to, scope),
+        }
+        solve = self.candidates is None
+        groups, rows, texts = equalities.sorted_out(groups, self.variables, tolerance, solve=solve)
+        self._state_space(rows)
+        if self._solved is not None:
+            bounds = equalities.implied_bounds(self._solved, list(self.variables))
+            groups |= {text.replace("`", ""): [(text.replace("`", ""), Formula(text, scope, 0))] for text in bounds}
+        tolerance = _without(tolerance, groups, texts)
         parts = [part for group in groups.values() for part in group]
         names = (objective, *(name for name, _ in parts))
         if len(set(names)) < len(names):
@@ -232,14 +278,21 @@ class Problem:
             n=len(parts),
             k=len(names),
             tolerance=validation.read_tolerance(tolerance, groups),
+            held=texts,
+            _nearly=tuple(
+                1 + place
+                for place, (_, part) in enumerate(parts)
+                if isinstance(part, Formula) and part.is_equality and part.part == 1
+            ),
         )
         return [function, *(part for _, part in parts)]
 
-    def _points_tried(self) -> Float64[ndarray, "b d"]:
+    def _points_tried(self) -> Float64[ndarray, "b v"]:
         """Return points of the box, or candidates, some of them repeatedly if there are few."""
         stream = Stream(0).at("points tried")
         if self.candidates is None:
-            return self.from_unit(np.clip(stream.sobol(POINTS_TRIED, self.d), TRIED_MARGIN, 1 - TRIED_MARGIN))
+            U = np.clip(stream.sobol(POINTS_TRIED, self.d), TRIED_MARGIN, 1 - TRIED_MARGIN)
+            return self.from_unit(U if self._solved is None else self._solved.inside(U, stream))
         return self.candidates.X[(stream.uniform(POINTS_TRIED) * len(self.candidates)).astype(int)]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -250,15 +303,16 @@ class Problem:
 
     # ------------------------------------------------------------------------------------------------ units and names
 
-    def to_unit(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
-        """Map natural units to the unit cube."""
-        return self._box.to_unit(X)
+    def to_unit(self, X: Float64[ndarray, "*b v"]) -> Float64[ndarray, "*b d"]:
+        """Map natural units to the unit cube; variables that an equality determines are left out."""
+        return self._axes_box.to_unit(X if self._solved is None else X[..., self._solved.free])
 
-    def from_unit(self, U: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
+    def from_unit(self, U: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b v"]:
         """Map the unit cube to natural units: 0 gives exactly the lower end, 1 exactly the upper end."""
-        return self._box.from_unit(U)
+        X = self._axes_box.from_unit(U)
+        return X if self._solved is None else self._solved.completed(X)
 
-    def natural(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
+    def natural(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "v"]:
         """Return a point of the unit cube in natural units; with candidates or steps, the nearest as it was given.
 
         The map to the unit cube and back changes the last bits, but a candidate keeps the numbers of its table.
@@ -266,22 +320,72 @@ class Problem:
         u = np.clip(u, 0.0, 1.0)
         if self.candidates is not None:
             return self.candidates.X[self.candidates.nearest(u)]
-        return self.from_unit(u) if self.grid is None else self.grid.natural(u, self.from_unit(u))
+        u = self.on_equalities(u[None])[0]
+        X = self._axes_box.from_unit(u)
+        X = X if self.grid is None else self.grid.natural(u, X)
+        return X if self._solved is None else self._solved.completed(X)
+
+    @property
+    def has_equalities(self) -> bool:
+        """Whether variables are bound by equalities that are known exactly."""
+        return self._solved is not None or any(place in self.white for place in self._nearly)
+
+    def settled(self, U: Float64[ndarray, "b d"], stream: Stream) -> Float64[ndarray, "b d"]:
+        """Move the points of a pool to where the equalities hold and the bounds of what they determine are kept."""
+        return self.on_equalities(self.within(U, stream))
+
+    def within(self, U: Float64[ndarray, "b d"], stream: Stream) -> Float64[ndarray, "b d"]:
+        """Move the points of a pool to where variables that linear equalities determine keep their bounds."""
+        if self._solved is None:
+            return U
+        U = self._solved.inside(U, stream)
+        return U if self.grid is None else self.grid.snapped(U)
+
+    def on_equalities(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b d"]:
+        """Move points onto the equalities that are known exactly but not linear."""
+        which = tuple(place for place in self._nearly if place in self.white)
+        if not which or not len(U):
+            return U
+        is_free = np.ones(self.d, dtype=bool) if self.grid is None else ~self.grid.is_discrete
+        rooms = np.array([getattr(self._white_box.functions[place], "room", 0.0) for place in which])
+        sizes = rooms / equalities.NEAR_ENOUGH
+
+        def residuals(U: ndarray) -> tuple[ndarray, ndarray]:
+            X = self.from_unit(U)
+            G, back = self.traced(X, np.zeros((1, len(U), self.m)), which)
+            slopes = self.by_axes(back(np.ones_like(G))[0]) * self.unit_slopes(X)
+            return (G[:, 0].T - rooms) / sizes, slopes.swapaxes(0, 1) / sizes[:, None]
+
+        return equalities.moved_onto(residuals, U, is_free)
+
+    def by_axes(self, by_x: Float64[ndarray, "*b v"]) -> Float64[ndarray, "*b d"]:
+        """Return slopes by the variables that are coordinates from those by all variables."""
+        return by_x if self._solved is None else self._solved.by_free(by_x)
 
     @property
     def listing(self) -> Listing | None:
         """All points that can be set, if these are few enough to compare them all: candidates, or a small grid."""
         return self.candidates if self.grid is None else self.grid.listing
 
-    def settable(self, X: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
+    @cached_property
+    def choosable(self) -> Float64[ndarray, "c d"] | None:
+        """The points of the listing that meet the white constraints, unit cube; None if there is no listing."""
+        listing = self.listing
+        if listing is None or not self.white:
+            return None if listing is None else listing.U
+        with np.errstate(all="ignore"):
+            G = self.g(self.from_unit(listing.U), np.zeros((1, len(listing), self.m)), self.white)
+        return listing.U[(np.stack(G) >= 0).all(0)]
+
+    def settable(self, X: Float64[ndarray, "b v"]) -> Bool[ndarray, "b"]:
         """Tell which points could be proposed: those inside the box and on the grid."""
         lo, hi = self.bounds.T
         inside = ((lo <= X) & (hi >= X)).all(1)
         return inside if self.grid is None else inside & self.grid.has(self.to_unit(X))
 
-    def unit_slopes(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
-        """Return the derivatives of `from_unit`, at points in natural units."""
-        return self._box.unit_slopes(X)
+    def unit_slopes(self, X: Float64[ndarray, "*b v"]) -> Float64[ndarray, "*b d"]:
+        """Return how fast each variable that is a coordinate changes with it, at points in natural units."""
+        return self._axes_box.unit_slopes(X if self._solved is None else X[..., self._solved.free])
 
     @property
     def white(self) -> tuple[int, ...]:
@@ -298,7 +402,7 @@ class Problem:
         """Places of the functions that are called point by point: few samples of them can be had."""
         return self._white_box.slow
 
-    def named_x(self, X: Float64[ndarray, "d"]) -> Named:
+    def named_x(self, X: Float64[ndarray, "v"]) -> Named:
         """Return a point as named floats."""
         return Named(self._x, tuple(X.tolist()))
 
@@ -306,12 +410,18 @@ class Problem:
         """Return outputs as named floats."""
         return Named(self._y, tuple(Y.tolist()))
 
-    def point(self, x: Any) -> Float64[ndarray, "d"]:
+    def codes(self, x: Mapping[str, Any]) -> tuple[float, ...]:
+        """Return the numbers of a point that was recorded: labels become their codes."""
+        return tuple(
+            each.code(x[name]) if isinstance(each, Choice) else float(x[name]) for name, each in self.variables.items()
+        )
+
+    def point(self, x: Any) -> Float64[ndarray, "v"]:
         """Read a point that the user gave: a mapping by name, or a sequence in order, natural units.
 
         It must lie inside the box, or be one of the candidates.
         """
-        given = numbers(x, self._x, "variable", StatementError)
+        given = numbers(x, self._x, "variable", StatementError, readers=self._readers)
         X = np.array(given, dtype=float)
         lo, hi = self.bounds.T
         slack = POINT_SLACK * (hi - lo) + LAST_BITS * np.abs(self.bounds).max(-1)
@@ -321,9 +431,22 @@ class Problem:
                     f"'{name}' = {given[place]!r} is outside its box from {float(lo[place])!r} to {float(hi[place])!r}."
                 )
         X = np.clip(X, lo, hi)
+        if self._solved is not None:
+            self._check_equalities(X)
         return X if self.candidates is None else self._candidate(X, slack)
 
-    def _candidate(self, X: Float64[ndarray, "d"], slack: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
+    def _check_equalities(self, X: Float64[ndarray, "v"]) -> None:
+        """Refuse a point that misses a linear equality by more than the rounding of written settings."""
+        assert self._solved is not None
+        names, width = list(self.variables), self.bounds[:, 1] - self.bounds[:, 0]
+        for place, missed in zip(self._solved.places.tolist(), self._solved.missed(X).tolist(), strict=True):
+            if abs(missed) > equalities.DATA_SLACK * width[place]:
+                said = ", ".join(f"'{name}'" for name in self._solved.names)
+                raise StatementError(
+                    f"'{names[place]}' = {X[place]:.9g} does not fit the others: {said} needs {X[place] - missed:.9g}."
+                )
+
+    def _candidate(self, X: Float64[ndarray, "v"], slack: Float64[ndarray, "v"]) -> Float64[ndarray, "v"]:
         """Return the candidate at a point, or say that there is none."""
         nearest = self.natural(self.to_unit(X))
         if bool((np.abs(X - nearest) > slack).any()):
@@ -370,7 +493,7 @@ class Problem:
         return self._white_box.doors[place]
 
     def g(
-        self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], which: Sequence[int] | None = None
+        self, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "L b m"], which: Sequence[int] | None = None
     ) -> list[ndarray]:
         """Evaluate the white box in the paper's form: the objective is maximized, constraints are >= 0.
 
@@ -385,7 +508,7 @@ class Problem:
         return self._white_box.values(X, Y, which)
 
     def traced(
-        self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], which: Sequence[int]
+        self, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "L b m"], which: Sequence[int]
     ) -> tuple[Float64[ndarray, "f L b"], Backs]:
         """Evaluate functions, and return the way back: from weights of their values to slopes by X and Y."""
         return self._white_box.traced(X, Y, which)
@@ -430,7 +553,7 @@ class Problem:
             list(names.values()),
             candidates=self.candidates,
             blackbox=None if self.blackbox is None else folded_black_box(self, kept),
-            subject_to=dict(zip(self.constraints, constraints, strict=True)) or None,
+            subject_to={**dict(zip(self.constraints, constraints, strict=True)), **self.held} or None,
             noise=0 if all(each == 0 for each in self.noise) else None,
             tolerance={
                 name: each for name, each in zip(self.constraints, self.tolerance, strict=True) if each is not None
@@ -455,7 +578,7 @@ class Problem:
             "subject_to": functions[1:],
             "inputs": {
                 name: [each for each, seen in zip(self.variables, row, strict=True) if seen]
-                for name, row in zip(self.outputs, self.active.tolist(), strict=True)
+                for name, row in zip(self.outputs, self._inputs.tolist(), strict=True)
             },
             "noise": dict(zip(self.outputs, self.noise, strict=True)),
             "ranges": dict(zip(self.outputs, ends, strict=True)),
@@ -466,10 +589,11 @@ class Problem:
             **({"called": self.objective} if self.objective != self._own_names[0] else {}),
             **({"unit": self.unit} if self.unit else {}),
             **({"units": dict(self.units)} if self.units else {}),
+            **({"equalities": dict(self.held)} if self.held else {}),
         }
 
     def __repr__(self) -> str:
-        box = ", ".join(f"{name} in [{each.lo:g}, {each.hi:g}]" for name, each in self.variables.items())
+        box = ", ".join(f"{name} in {each.span}" for name, each in self.variables.items())
         has_objective = self.minimizes or self._words["maximize"] is not None
         sense = ("minimize" if self.minimizes else "maximize") if has_objective else "find"
         limits = f", subject to {', '.join(self.constraints)}" if self.constraints else ""
@@ -477,3 +601,28 @@ class Problem:
         programs = self._white_box.programs
         ways = "".join(f"; {name} {way}" for name, way in self.ways.items() if name not in programs)
         return f"Problem({sense} {self.objective}{limits}; {box}; outputs {', '.join(self.outputs)}{ways})"
+
+
+def _without(tolerance: Any, groups: Mapping[str, Any], solved: Mapping[str, str]) -> Any:
+    """Return tolerances without those of equalities: their room is part of the functions, or they hold exactly."""
+    if not isinstance(tolerance, Mapping):
+        return tolerance
+    own = {name for name, group in groups.items() if isinstance(group[0][1], Formula) and group[0][1].is_equality}
+    return {name: each for name, each in tolerance.items() if name not in own and name not in solved}
+
+
+def _choices(variables: dict[str, Variable]) -> tuple[tuple[str, Choice], ...]:
+    """Return the choices among some variables."""
+    return tuple((name, each) for name, each in variables.items() if isinstance(each, Choice))
+
+
+def _named_places(variables: dict[str, Variable]) -> dict[str, int]:
+    """Return the place of each variable, with the labels and whole numbers among them."""
+    places = {name: place for place, name in enumerate(variables)}
+    kinds: dict[int, Kind] = {}
+    for place, each in enumerate(variables.values()):
+        if isinstance(each, Choice):
+            kinds[place] = each
+        elif each.whole:
+            kinds[place] = Whole()
+    return Names(places, kinds) if kinds else places

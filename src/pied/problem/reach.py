@@ -48,7 +48,7 @@ def unreachable(problem: Problem) -> list[Unreachable]:
 
 def _missed(problem: Problem, place: int, program: Program) -> float | None:
     """Return by how much a limit is missed at best, if it is proved that nothing meets it; else None."""
-    d, tolerance = problem.d, problem.tolerance[place - 1] or 0.0
+    d, tolerance = len(problem.variables), problem.tolerance[place - 1] or 0.0
     ends = np.concatenate([problem.bounds, problem.ranges])
     low, high = ends[None, :, 0], ends[None, :, 1]
     splits = _splits(problem, place)
@@ -75,7 +75,8 @@ def _missed(problem: Problem, place: int, program: Program) -> float | None:
 def _splits(problem: Problem, place: int) -> list[int]:
     """Return the coordinates that can be halved: variables, and outputs with two ends that the function uses."""
     closed = [j for j in problem.structure[place].outputs if np.isfinite(problem.ranges[j]).all()]
-    return [*range(problem.d), *(problem.d + j for j in closed)]
+    d = len(problem.variables)
+    return [*range(d), *(d + j for j in closed)]
 
 
 def _halved(low: ndarray, high: ndarray, splits: list[int], ends: Float64[ndarray, "w 2"]) -> tuple[ndarray, ndarray]:

@@ -4,18 +4,21 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import StatementError, UnknownName, WhiteBoxError, did_you_mean
+from pied.errors import PiedError, StatementError, UnknownName, WhiteBoxError, did_you_mean
 from pied.problem import casadi_door, sympy_door
 from pied.problem.candidates import Listing
+from pied.problem.choices import Choice
+from pied.problem.equalities import Mixture
 from pied.problem.formula import Formula, Scope
 from pied.problem.named import Function, Named, canonical
 from pied.problem.tensors import dense, is_tensor
-from pied.problem.values import listed, number, with_article
+from pied.problem.values import Reader, listed, number, with_article
 from pied.problem.variables import Variable
 from pied.shapes import Bool, Float64
 
@@ -28,6 +31,8 @@ MOST_PAIRS = 1_000_000
 """Variables times outputs: every pair has an entry that says whether the output depends on the variable."""
 MOST_CONSTRAINTS = 1_000
 """Constraints of a problem, with chains counted by their comparisons: each is tried at thousands of outputs."""
+WHOLE_SLACK = 1e-9
+"""How far from a whole number one may be written: rounding of another program."""
 LONGEST_VECTOR = 10_000
 """Numbers in one constant: a formula repeats them for each point and each of hundreds of samples."""
 
@@ -61,19 +66,71 @@ def read_variables(given: Any) -> dict[str, Variable]:
     made = {}
     for name, box in given.items():
         try:
-            if isinstance(box, Variable):
-                made[name] = box
-            elif isinstance(box, Mapping):
-                made[name] = Variable(**box)
-            else:
-                lo, hi = box
-                ends = (("lo", lo), ("hi", hi))
-                made[name] = Variable(*(number(end, f"the bound {end_name}", StatementError) for end_name, end in ends))
-        except StatementError as error:
+            made[name] = _read_variable(box)
+        except (StatementError, UnknownName) as error:
             raise StatementError(f"Variable '{name}': {error}") from None
         except (TypeError, ValueError):
-            raise StatementError(f"Variable '{name}' should be (lo, hi) or Variable(lo, hi), got {box!r}.") from None
+            kinds = "(lo, hi), Variable(lo, hi), Integer(lo, hi), Levels(...) or Choice(...)"
+            raise StatementError(f"Variable '{name}' should be {kinds}, got {box!r}.") from None
     return made
+
+
+def read_mixtures(given: Any) -> tuple[Any, dict[str, str]]:
+    """Take mixtures apart: return the variables with their parts, and the equality of each mixture by its name."""
+    if not isinstance(given, Mapping) or not any(isinstance(each, Mixture) for each in given.values()):
+        return given, {}
+    flat: dict[str, Any] = {}
+    formulas: dict[str, str] = {}
+    for name, each in given.items():
+        own = each.variables if isinstance(each, Mixture) else {name: each}
+        for part in own:
+            if part in flat:
+                raise StatementError(f"The name '{part}' is given twice: every variable needs a name of its own.")
+        flat |= own
+        if isinstance(each, Mixture):
+            formulas[name] = each.formula
+    return flat, formulas
+
+
+def _read_variable(box: Any) -> Variable:
+    """Read one variable: a kind, a pair, or a dictionary of fields, as it is stored."""
+    if isinstance(box, Variable):
+        return box
+    if isinstance(box, Mapping) and "choices" in box:
+        return Choice(*box["choices"], properties=box.get("properties"))
+    if isinstance(box, Mapping):
+        return Variable(**{word: tuple(each) if word == "only" else each for word, each in box.items()})
+    lo, hi = box
+    return Variable(number(lo, "the bound lo", StatementError), number(hi, "the bound hi", StatementError))
+
+
+def readers_of(variables: Mapping[str, Variable]) -> dict[str, Reader]:
+    """Return how values of the variables are read that are no plain numbers: labels and whole numbers."""
+    made: dict[str, Reader] = {}
+    for name, each in variables.items():
+        if isinstance(each, Choice):
+            made[name] = partial(_label, each)
+        elif each.whole:
+            made[name] = _whole
+    return made
+
+
+def _label(choice: Choice, value: Any, what: str, error: type[PiedError]) -> float:
+    """Read a label, and return its code."""
+    if not isinstance(value, str):
+        raise error(f"{what[0].upper()}{what[1:]} should be one of {listed(choice.labels)}, got {value!r}.")
+    try:
+        return choice.code(value.strip())
+    except UnknownName as unknown:
+        raise error(f"{what[0].upper()}{what[1:]}: {unknown}") from None
+
+
+def _whole(value: Any, what: str, error: type[PiedError]) -> float:
+    """Read a whole number."""
+    read = number(value, what, error)
+    if abs(read - round(read)) > WHOLE_SLACK:
+        raise error(f"{what[0].upper()}{what[1:]} counts in whole numbers, got {value!r}.")
+    return float(round(read))
 
 
 def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Float64[ndarray, "c d"]]:
@@ -86,7 +143,8 @@ def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Fl
             with a column for each variable.
     """
     names = [variables] if isinstance(variables, str) else list(variables) if variables is not None else None
-    X = _table(given.X if isinstance(given, Listing) else given, names)
+    stated = variables if isinstance(variables, Mapping) else {}
+    X, labelled = _table(given.X if isinstance(given, Listing) else given, names, stated)
     for name, column in X.items():
         bad = np.flatnonzero(~np.isfinite(column))
         if len(bad):
@@ -94,7 +152,7 @@ def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Fl
         if column.min() == column.max():
             raise StatementError(f"'{name}' is {column[0]:g} in every candidate: make it a constant.")
     ends = {name: (float(column.min()), float(column.max())) for name, column in X.items()}
-    made = read_variables(variables if isinstance(variables, Mapping) else ends)
+    made = read_variables(variables if isinstance(variables, Mapping) else {**ends, **labelled})
     for name, (low, high) in ends.items():
         if low < made[name].lo or high > made[name].hi:
             box = f"from {made[name].lo:g} to {made[name].hi:g}"
@@ -102,8 +160,10 @@ def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Fl
     return made, np.stack(list(X.values()), 1)
 
 
-def _table(given: Any, names: list[Any] | None) -> dict[str, Float64[np.ndarray, "c"]]:
-    """Return the columns of a table of candidates, by name and in order."""
+def _table(
+    given: Any, names: list[Any] | None, stated: Mapping[str, Any]
+) -> tuple[dict[str, Float64[np.ndarray, "c"]], dict[str, Choice]]:
+    """Return the columns of a table of candidates, by name and in order, and the choices among them."""
     if hasattr(given, "columns") and hasattr(given, "to_numpy"):
         columns: dict[Any, Any] = {name: given[name].to_numpy() for name in given.columns}
     elif isinstance(given, Mapping):
@@ -123,17 +183,39 @@ def _table(given: Any, names: list[Any] | None) -> dict[str, Float64[np.ndarray,
         _known(name, columns, "variables", "column of the candidates")
     wanted = names if names is not None else list(columns)
     _check_count(len(wanted), MOST_VARIABLES, "variables", "name the columns that can be set, variables=['x1', 'x2']")
-    made = {name: _column(name, columns[name]) for name in wanted}
+    labelled = {name: _choice(name, columns[name], stated) for name in wanted if _is_text(columns[name], name, stated)}
+    made = {name: _column(name, columns[name], labelled.get(name)) for name in wanted}
     if not made or len(next(iter(made.values()))) < 2:
         raise StatementError("candidates should be at least two points to choose from.")
     if len({len(column) for column in made.values()}) > 1:
         raise StatementError("The columns of the candidates differ in length.")
-    return made
+    return made, labelled
 
 
-def _column(name: Any, given: Any) -> Float64[np.ndarray, "c"]:
-    """Read one column of numbers."""
+def _is_text(given: Any, name: str, stated: Mapping[str, Any]) -> bool:
+    """Tell whether a column holds labels; codes of a choice, as in a list read before, are numbers."""
+    if isinstance(stated.get(name), Choice):
+        return True
+    return len(given) > 0 and all(isinstance(each, str) for each in given)
+
+
+def _choice(name: str, given: Any, stated: Mapping[str, Any]) -> Choice:
+    """Return the choice of a column of labels: as stated, else of the labels that occur."""
+    known = stated.get(name)
+    if isinstance(known, Choice):
+        return known
+    try:
+        return Choice(*dict.fromkeys(str(each).strip() for each in given))
+    except StatementError as error:
+        raise StatementError(f"Candidates, column '{name}': {error}") from None
+
+
+def _column(name: Any, given: Any, choice: Choice | None) -> Float64[np.ndarray, "c"]:
+    """Read one column of numbers, or of labels."""
     column = np.asarray(given)
+    if choice is not None and column.dtype.kind not in "iuf":
+        rows = enumerate(given, 1)
+        return np.array([_label(choice, each, f"'{name}' of candidate {row}", StatementError) for row, each in rows])
     if column.ndim == 1 and column.dtype.kind in "iuf":
         return column.astype(np.float64)
     return np.array([number(each, f"'{name}' of candidate {row}", StatementError) for row, each in enumerate(given, 1)])

@@ -1,7 +1,7 @@
 """Read the numbers that users and black boxes hand over, or say what is wrong with them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ from pied.problem.tensors import dense, is_tensor
 
 MOST_LISTED = 6
 """Names that a message lists before it is cut off."""
+
+Reader = Callable[[Any, str, type[PiedError]], float]
+"""Reads one value: what was given, what it is called in messages, and the error to raise."""
 
 
 def number(value: Any, what: str, error: type[PiedError]) -> float:
@@ -41,7 +44,13 @@ def _array(given: Any, what: str, error: type[PiedError]) -> np.ndarray:
 
 
 def numbers(
-    given: Any, places: Mapping[str, int], kind: str, error: type[PiedError], *, partial: bool = False
+    given: Any,
+    places: Mapping[str, int],
+    kind: str,
+    error: type[PiedError],
+    *,
+    partial: bool = False,
+    readers: Mapping[str, Reader] | None = None,
 ) -> list[float]:
     """Read one number for each name from a mapping, a sequence in order, or a single number if there is one name.
 
@@ -51,15 +60,16 @@ def numbers(
         kind: What they name, for messages: "variable" or "output".
         error: The error to raise.
         partial: Whether names may be missing from a mapping; they become NaN.
+        readers: How the names are read that are no plain numbers, such as labels.
     """
-    names = list(places)
+    names, readers = list(places), readers or {}
     odd = WrongOutputs if error is EvaluationError else error
     if given is None:
         raise odd(f"Nothing came (None) instead of the {kind}s {listed(names)}: is a 'return' missing?")
-    if isinstance(given, str | bytes | set | frozenset):
+    if isinstance(given, str | bytes | set | frozenset) and not (len(names) == 1 and names[0] in readers):
         raise odd(f"The {kind}s {listed(names)} should be a mapping by name or a sequence, got {given!r}.")
     if hasattr(given, "keys") and hasattr(given, "__getitem__"):
-        return _by_name(given, places, kind, error, partial)
+        return _by_name(given, places, kind, error, partial, readers)
     if is_tensor(given):
         given = _array(given, f"the {kind}s", error)
     if isinstance(given, np.ndarray) and given.ndim == 1:
@@ -69,20 +79,28 @@ def numbers(
     if isinstance(given, Sequence):
         if len(given) != len(names):
             raise odd(f"{len(names)} {kind}s are expected ({listed(names)}), got {len(given)} values.")
-        return [number(each, f"{kind} '{name}'", error) for name, each in zip(names, given, strict=True)]
+        pairs = zip(names, given, strict=True)
+        return [readers.get(name, number)(each, f"{kind} '{name}'", error) for name, each in pairs]
     if len(names) > 1:
         raise odd(f"{len(names)} {kind}s are expected ({listed(names)}), got one {type(given).__name__}.")
-    return [number(given, f"{kind} '{names[0]}'", error)]
+    return [readers.get(names[0], number)(given, f"{kind} '{names[0]}'", error)]
 
 
-def _by_name(given: Any, places: Mapping[str, int], kind: str, error: type[PiedError], partial: bool) -> list[float]:
+def _by_name(
+    given: Any,
+    places: Mapping[str, int],
+    kind: str,
+    error: type[PiedError],
+    partial: bool,
+    readers: Mapping[str, Reader],
+) -> list[float]:
     """Read one number for each name from a mapping."""
     found = dict.fromkeys(places, math.nan)
     odd = WrongOutputs if error is EvaluationError else error
     for name in given.keys():  # noqa: SIM118 - an object with keys may iterate over something else
         if name not in found:
             raise odd(f"'{name}' is not {with_article(kind)}.{did_you_mean(str(name), places)}")
-        found[name] = number(given[name], f"{kind} '{name}'", error)
+        found[name] = readers.get(name, number)(given[name], f"{kind} '{name}'", error)
     missing = [name for name, value in found.items() if math.isnan(value)]
     if missing and not partial:
         raise odd(f"The {kind} {listed(missing)} is missing: give all of {listed(list(places))}.")

@@ -18,6 +18,8 @@ MOST_LEVELS = 1_000_000
 """Values of a variable with a step: with more of them the step makes no difference."""
 LAST_STEP = 1e-9
 """In steps: how far the upper end may lie from the last value and still be that value."""
+MOST_SHOWN = 8
+"""Levels or labels that a message lists."""
 NARROWEST = 1e-9
 """Smallest width of a variable, relative to its size: rounding would merge the points of a narrower one."""
 
@@ -38,6 +40,10 @@ class Variable:
     """Distance of the values that can be set, counted from `lo`; None: every value can be set."""
     round: int | None = field(default=None, kw_only=True)
     """Digits after the point that can be set, another way to write a step: 1 for 0.1, 0 for whole numbers."""
+    whole: bool = field(default=False, kw_only=True)
+    """Whether it counts something: whole numbers only, which functions get as integers (see `Integer`)."""
+    only: tuple[float, ...] | None = field(default=None, kw_only=True)
+    """The only values that can be set, such as standard sizes (see `Levels`); None: they are not listed."""
 
     def __post_init__(self) -> None:
         for end in ("lo", "hi"):
@@ -56,38 +62,86 @@ class Variable:
         self._check_step()
 
     def _check_step(self) -> None:
-        """Refuse a step that leaves nothing to choose, or makes no difference."""
-        if self.step is not None and self.round is not None:
-            raise StatementError("step and round say the same: leave one of them out.")
+        """Refuse a step that leaves nothing to choose, makes no difference, or misses the upper end."""
+        words = {"step": self.step, "round": self.round, "whole": self.whole or None, "only": self.only}
+        given = [word for word, value in words.items() if value is not None]
+        if len(given) > 1:
+            raise StatementError(f"{given[0]} and {given[1]} both say which values can be set: leave one of them out.")
         if self.round is not None and (
             isinstance(self.round, bool) or not isinstance(self.round, int) or abs(self.round) > 15
         ):
             raise StatementError(f"round counts digits after the point, a whole number up to 15, got {self.round!r}.")
+        if self.whole and not (float(self.lo).is_integer() and float(self.hi).is_integer()):
+            raise StatementError(f"An integer has whole numbers as bounds, got {self.lo:g} and {self.hi:g}.")
+        if self.only is not None:
+            self._check_only(self.only)
+        elif self.is_stepped:
+            self._check_width()
+
+    def _check_width(self) -> None:
+        """Refuse a step that cannot be taken."""
         if self.step is not None:
             object.__setattr__(self, "step", number(self.step, "step", StatementError))
             if not self.step > 0:
                 raise StatementError(f"step must be above 0, got {self.step:g}.")
-        if self.is_stepped:
-            _, width, count = self._steps()
-            if count < 2:
-                only = f"between {self.lo:g} and {self.hi:g} there are fewer than two values"
-                raise StatementError(f"With a step of {width:g} {only}: take a smaller step, or make it a constant.")
-            if count > MOST_LEVELS:
-                raise StatementError(
-                    f"A step of {width:g} makes {count:,} values: leave it out, it makes no difference."
-                )
+        first, width, count = self._steps()
+        if count < 2:
+            only = f"between {self.lo:g} and {self.hi:g} there are fewer than two values"
+            raise StatementError(f"With a step of {width:g} {only}: take a smaller step, or make it a constant.")
+        if count > MOST_LEVELS:
+            raise StatementError(f"A step of {width:g} makes {count:,} values: leave it out, it makes no difference.")
+        last = first + (count - 1) * width
+        if self.step is not None and abs(last - self.hi) > LAST_STEP * width:
+            digits = max(_decimals(first), _decimals(width))
+            raise StatementError(
+                f"A step of {width:g} from {self.lo:g} does not reach {self.hi:g}: let the range end at "
+                f"{builtins.round(last, digits):g} or {builtins.round(last + width, digits):g}, or take another step."
+            )
+
+    def _check_only(self, given: Any) -> None:
+        """Read the values that can be set, and refuse what is no list of them."""
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise StatementError(f"only should be a list of numbers, (10, 15, 22), got {given!r}.")
+        values = sorted(number(each, "a level", StatementError) for each in given)
+        if len(values) < 2:
+            raise StatementError("There is nothing to choose among fewer than two levels: make it a constant.")
+        if len(set(values)) < len(values):
+            twice = next(each for each in values if values.count(each) > 1)
+            raise StatementError(f"The level {twice:g} is given twice: leave one out.")
+        if (values[0], values[-1]) != (self.lo, self.hi):
+            ends = f"from {values[0]:g} to {values[-1]:g}"
+            raise StatementError(f"The levels are {ends}, the bounds {self.lo:g} and {self.hi:g}: they must agree.")
+        object.__setattr__(self, "only", tuple(values))
 
     def stated(self) -> dict[str, Any]:
         """Return the fields for storage; a step only where there is one, as in stores of version 0.1."""
-        return {name: each for name, each in asdict(self).items() if each is not None}
+        fields = asdict(self)
+        if not self.whole:
+            del fields["whole"]
+        return {name: list(each) if name == "only" else each for name, each in fields.items() if each is not None}
+
+    @property
+    def span(self) -> str:
+        """What can be set, for messages: "[0, 1]", "{10, 15, 22}"."""
+        if self.only is not None:
+            shown = ", ".join(f"{each:g}" for each in self.only[:MOST_SHOWN])
+            return f"{{{shown}{', ...' if len(self.only) > MOST_SHOWN else ''}}}"
+        return f"[{self.lo:g}, {self.hi:g}]" + (" (whole)" if self.whole else "")
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether it is a label instead of a number, see `Choice`."""
+        return False
 
     @property
     def is_stepped(self) -> bool:
         """Whether only some values of the box can be set."""
-        return self.step is not None or self.round is not None
+        return self.step is not None or self.round is not None or self.whole or self.only is not None
 
     def levels(self) -> list[float]:
         """Return the values that can be set, rising, as a person would write them."""
+        if self.only is not None:
+            return list(self.only)
         first, width, count = self._steps()
         digits = max(_decimals(first), _decimals(width))
         made = [builtins.round(first + place * width, digits) for place in range(count)]
@@ -96,11 +150,36 @@ class Variable:
     def _steps(self) -> tuple[float, float, int]:
         """Return the first value, the step and the number of values."""
         if self.round is None:
-            first, width = float(self.lo), float(self.step or 0.0)
+            first, width = float(self.lo), 1.0 if self.whole else float(self.step or 0.0)
         else:
             width = float(f"1e{-self.round}")
             first = float(f"{math.ceil(self.lo / width - LAST_STEP)}e{-self.round}")
         return first, width, math.floor((self.hi - first) / width + LAST_STEP) + 1
+
+
+def Integer(lo: float | int, hi: float | int, *, log: bool = False, unit: str = "") -> Variable:
+    """Return a variable that counts something: the whole numbers from lo to hi."""
+    return Variable(lo, hi, log=log, unit=unit, whole=True)
+
+
+def Levels(*values: Any, log: bool = False, unit: str = "") -> Variable:
+    """Return a variable that takes listed values only, such as standard sizes: `Levels(10, 15, 22, 28)`."""
+    read = [number(each, "a level", StatementError) for each in values]
+    if len(read) < 2:
+        raise StatementError("There is nothing to choose among fewer than two levels: make it a constant.")
+    return Variable(min(read), max(read), log=log, unit=unit, only=tuple(read))
+
+
+class Whole:
+    """How functions see a variable that counts: as an integer, at one point."""
+
+    def at(self, value: float) -> int:
+        """Return the whole number."""
+        return round(float(value))
+
+    def over(self, values: Any) -> Any:
+        """Return the numbers as they are."""
+        return values
 
 
 def _decimals(value: float) -> int:
@@ -118,13 +197,17 @@ class Box:
     """Which variables are searched on a logarithmic scale."""
     has_log: bool
     """Whether any of them is."""
+    labelled: tuple[int, ...] = ()
+    """Places of the choices: a point between two labels counts as the nearer one."""
 
     @classmethod
     def of(cls, variables: Iterable[Variable]) -> "Box":
         """Return the box of some variables."""
         every = list(variables)
         bounds = np.array([[each.lo, each.hi] for each in every], dtype=float)
-        return cls(bounds, np.array([each.log for each in every], dtype=bool), any(each.log for each in every))
+        labelled = tuple(place for place, each in enumerate(every) if each.is_choice)
+        is_log = np.array([each.log for each in every], dtype=bool)
+        return cls(bounds, is_log, bool(is_log.any()), labelled)
 
     def to_unit(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Map natural units to the unit cube."""
@@ -146,6 +229,8 @@ class Box:
         if self.has_log:
             low, high = (np.where(self.is_log, each, 1.0) for each in (lo, hi))
             X = np.where(self.is_log, low ** (1 - U) * high**U, X)
+        for place in self.labelled:
+            X[..., place] = np.rint(X[..., place])
         outside = (U < 0.0) | (U > 1.0)
         inside = np.maximum(np.minimum(X, hi), lo)
         return np.where(outside, X, inside) if outside.any() else inside
@@ -154,6 +239,9 @@ class Box:
         """Return the derivatives of `from_unit`, at points in natural units."""
         lo, hi = self.bounds.T
         width = np.broadcast_to(hi - lo, X.shape)
+        if self.labelled:
+            width = width.copy()
+            width[..., list(self.labelled)] = 0.0
         if not self.has_log:
             return width
         return np.where(self.is_log, X * np.log(np.where(self.is_log, hi / np.where(self.is_log, lo, 1.0), 1.0)), width)

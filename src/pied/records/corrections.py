@@ -6,6 +6,7 @@ the trial carries: what was computed from an earlier state of the record is reco
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from pied.errors import TellError
 from pied.records import event
@@ -23,7 +24,7 @@ def correct(
     *,
     why: str,
     worker: str = "",
-    at: Mapping[str, float] | None = None,
+    at: Mapping[str, Any] | None = None,
 ) -> Row:
     """Replace told values, or the point at which a trial was run; the earlier ones stay in the record.
 

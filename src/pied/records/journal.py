@@ -249,7 +249,7 @@ class Patient(Record):
         """Make this the current question and return its number."""
         return self.inner.revise(statement, is_new=is_new)
 
-    def take(self, number: int, x: Mapping[str, float], *, worker: str = "", **words: Any) -> Row | None:
+    def take(self, number: int, x: Mapping[str, Any], *, worker: str = "", **words: Any) -> Row | None:
         """Write a proposed trial; a repeated call finds what the first one may have written."""
 
         def call(is_again: bool) -> Row | None:
@@ -276,7 +276,7 @@ class Patient(Record):
         *,
         worker: str = "",
         again: bool = True,
-        at: Mapping[str, float] | None = None,
+        at: Mapping[str, Any] | None = None,
     ) -> Row:
         """Write told values once."""
         return patiently(
@@ -299,7 +299,7 @@ class Patient(Record):
     def _row(self, number: int) -> Row | None:
         return next((row for row in self.inner.changes(0)[1] if row.number == number), None)
 
-    def _own(self, number: int, worker: str, x: Mapping[str, float]) -> Row | None:
+    def _own(self, number: int, worker: str, x: Mapping[str, Any]) -> Row | None:
         row = self._row(number)
         return row if row is not None and row.worker == worker and dict(row.x) == dict(x) else None
 

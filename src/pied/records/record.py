@@ -32,7 +32,7 @@ class Row:
     """One trial as it is stored."""
 
     number: int
-    x: Mapping[str, float]
+    x: Mapping[str, Any]
     """The proposed point, natural units."""
     state: str
     y: Mapping[str, float] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Row:
     """When it was proposed or added."""
     settled: float | None = None
     """When it was told completely, or failed."""
-    run: Mapping[str, float] | None = None
+    run: Mapping[str, Any] | None = None
     """The point at which it was really run, all variables; None: the proposed one."""
     corrected: int = 0
     """Number of the study's last correction that changed this trial as data; corrections are counted from 1."""
@@ -201,7 +201,7 @@ class Record(ABC):
     def take(
         self,
         number: int,
-        x: Mapping[str, float],
+        x: Mapping[str, Any],
         *,
         why: Mapping[str, Any] | None = None,
         summary: str = "",
@@ -275,7 +275,7 @@ class Record(ABC):
         *,
         worker: str = "",
         again: bool = True,
-        at: Mapping[str, float] | None = None,
+        at: Mapping[str, Any] | None = None,
     ) -> Row:
         """Write told values; the first one of each output counts, and later ones are stored without counting.
 
@@ -309,7 +309,7 @@ class Record(ABC):
             raise refusal
         return row
 
-    def add(self, x: Mapping[str, float], values: Mapping[str, float], *, revision: int = 1, worker: str = "") -> Row:
+    def add(self, x: Mapping[str, Any], values: Mapping[str, float], *, revision: int = 1, worker: str = "") -> Row:
         """Write old data as a new trial."""
         with self._writing() as pen:
             now = self.clock()
@@ -385,7 +385,7 @@ class Record(ABC):
         return replace(row, state=PARTIAL if row.y else ASKED)
 
 
-def moved(pen: Pen, row: Row, at: Mapping[str, float], happened: Event) -> Row:
+def moved(pen: Pen, row: Row, at: Mapping[str, Any], happened: Event) -> Row:
     """Return a trial with the point at which it was really run, and log the move; a correction unless pending."""
     was = row.x if row.run is None else row.run
     changed = [name for name in at if at[name] != was[name]]
@@ -395,7 +395,7 @@ def moved(pen: Pen, row: Row, at: Mapping[str, float], happened: Event) -> Row:
 
 
 def _refusal(
-    row: Row, values: Mapping[str, float], fresh: Mapping[str, float], at: Mapping[str, float] | None
+    row: Row, values: Mapping[str, float], fresh: Mapping[str, float], at: Mapping[str, Any] | None
 ) -> TellError | None:
     """Return why some or all values cannot be told; None when all can."""
     if row.state == WITHDRAWN:

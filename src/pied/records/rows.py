@@ -222,13 +222,13 @@ def _seed(cell: Any, label: str) -> int:
         raise StoreError(f"the store is damaged: {label} cannot be read (its seed is {_shown(cell)})") from error
 
 
-def _point(cell: Any, label: str) -> dict[str, float]:
+def _point(cell: Any, label: str) -> dict[str, Any]:
     found = data(cell, f"the point of {label}")
     for each in found.values():
-        if not isinstance(each, int | float) or isinstance(each, bool):
+        if not isinstance(each, int | float | str) or isinstance(each, bool):
             raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is not a point")
     try:
-        return {name: float(each) for name, each in found.items()}
+        return {name: each if isinstance(each, str) else float(each) for name, each in found.items()}
     except OverflowError as error:
         raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is not a point") from error
 

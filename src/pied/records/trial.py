@@ -149,12 +149,12 @@ class Trial:
     def of(cls, problem: Problem, row: Row) -> "Trial":
         """Read a trial from its row of the record."""
         y = tuple(float(row.y.get(name, math.nan)) for name in problem.outputs) if row.y else None
-        x, proposed = (tuple(float(point[name]) for name in problem.variables) for point in (row.run or row.x, row.x))
+        x, proposed = (problem.codes(point) for point in (row.run or row.x, row.x))
         if not all(map(math.isfinite, (*x, *proposed))) or any(map(math.isinf, y or ())):
             raise ValueError("a number is not finite")
         return cls(
             row.number,
-            Named(list(problem.variables), x),
+            problem.named_x(np.array(x)),
             State(row.state),
             y=None if y is None else Named(list(problem.outputs), y),
             is_added=row.is_added,
@@ -165,7 +165,7 @@ class Trial:
             worker=row.worker,
             asked=row.asked,
             settled=row.settled,
-            proposed=None if row.run is None else Named(list(problem.variables), proposed),
+            proposed=None if row.run is None else problem.named_x(np.array(proposed)),
             corrected=row.corrected,
         )
 
@@ -239,7 +239,9 @@ class Dataset:
                 pending.append(trial.number)
             if not trial.is_added:
                 last = trial.why
-        U, away = (_without_rounding(problem.to_unit(_rows(each, problem.d))) for each in (points, imagined))
+        U, away = (
+            _without_rounding(problem.to_unit(_rows(each, len(problem.variables)))) for each in (points, imagined)
+        )
         moved = tuple(trial.number for trial in present if trial.proposed is not None)
         return cls(
             tuple(numbers),

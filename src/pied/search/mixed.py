@@ -17,7 +17,7 @@ from pied.problem import SAME, Grid
 from pied.rng import Stream
 from pied.search.enumeration import Enumeration
 from pied.search.functions import Functions, Slice
-from pied.search.local import best_feasible, solve_locally
+from pied.search.local import best_feasible, best_first, ranked, solve_locally, tied
 from pied.search.multistart import Search
 from pied.search.optimum import Optimum
 from pied.shapes import Bool, Float64, Int64
@@ -27,6 +27,7 @@ SOLVED_MOVES = 3  # the same where continuous coordinates are solved for each ti
 LEAST_GAIN = 1e-9  # scaled: a smaller gain is rounding error
 PAIRED = 8  # discrete coordinates up to which steps in two of them at once are tried
 CORNERS = 6  # discrete coordinates up to which a point is rounded down and up in all combinations
+COMBINATIONS = 12  # combinations of labels from which local solves start
 SETTINGS = 2  # neighbouring settings of the discrete coordinates for which the continuous ones are solved
 
 
@@ -57,8 +58,24 @@ class Mixed:
         rescue: bool = True,
     ) -> Optimum:
         """Maximize the first function subject to the others, on the grid."""
-        relaxed = self.inner.solve(functions, scales, pool, known, stream, rescue=rescue)
+        starts = np.concatenate([known, self._of_each_label(functions, scales, pool)])
+        relaxed = self.inner.solve(functions, scales, pool, starts, stream, rescue=rescue)
         return self.near(functions, scales, relaxed.u, np.concatenate([known, pool]))
+
+    def _of_each_label(
+        self, functions: Functions, scales: Float64[ndarray, "k"], pool: Float64[ndarray, "b d"]
+    ) -> Float64[ndarray, "s d"]:
+        """Return the best point of the pool for each combination of labels, of the best combinations if many.
+
+        Local solves move numbers only, so each combination needs a start of its own.
+        """
+        which = self.grid.is_choice
+        if not which.any():
+            return pool[:0]
+        order = best_first(tied(ranked(functions.values(pool) / scales)[0]), len(pool))
+        rows = self.grid.rows(pool[order])[:, which]
+        _, first = np.unique(rows, axis=0, return_index=True)
+        return pool[order[np.sort(first)[:COMBINATIONS]]]
 
     def rescue(self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"]) -> Optimum:
         """Maximize the smallest scaled constraint, off the grid: a verdict must hold for every value."""
@@ -98,15 +115,22 @@ class Mixed:
         rows, which = self.grid.rows(u), self.grid.is_discrete.nonzero()[0]
         if len(which) > CORNERS:
             return self.grid.at(rows, u)[None]
-        side = np.sign(u - self.grid.at(rows, u)).astype(np.int64)[which]
+        side = (np.sign(u - self.grid.at(rows, u)) * ~self.grid.is_choice).astype(np.int64)[which]
         steps = np.zeros((2 ** len(which), len(u)), dtype=np.int64)
         steps[:, which] = np.array(list(product((0, 1), repeat=len(which)))) * side
         return self.grid.at(rows + steps, np.repeat(u[None], len(steps), 0))
 
     def _neighbours(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "b d"]:
-        """Return the points one or two values away in one discrete coordinate, or one value away in two."""
-        steps = _steps(self.grid.is_discrete)
-        return self.grid.at(self.grid.rows(u) + steps, np.repeat(u[None], len(steps), 0))
+        """Return the points with another label, one or two values away in one coordinate, or one value away in two."""
+        is_ordered = self.grid.is_discrete & ~self.grid.is_choice
+        steps, rows = _steps(is_ordered), self.grid.rows(u)
+        around = [self.grid.at(rows + steps, np.repeat(u[None], len(steps), 0))]
+        for j in self.grid.is_choice.nonzero()[0].tolist():
+            places = self.grid.places[j]
+            others = np.repeat(u[None], 0 if places is None else len(places), 0)
+            others[:, j] = places
+            around.append(np.delete(others, rows[j], 0))
+        return np.concatenate(around)
 
     def _solved(
         self, functions: Functions, scales: ndarray, u: Float64[ndarray, "d"], around: Float64[ndarray, "b d"]

@@ -7,7 +7,7 @@ around known good points and from a few generations of crossover; some come from
 advance together (`sqp`). The paper's search is in `penalty`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -185,12 +185,24 @@ class Search:
 
 @np.errstate(all="ignore")
 def white_feasible(
-    functions: Functions, scales: Float64[ndarray, "k"], stream: Stream, d: int
+    functions: Functions,
+    scales: Float64[ndarray, "k"],
+    stream: Stream,
+    d: int,
+    settle: Callable[[Float64[ndarray, "b d"]], Float64[ndarray, "b d"]] = lambda U: U,
 ) -> Float64[ndarray, "d"] | None:
-    """Find a point that meets the white constraints, in a large pool, then by local solves; None if there is none."""
+    """Find a point that meets the white constraints, in a large pool, then by local solves; None if there is none.
+
+    Args:
+        functions: The constraints.
+        scales: One scale per function.
+        stream: Randomness of the pool.
+        d: Coordinates.
+        settle: Moves the points of the pool onto equalities.
+    """
     only = Picked(functions, tuple(functions.white))
     own = scales[list(only.which)]
-    pool = stream.sobol(WHITE_POOL, d)
+    pool = settle(stream.sobol(WHITE_POOL, d))
     margin = smallest(only.values(pool), own)
     if margin.max() >= 0:
         return pool[margin.argmax()]

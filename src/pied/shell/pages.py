@@ -136,7 +136,7 @@ def constant_lines(problem: Problem) -> list[str]:
 # ------------------------------------------------------------------------------------------------------------- trials
 
 
-def point(x: Mapping[str, float], problem: Problem | None = None) -> str:
+def point(x: Mapping[str, Any], problem: Problem | None = None) -> str:
     """Return a point on one line, with units when the problem is given."""
     return "  ".join(f"{name} = {value:.6g}{unit(problem, name)}" for name, value in x.items())
 

@@ -144,7 +144,7 @@ def _benchmark_text(benchmark: Any) -> str:
     return "\n".join(lines)
 
 
-def _point(x: Mapping[str, float]) -> str:
+def _point(x: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value:.9g}" for name, value in x.items())
 
 

@@ -53,7 +53,7 @@ class Points:
     """Points, and the belief about independent outputs there."""
 
     composite: Composite
-    X: Float64[ndarray, "b d"]
+    X: Float64[ndarray, "b v"]
     """Natural units."""
     mean: Float64[ndarray, "b m"]
     deviation: Float64[ndarray, "b m"]
@@ -78,13 +78,13 @@ class Points:
 
     def slopes(
         self,
-        by_x: Float64[ndarray, "b d"],
+        by_x: Float64[ndarray, "b v"],
         by_mean: Float64[ndarray, "b m"],
         by_deviation: Float64[ndarray, "b m"] | None = None,
     ) -> Float64[ndarray, "b d"]:
         """Return slopes by the point of the unit cube, from those by X and by the moments there."""
         mean_slopes, deviation_slopes = self.moment_slopes
-        slopes = by_x * self._unit_slopes + (by_mean[:, None] @ mean_slopes)[:, 0]
+        slopes = self.composite.problem.by_axes(by_x) * self._unit_slopes + (by_mean[:, None] @ mean_slopes)[:, 0]
         return slopes if by_deviation is None else slopes + (by_deviation[:, None] @ deviation_slopes)[:, 0]
 
     @cached_property

@@ -18,6 +18,7 @@ from pied.bounds import (
     Composite,
     SuccessModel,
     White,
+    coding_of,
     from_memory,
     optimistic,
     pessimistic,
@@ -99,7 +100,11 @@ class Scene:
     @cached_property
     def success(self) -> SuccessModel | None:
         """Where evaluations are likely to succeed; None: anywhere, and always so for the paper's search."""
-        return None if isinstance(self.search, PenaltySearch) else SuccessModel.fit(self.data)
+        return (
+            None
+            if isinstance(self.search, PenaltySearch)
+            else SuccessModel.fit(self.data, coding_of(self.composite.problem))
+        )
 
     @cached_property
     def within(self) -> Search | PenaltySearch | Enumeration | Mixed:
@@ -171,8 +176,9 @@ class BayesRun(Run):
             search = Mixed(replace(search, brevity=0.0), problem.grid, data.U[:0])
         if isinstance(search, Search) and len(data.imagined):
             search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
-        pool = search.screen(stream, problem.d, known)
+        pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
         scales = spread(composite.values(pool[:SCALE_POINTS], [0.5] * problem.k, screening=True))
+        pool = problem.on_equalities(pool)  # afterwards: there, the scale of an equality would be nothing
         if isinstance(search, Enumeration) and problem.listing is not None:
             search = search.without(problem.listing.same(self._settled(data, composite, scales)))
         elif isinstance(search, Mixed) and self._is_finite:
@@ -269,6 +275,7 @@ class BayesRun(Run):
             pool = Enumeration.of(self.problem.listing).screen(stream.at("fill"), self.problem.d, known[:0])
         elif self.problem.grid is not None:
             pool = self.problem.grid.snapped(pool)
+        pool = self.problem.settled(pool, stream.at("settled"))
         distance = to_nearest(pool, known) if len(known) else np.ones(len(pool))
         distance = np.where(meets_white(self.problem, pool), distance, distance - WHITE_BROKEN_DISTANCE)
         memory = to_memory(previous) if previous else {}

@@ -9,6 +9,7 @@ from pied.problem import SAME, Problem
 from pied.rng import Stream
 from pied.shapes import Float64
 
+SETTLED_POOL = 512  # the same where equalities are met by moving points
 DESIGN_POOL = 10_000  # uniform points from which an initial design that meets the white constraints is taken
 
 
@@ -48,7 +49,8 @@ def initial_design(problem: Problem, stream: Stream) -> Float64[ndarray, "s d"]:
     """
     stream = stream.at("initial")
     if problem.listing is None:
-        U = stream.uniform(DESIGN_POOL, problem.d)
+        U = stream.uniform(SETTLED_POOL if problem.has_equalities else DESIGN_POOL, problem.d)
+        U = problem.settled(U, stream.at("settled"))
         if problem.grid is not None:
             U = problem.grid.snapped(U)
             U = U[np.sort(np.unique(U, axis=0, return_index=True)[1])]

@@ -27,7 +27,7 @@ class Amendable(ABC):
     def _logged(self, number: int) -> Trial:
         """Log a changed trial and return it."""
 
-    def _at(self, trial: Trial, at: Mapping[str, float] | None) -> dict[str, float] | None:
+    def _at(self, trial: Trial, at: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """Return the whole point at which a trial was run; warn when it lies outside of the box."""
         if not at:
             return None
@@ -42,7 +42,7 @@ class Amendable(ABC):
         values: Any = None,
         *,
         why: str,
-        at: Mapping[str, float] | None = None,
+        at: Mapping[str, Any] | None = None,
         anyway: bool = False,
     ) -> Trial:
         """Replace told outputs, or what was really set; the earlier ones stay in the history.

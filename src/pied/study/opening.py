@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from pied.errors import PiedError, SettingError, StatementError, StoreError, StudyMismatch
-from pied.problem import Listing, Problem, Variable
+from pied.problem import Listing, Problem
 from pied.records import About, Memory, Record, key, take_in, to_plain
 from pied.rng import fresh_seed
 from pied.solvers import make
@@ -160,9 +160,13 @@ def variable_text(stated: Mapping[str, Any] | None) -> str:
     """Return what is stored of a variable in words: range, unit, scale and step."""
     if stated is None:
         return "nothing"
+    if stated.get("choices"):
+        return f"one of {', '.join(map(str, stated['choices']))}"
     unit = f" {stated['unit']}" if stated.get("unit") else ""
     step = f", step {stated['step']:.15g}" if stated.get("step") else ""
     step += f", round {stated['round']!r}" if stated.get("round") is not None else ""
+    step += ", whole numbers" if stated.get("whole") else ""
+    step += f", one of {', '.join(f'{each:.15g}' for each in stated['only'])}" if stated.get("only") else ""
     return f"{stated['lo']:.15g} to {stated['hi']:.15g}{unit}{' (log)' if stated['log'] else ''}{step}"
 
 
@@ -238,7 +242,7 @@ def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
 
 # -------------------------------------------------------------------------------------------------- earlier questions
 
-_WORDS = ("lo", "hi", "log", "unit", "step", "round")
+_WORDS = ("lo", "hi", "log", "unit", "step", "round", "whole", "only", "choices", "properties")
 """What is stored of a variable."""
 
 
@@ -269,12 +273,12 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
         limits[name] = each["formula"]
         if statement["tolerance"].get(each["name"]) is not None:
             tolerance[name] = statement["tolerance"][each["name"]]
+        elif each.get("room"):
+            tolerance[name] = each["room"]
+    limits |= statement.get("equalities", {})
     objective = {statement["sense"]: functions[0]["formula"]} if "formula" in functions[0] else {}
     return Problem(
-        {
-            name: Variable(**{word: each[word] for word in _WORDS if word in each})
-            for name, each in statement["variables"].items()
-        },
+        {name: {word: each[word] for word in _WORDS if word in each} for name, each in statement["variables"].items()},
         {name: {"unit": statement.get("units", {}).get(name, "")} for name in statement["outputs"]},
         candidates=candidates,
         subject_to=limits or None,

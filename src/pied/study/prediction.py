@@ -4,7 +4,7 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import ndtri
 
-from pied.bounds import ratios
+from pied.bounds import coding_of, ratios
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset
@@ -48,7 +48,7 @@ def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
             continue
         part = GP.at_choices(
             data.U[others], data.Y[others], gp.choices, active=problem.active, ratios=ratios(problem),
-            noise=problem.noise, model=settings.believer.model,
+            noise=problem.noise, model=settings.believer.model, coding=coding_of(problem),
         )  # fmt: skip
         found = predicted(problem, part, data.U[row : row + 1], settings.level)
         low[row], middle[row], high[row] = (each[0] for each in found)

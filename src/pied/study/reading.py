@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pied.errors import EvaluationError, SettingError, StatementError, TellError, did_you_mean
-from pied.problem import Named, Problem, doubts
+from pied.problem import Choice, Named, Problem, doubts
 from pied.records import Trial
 
 OUTSIDE = 0.05
@@ -48,7 +48,7 @@ def told_values(problem: Problem, y: Any, label: str = "", *, anyway: bool = Fal
     return values
 
 
-def run_point(problem: Problem, asked: Named, at: Mapping[str, float]) -> dict[str, float]:
+def run_point(problem: Problem, asked: Named, at: Mapping[str, Any]) -> dict[str, Any]:
     """Return the whole point at which a trial was run, given the variables that were set differently.
 
     Raises:
@@ -57,9 +57,9 @@ def run_point(problem: Problem, asked: Named, at: Mapping[str, float]) -> dict[s
     for name in at:
         if name not in problem.variables:
             raise StatementError(f"'{name}' is not a variable.{did_you_mean(name, problem.variables)}")
-    point = {**dict(asked), **{name: float(value) for name, value in at.items()}}
+    point = {**dict(asked), **{name: read_setting(problem, name, value) for name, value in at.items()}}
     with np.errstate(all="ignore"):
-        U = problem.to_unit(np.array([list(point.values())]))[0]
+        U = problem.box.to_unit(np.array([problem.codes(point)]))[0]
     for (name, box), value, u in zip(problem.variables.items(), point.values(), U.tolist(), strict=True):
         if not -OUTSIDE <= u <= 1.0 + OUTSIDE:
             raise StatementError(
@@ -69,12 +69,18 @@ def run_point(problem: Problem, asked: Named, at: Mapping[str, float]) -> dict[s
     return point if problem.candidates is None else dict(problem.named_x(problem.point(point)))
 
 
-def remark(problem: Problem, point: Mapping[str, float]) -> str:
+def read_setting(problem: Problem, name: str, value: Any) -> Any:
+    """Return a setting as it is recorded: a number, or a label that there is."""
+    variable = problem.variables[name]
+    return variable.at(variable.code(value)) if isinstance(variable, Choice) else float(value)
+
+
+def remark(problem: Problem, point: Mapping[str, Any]) -> str:
     """Return a remark about the variables that were run outside of their ranges; empty if there are none."""
     parts = [
         f"{name} = {value:.9g} is outside of its range from {box.lo:.9g} to {box.hi:.9g}; it is used as data there"
         for (name, box), value in zip(problem.variables.items(), point.values(), strict=True)
-        if not box.lo <= value <= box.hi
+        if not box.is_choice and not box.lo <= value <= box.hi
     ]
     return "; ".join(parts)
 
@@ -86,10 +92,12 @@ def reason(why: str) -> str:
     return str(why).strip()
 
 
-def same_rows(problem: Problem, trials: Iterable[Trial], x: Mapping[str, float], y: Mapping[str, float]) -> list[Trial]:
+def same_rows(problem: Problem, trials: Iterable[Trial], x: Mapping[str, Any], y: Mapping[str, float]) -> list[Trial]:
     """Return the trials that have these values at this point already."""
 
-    def is_same(name: str, given: float, kept: float) -> bool:
+    def is_same(name: str, given: Any, kept: Any) -> bool:
+        if problem.variables[name].is_choice:
+            return bool(given == kept)
         width = problem.variables[name].hi - problem.variables[name].lo
         return abs(given - kept) <= max(LAST_DIGITS * width, min(SAME_POINT * width, SAME_DIGITS * abs(kept)))
 

@@ -7,12 +7,21 @@ best point anywhere in the box whose constraints hold by their lower bounds.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Composite, SuccessModel, White, optimistic, pessimistic, where_success_is_likely
+from pied.bounds import (
+    Believer,
+    Composite,
+    SuccessModel,
+    White,
+    coding_of,
+    optimistic,
+    pessimistic,
+    where_success_is_likely,
+)
 from pied.errors import SettingError, did_you_mean
 from pied.gp import Choice
 from pied.problem import Problem, unreachable
@@ -228,10 +237,11 @@ def _anywhere(given: Inputs) -> Recommendation:
     order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
     known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
     search = _searching(problem, given.search)
-    if (success := SuccessModel.fit(given.data)) is not None:
+    if (success := SuccessModel.fit(given.data, coding_of(given.problem))) is not None:
         search = where_success_is_likely(search, success)
-    pool = search.screen(stream, problem.d, known)
+    pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
+    pool = problem.on_equalities(pool)
     best = search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
     return describe(composite, best.u, None, "anywhere", given.level, True) if best.satisfied else _lower(given)
 
@@ -353,8 +363,9 @@ def relax(
     problem = composite.problem
     searching = _searching(problem, search)
     bounds = optimistic(composite, level)
-    pool = searching.screen(stream, problem.d, start[None])
+    pool = problem.within(searching.screen(stream, problem.d, start[None]), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
+    pool = problem.on_equalities(pool)
     widest = searching.rescue(bounds, scales, np.concatenate([start[None], pool[:8]]))
     alone: dict[str, float | None] = {}
     for i in range(1, problem.k):
@@ -389,12 +400,14 @@ def white_conflict(problem: Problem) -> Relaxation | None:
         return None
     search, stream = _searching(problem, Search(starts=20)), Stream(0).at("white")
     none = np.zeros((0, problem.d))
-    pool = search.screen(stream, problem.d, none)
+    pool = problem.within(search.screen(stream, problem.d, none), stream.at("within"))
     scales = spread(white.values(pool))
+    pool = problem.on_equalities(pool)
     if isinstance(search, Enumeration):
         is_met = search.solve(white, scales).satisfied
     else:
-        is_met = white_feasible(white, scales, stream, problem.d) is not None
+        settle = partial(problem.settled, stream=stream.at("settled"))
+        is_met = white_feasible(white, scales, stream, problem.d, settle) is not None
     if is_met:
         return None
     alone: dict[str, float | None] = {}

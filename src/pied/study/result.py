@@ -75,7 +75,9 @@ class Result:
             lines.append(f"  {words.worth(self.value, self.bounds[self.objective], is_measured=is_measured)}")
             lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
             lines += [f"  {self.limit_line(name)}" for name in self.slack]
-            if self.gap is not None and math.isfinite(self.gap):
+            if self.gap == 0.0:
+                lines.append("  nothing better is possible: every setting that can be chosen is known")
+            elif self.gap is not None and math.isfinite(self.gap):
                 unit = f" {words.unit}" if words.unit else ""
                 lines.append(f"  at most about {about(self.gap)}{unit} better is still possible")
         lines.append(f"  {counted(self.trials)}; seed {self.seed}")
@@ -123,7 +125,7 @@ class Result:
         rows = []
         for trial in self.trials:
             row: dict[str, Any] = {"number": trial.number, "state": trial.state.value, "aim": trial.why.aim}
-            row.update({name: float(value) for name, value in trial.x.items()})
+            row.update(trial.x)
             row.update({name: float(value) for name, value in trial.y.items()} if trial.y is not None else {})
             row.update(reason=trial.reason, seconds=trial.why.seconds)
             rows.append(row)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Composite, from_memory
+from pied.distances import to_nearest
 from pied.errors import Status, is_everywhere
 from pied.gp import GP, Choice
-from pied.problem import Named, Problem
+from pied.problem import SAME, Named, Problem
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.rng import Stream
 from pied.shapes import Float64
@@ -101,9 +102,25 @@ class Snapshot:
         """Status of the study."""
         if self.white is not None or self.is_infeasible:
             return Status.INFEASIBLE
+        if self.is_exhausted:
+            return Status.DONE if self.problem.n == 0 or self._is_met else Status.INFEASIBLE
         if self.is_broken:
             return Status.BROKEN
         return Status.DONE if self.is_done else Status.RUNNING
+
+    @cached_property
+    def is_exhausted(self) -> bool:
+        """Whether there are few settings and each was measured without error, or failed: nothing is left to learn."""
+        points, data = self.problem.choosable, self.data
+        if points is None or any(noise != 0 for noise in self.problem.noise):
+            return False
+        known = np.concatenate([data.U[data.complete], data.failed])
+        return len(known) >= len(points) and bool((to_nearest(points, known, "chebyshev") <= SAME).all())
+
+    @property
+    def _is_met(self) -> bool:
+        """Whether a told point meets every constraint."""
+        return bool(feasible(self.problem, self.data.functions(self.problem)).any())
 
     @cached_property
     def is_broken(self) -> bool:
@@ -143,7 +160,7 @@ class Snapshot:
         single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"
         if self.confirmations < (1 if single else self.patience):
             return False
-        return not bool(feasible(self.problem, self.data.functions(self.problem)).any())
+        return not self._is_met
 
     @cached_property
     def confirmations(self) -> int:
@@ -177,6 +194,8 @@ class Snapshot:
 
     def gap(self, recommendation: Recommendation | None = None) -> tuple[float | None, float | None]:
         """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
+        if self.is_exhausted and self._is_met:
+            return 0.0, 0.0
         whys = [trial.why for trial in self._of_this_question]
         optima = [why.optimistic for why in whys if why.optimistic is not None]
         if not optima:  # while feasibility is being tested, no point is certified
@@ -221,7 +240,7 @@ class Snapshot:
         return self.settings.believer.fit(self.problem, data, self._previous)
 
     def expected(
-        self, X: Float64[ndarray, "b d"]
+        self, X: Float64[ndarray, "b v"]
     ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return lower end, median and upper end of measurements at points in natural units, noise included."""
         return predicted(self.problem, self._belief, np.clip(self.problem.to_unit(X), 0.0, 1.0), self.settings.level)
@@ -240,7 +259,7 @@ class Snapshot:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
         if self.white is not None:
             return self.white
-        if not self.is_infeasible:
+        if self.status is not Status.INFEASIBLE:
             return None
         settings = self.settings
         level = VERDICT_LEVEL if settings.verdict == "joint" else settings.level
@@ -250,7 +269,7 @@ class Snapshot:
         """Return what is known at a point under the current question: the told value if it is exact, else bounds."""
         problem, data, level = self.problem, self.data, self.settings.level
         composite = self.composite("recommend")
-        u = problem.to_unit(np.array([x[name] for name in problem.variables]))
+        u = problem.to_unit(np.array(x.array))
         row = data.numbers.index(number) if number in data.numbers else None
         found = describe(composite, u, row, "lower", level)
         if row is None or default_rule(problem) != "observed" or not bool(data.complete[row]):
@@ -283,7 +302,7 @@ class Snapshot:
             return Revision(result, None, None)
         trials = tuple(_for_outputs(trial, old.outputs) for trial in self.trials)
         past = replace(self, problem=old, trials=trials, revision=number, white=hopeless(old)).result()
-        is_inside = past.x is not None and bool(self.problem.settable(np.array([tuple(past.x.values())]))[0])
+        is_inside = past.x is not None and bool(self.problem.settable(np.array([past.x.array]))[0])
         if past.x is None or (past.trial is None and not is_inside):
             return Revision(result, None, past)
         found = self.at(past.x, past.trial)
@@ -386,6 +405,9 @@ class Snapshot:
             where = where if set(relaxation.conflict) <= set(white) else "by any value within the stated ranges"
             text = f"No settings meet the known limits: {quoted} cannot be met{together} {where}."
             text += " Nothing needed to be evaluated." if not self.used else ""
+        elif self.is_exhausted:
+            count = 0 if self.problem.choosable is None else len(self.problem.choosable)
+            text = f"No settings meet all limits: all {count} that can be chosen were tried."
         else:
             single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"
             test = "one at a time" if single else f"{self.patience} confirmation{'s' * (self.patience != 1)}"

@@ -226,6 +226,9 @@ class Study(Amendable):
             snapshot = self._snapshot()
             if snapshot.status is Status.INFEASIBLE:
                 raise Infeasible(snapshot.message(Status.INFEASIBLE, snapshot.relaxation()))
+            if snapshot.is_exhausted:
+                self._is_done = True
+                raise SolverDone("every setting that can be chosen has been measured")
             pending = [trial for trial in snapshot.trials if trial.state is State.ASKED]
             if pending and not self.solver.parallel:
                 raise TellError(
@@ -271,7 +274,7 @@ class Study(Amendable):
         return self._trials[number]
 
     def tell(
-        self, trial: Trial | int, y: Any = None, *, at: Mapping[str, float] | None = None, anyway: bool = False
+        self, trial: Trial | int, y: Any = None, *, at: Mapping[str, Any] | None = None, anyway: bool = False
     ) -> Trial:
         """Tell what the black box returned: all outputs, or some now and the rest later.
 

@@ -25,7 +25,7 @@ class Labels(NamedTuple):
 
     coordinate: int
     """Its place in the cube, where labels stand evenly from 0 to 1."""
-    count: int
+    size: int
     """How many labels there are."""
     properties: Float64[ndarray, "n r"]
     """What is known of each label, every column from 0 to 1."""
@@ -59,7 +59,7 @@ class Coding:
     @cached_property
     def origin(self) -> Int[ndarray, "e"]:
         """The coordinate behind each input."""
-        coded = [np.full(each.count + each.properties.shape[1], each.coordinate) for each in self.choices]
+        coded = [np.full(each.size + each.properties.shape[1], each.coordinate) for each in self.choices]
         return np.concatenate([self.plain, *coded]).astype(int)
 
     @cached_property
@@ -67,15 +67,15 @@ class Coding:
         """The number of the choice whose label an input is; -1: a number or a property."""
         parts = [np.full(len(self.plain), -1)]
         for number, each in enumerate(self.choices):
-            parts += [np.full(each.count, number), np.full(each.properties.shape[1], -1)]
+            parts += [np.full(each.size, number), np.full(each.properties.shape[1], -1)]
         return np.concatenate(parts)
 
     def inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
         """Return the inputs of the belief at points of the cube; a point between two labels has the nearer one."""
         parts = [U[:, self.plain]]
         for each in self.choices:
-            codes = np.rint(np.clip(U[:, each.coordinate], 0.0, 1.0) * (each.count - 1)).astype(int)
-            parts += [np.eye(each.count)[codes], each.properties[codes]]
+            codes = np.rint(np.clip(U[:, each.coordinate], 0.0, 1.0) * (each.size - 1)).astype(int)
+            parts += [np.eye(each.size)[codes], each.properties[codes]]
         return np.concatenate(parts, 1)
 
     def by_cube(self, slopes: Float64[ndarray, "b m e"]) -> Float64[ndarray, "b m d"]:
@@ -110,11 +110,11 @@ class Coding:
         is_used = np.ones(len(self.origin), dtype=bool)
         start = len(self.plain)
         for each in self.choices:
-            own = slice(start, start + each.count)
+            own = slice(start, start + each.size)
             is_known = bool((inputs[:, own].sum(0) >= TOLD_LABEL).all()) and not each.properties.shape[1]
             is_used[own] = is_known
             is_used[start] = False
-            start += each.count + each.properties.shape[1]
+            start += each.size + each.properties.shape[1]
         first, second = pairs(len(is_used))
         is_choice = ~np.isin(self.origin, self.plain)
         alike = (self.origin[first] == self.origin[second]) & is_choice[first]

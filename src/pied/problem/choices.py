@@ -118,7 +118,8 @@ class Choice(Variable):
 class Label(str):
     """A label, a text whose attributes are its properties: `x.solvent == "DMF"`, `x.solvent.price`."""
 
-    __slots__ = ("_choice", "_place")
+    _choice: Choice
+    _place: int
 
     def __new__(cls, choice: Choice, code: float) -> "Label":
         place = min(max(round(float(code)), 0), len(choice.labels) - 1)

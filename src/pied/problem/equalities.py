@@ -179,7 +179,7 @@ def solved(rows: Mapping[str, tuple[Float64[ndarray, "v"], float]], variables: M
     free = np.array([j for j in range(len(names)) if j not in chosen], dtype=int)
     if not len(free):
         raise StatementError("The equalities leave nothing to choose: they determine every variable.")
-    made = Solved(free, np.array(chosen), -A[np.ix_(kept, free)], c[kept], bounds, tuple(rows))
+    made = Solved(free, np.array(chosen), -A[kept][:, free], c[kept], bounds, tuple(rows))
     for r, j in enumerate(chosen):
         if kinds[j].is_stepped and not _is_on_steps(made, r, kinds):
             raise StatementError(

@@ -99,7 +99,8 @@ def _read_variable(box: Any) -> Variable:
     if isinstance(box, Mapping) and "choices" in box:
         return Choice(*box["choices"], properties=box.get("properties"))
     if isinstance(box, Mapping):
-        return Variable(**{word: tuple(each) if word == "only" else each for word, each in box.items()})
+        words: dict[str, Any] = {word: tuple(each) if word == "only" else each for word, each in box.items()}
+        return Variable(**words)
     lo, hi = box
     return Variable(number(lo, "the bound lo", StatementError), number(hi, "the bound hi", StatementError))
 

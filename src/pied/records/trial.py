@@ -61,6 +61,8 @@ class Why:
     """Numbers of the trials that were pending when this one was proposed; None in records that lack them."""
     basis: int = 0
     """Number of the last correction of the record that was known: after a later one, the bounds no longer hold."""
+    repeats: int | None = None
+    """Number of the trial that this one repeats on purpose: the same settings again, to average out the noise."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain data."""
@@ -77,6 +79,8 @@ class Why:
         if read.get("pending") is not None:
             read["pending"] = tuple(int(_number(each, "pending")) for each in read["pending"])
         read["basis"] = int(_number(read.get("basis", 0), "basis"))
+        if read.get("repeats") is not None:
+            read["repeats"] = int(_number(read["repeats"], "repeats"))
         for name in ("optimistic", "margin"):
             read[name] = None if read.get(name) is None else _number(read[name], name)
         for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):

@@ -23,7 +23,6 @@ from scipy.spatial.distance import pdist
 from scoreboard import draws_of
 from suite_sweep import by_problem, names_of
 
-from pied.bench import measures
 from pied.errors import EvaluationError, Status
 from pied.records.trial import State, Trial
 from pied.study import Study
@@ -47,11 +46,13 @@ SAME = 1e-3
 # --- Runs -------------------------------------------------------------------------------------------------------------
 
 
-def items_of(problems: Sequence[str], seeds: int, noises: Sequence[float], budget: int) -> list[slices.Item]:
+def items_of(
+    problems: Sequence[str], seeds: int, noises: Sequence[float], pending: Sequence[int], budget: int
+) -> list[slices.Item]:
     """Return every run, those of one problem and seed next to each other, so that a limit leaves complete pairs."""
     return slices.ordered(
-        {"problem": problem, "noise": sigma, "pending": pending, "seed": seed, "budget": budget}
-        for problem in problems for sigma in noises for seed in range(seeds) for pending in PENDING
+        {"problem": problem, "noise": sigma, "pending": q, "seed": seed, "budget": budget}
+        for problem in problems for sigma in noises for seed in range(seeds) for q in pending
     )  # fmt: skip
 
 
@@ -223,6 +224,7 @@ def main(words: Sequence[str] | None = None) -> int | str:
     parser.add_argument("--draws", type=int, default=22, help="how many random problems, the kinds in turn; default 22")
     parser.add_argument("--fresh", type=int, default=31, metavar="N", help="other draws; default 31")
     parser.add_argument("--noise", nargs="+", type=float, choices=tuple(TOLERANCES), default=[0.0], help="default 0")
+    parser.add_argument("--pending", nargs="+", type=int, choices=PENDING, default=list(PENDING), help="default all")
     parser.add_argument("--budget", type=int, default=BUDGET, help=f"evaluations; default {BUDGET}")
     given = parser.parse_args(words)
     if given.report:
@@ -230,7 +232,8 @@ def main(words: Sequence[str] | None = None) -> int | str:
     problems = names_of(given.problems or ["paper"]) if "suite" in given.sets else []
     draws = draws_of(given.fresh, given.draws) if "draws" in given.sets else []
     chosen = [name for name in (*problems, *draws) if name not in SLOWEST]
-    return slices.work_on(items_of(chosen, given.seeds, given.noise, given.budget), run, given)
+    items = items_of(chosen, given.seeds, given.noise, given.pending, given.budget)
+    return slices.work_on(items, run, given)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,8 @@ class Why:
     aim: str
     """"initial", "explore", "verify", "probe" (off a box bound on which all points near the best lie), "widen" (explore
     with wider bounds, because the level promises no gain), "feasibility" (no point satisfies the bounds), "spread"
-    (any other point would be a repetition), "fill" (the search failed)."""
+    (any other point would be a repetition), "narrow" (the same, of a batch: where the best may be and is least known),
+    "fill" (the search failed)."""
     lower: tuple[float, ...] = ()
     """Lower bounds of objective and constraints at the point, in the paper's form."""
     upper: tuple[float, ...] = ()
@@ -211,6 +212,25 @@ class Dataset:
     def failed(self) -> Float64[ndarray, "q d"]:
         """Points whose evaluation failed."""
         return self.imagined[list(self.failures)]
+
+    @property
+    def waiting(self) -> list[int]:
+        """Rows of `imagined` that are pending."""
+        failed = set(self.failures)
+        return [row for row in range(len(self.imagined)) if row not in failed]
+
+    @property
+    def pending(self) -> Float64[ndarray, "r d"]:
+        """Points that are being evaluated."""
+        return self.imagined[self.waiting]
+
+    @property
+    def settled(self) -> "Dataset":
+        """The data as if nothing were pending."""
+        if not self.waiting:
+            return self
+        numbers = tuple(self.away[row] for row in self.failures) if self.away else ()
+        return replace(self, imagined=self.failed, failures=tuple(range(len(self.failures))), away=numbers)
 
     @property
     def complete(self) -> Bool[ndarray, "N"]:

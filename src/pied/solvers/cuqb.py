@@ -137,6 +137,8 @@ class CUQBRun(BayesRun):
         lie on, and then where wider bounds promise a gain.
         """
         best = self._optimistic(scene, scene.composite)
+        if len(scene.data.pending):
+            return best, Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
         gain, scale = self._promised_gain(scene, best), float(scene.scales[0])
         if gain <= PROBE_BELOW_GAIN * scale:
             probe = self._off_bounds(scene)
@@ -145,7 +147,7 @@ class CUQBRun(BayesRun):
         why = Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
         can_widen = self._own.widen and self._is_exact and bool(scene.is_feasible.any())
         for factor in WIDENINGS if can_widen else ():
-            if not best.satisfied or (gain > WIDEN_BELOW_GAIN * scale and not self._repeats(best.u, scene.data)):
+            if not best.satisfied or (gain > WIDEN_BELOW_GAIN * scale and not self._repeats(scene, best.u)):
                 break
             best, why = self._optimistic(scene, self._widened(scene, factor)), replace(why, aim="widen")
             gain = self._promised_gain(scene, best)
@@ -193,6 +195,13 @@ class CUQBRun(BayesRun):
         """The search over points and outcomes together; None where each function is bounded alone."""
         is_joint = self._own.joint and is_shared(scene.composite)
         return scene.within if is_joint and isinstance(scene.within, Search) else None
+
+    def _reach(self, scene: Scene, U: Float64[ndarray, "b d"], factor: float) -> Float64[ndarray, "b k"]:
+        """Return all functions at one outcome that improves them most, if they share outputs; else their bounds."""
+        if self._joint_search(scene) is None:
+            return super()._reach(scene, U, factor)
+        joint = Joint(self._widened(scene, factor), quantile.normal(self._own.level))
+        return joint.values(joint.lifted(U, scene.scales))[:, : self.problem.k]
 
     def _reachable(self, scene: Scene, best: Optimum) -> float | None:
         """The largest upper bound found; of a list, whose told candidates are not searched again, with their values."""

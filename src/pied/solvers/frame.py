@@ -18,6 +18,7 @@ from pied.bounds import (
     Composite,
     SuccessModel,
     White,
+    Widened,
     coding_of,
     from_memory,
     optimistic,
@@ -32,6 +33,7 @@ from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
 from pied.search import Enumeration, Mixed, Optimum, PenaltySearch, Search, searching
 from pied.shapes import Bool, Float64
+from pied.solvers import batches
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
 from pied.solvers.initial import design_size
 
@@ -39,6 +41,7 @@ logger = logging.getLogger(__name__)
 
 REPEATED = 1e-7  # unit cube, every coordinate: a point this near to a known one repeats it
 FRESH_DISTANCE = 1e-4  # unit cube: a pool point this far from all known points teaches something new
+BATCH_WIDENINGS = (2.0, 3.0)  # factors of the deviations with which a batch searches on beside pending points
 SETTLED_WIDTH = 1e-3  # of a function's scale: a told candidate with bounds this near to each other is known
 MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool breaks them
 SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken
@@ -81,7 +84,10 @@ class Scene:
     number: int
     """Of the trial to propose."""
     data: Dataset
+    told: GP
+    """The belief from what was told, as if nothing were pending."""
     belief: GP
+    """The same with pending points imagined at their mean."""
     composite: Composite
     """The belief composed with g."""
     f: Float64[ndarray, "N k"]
@@ -149,22 +155,26 @@ class BayesRun(Run):
         scene = self._scene(number, data, previous, stream)
         best, why = None, Why("verify")
         if self._verifies(number):
-            bounds = pessimistic(scene.composite, self.settings.level)
+            bounds = pessimistic(self._sober(scene), self.settings.level)
             rescue = not bool(scene.is_feasible.any())
             best = scene.within.solve(bounds, scene.scales, scene.pool, scene.known, stream.at("verify"), rescue=rescue)
             why = replace(why, multipliers=best.multipliers)
-        if best is None or not best.satisfied:
+        if best is None or not best.satisfied or self._is_pending(scene, best.u):
             best, why = self._explore(scene)
         u = self._on_grid(scene, best.u)
-        if self._repeats(u, data):
-            u, why = self._spread_out(scene), replace(why, aim="spread")
+        u, why = self._called(scene, u, why)
+        if why.repeats is None and self._repeats(scene, u):
+            other = self._narrow(scene) if len(data.pending) else None
+            u = self._spread_out(scene) if other is None else other
+            why = replace(why, aim="spread" if other is None else "narrow")
         why = replace(why, active=tuple(self.problem.functions[i] for i in best.active))
         return Proposal(u, self._described(scene, u, why))
 
     def _scene(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Scene:
         """Fit the belief, choose the search and draw the pool."""
         problem, believer = self.problem, self.settings.believer
-        belief = believer.fit(problem, data, previous)
+        told = believer.fit(problem, data.settled, previous)
+        belief = told.imagine(data.pending)
         composite = believer.bound(problem, data, belief, stream)
         f = data.functions(problem)
         is_feasible = feasible(problem, f)
@@ -183,7 +193,13 @@ class BayesRun(Run):
             search = search.without(problem.listing.same(self._settled(data, composite, scales)))
         elif isinstance(search, Mixed) and self._is_finite:
             search = replace(search, taken=self._settled(data, composite, scales))
-        return Scene(number, data, belief, composite, f, is_feasible, known, pool, scales, search, stream)
+        return Scene(number, data, told, belief, composite, f, is_feasible, known, pool, scales, search, stream)
+
+    def _sober(self, scene: Scene) -> Composite:
+        """What was told composed with g: a pending point is no evidence that its neighbours meet the constraints."""
+        if not len(scene.data.pending):
+            return scene.composite
+        return self.settings.believer.bound(self.problem, scene.data, scene.told, scene.stream)
 
     def _described(self, scene: Scene, u: Float64[ndarray, "d"], why: Why) -> Why:
         """Write the bounds at the proposed point and the choices of the belief into its origin."""
@@ -216,10 +232,38 @@ class BayesRun(Run):
         is_known = ((upper - lower) <= SETTLED_WIDTH * scales).all(1)
         return np.concatenate([data.U[is_known], data.imagined])
 
-    def _repeats(self, u: Float64[ndarray, "d"], data: Dataset) -> bool:
-        """Whether an evaluation here would teach nothing: h is exact and told here, or the point is pending."""
-        points = np.concatenate([data.U, data.imagined]) if self._is_exact else data.imagined
-        return bool(len(points)) and bool((np.abs(points - u).max(1) < REPEATED).any())
+    def _repeats(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
+        """Whether an evaluation here would teach nothing: h is exact and told here, it failed here, or is pending."""
+        data = scene.data
+        points = np.concatenate([data.U, data.imagined]) if self._is_exact else data.failed
+        is_known = bool(len(points)) and bool((np.abs(points - u).max(1) < REPEATED).any())
+        return is_known or self._is_pending(scene, u)
+
+    def _is_pending(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
+        """Whether the point is the same as a pending one that is not worth repeating."""
+        twin = self._twin(scene, u)
+        return twin is not None and not self._is_worth_repeating(scene, twin)
+
+    def _called(self, scene: Scene, u: Float64[ndarray, "d"], why: Why) -> tuple[Float64[ndarray, "d"], Why]:
+        """Call a repetition one: of a pending point, onto which u is moved if that is worth it, or of a told one."""
+        twin, data = self._twin(scene, u), scene.data
+        if twin is not None and self._is_worth_repeating(scene, twin):
+            return data.imagined[twin], replace(why, repeats=data.away[twin])
+        told = (np.abs(data.U - u) < REPEATED).all(1)
+        if self._is_exact or twin is not None or not told.any():
+            return u, why
+        return u, replace(why, repeats=data.numbers[int(told.argmax())])
+
+    def _twin(self, scene: Scene, u: Float64[ndarray, "d"]) -> int | None:
+        """The row of the pending point that is the same as u, if there is one."""
+        found = batches.same(self.problem, scene.belief, u, scene.data.pending)
+        return scene.data.waiting[int(found.argmax())] if found.any() else None
+
+    def _is_worth_repeating(self, scene: Scene, row: int) -> bool:
+        at = scene.data.imagined[row]
+        return bool(scene.data.away) and batches.is_worth_repeating(
+            self.problem, scene.belief, scene.composite, scene.scales, at
+        )
 
     @property
     def _is_finite(self) -> bool:
@@ -237,14 +281,38 @@ class BayesRun(Run):
         bounds = optimistic(scene.composite, self.settings.level)
         return mixed.near(bounds, scene.scales, u, grid.snapped(u)[None]).u
 
+    def _narrow(self, scene: Scene) -> Float64[ndarray, "d"] | None:
+        """Return the pool point with the best wider upper bound, of those that differ from all pending points.
+
+        Where the belief expects the best, an outcome is awaited already. Wider bounds say where the best may lie if
+        the belief is wrong. None without a point that promises a gain.
+        """
+        problem = self.problem
+        around = np.concatenate([scene.known[:1], scene.data.pending])
+        pool = np.concatenate([scene.pool, scene.search.screen(scene.stream.at("batch"), problem.d, around)])
+        likely = np.ones(len(pool), dtype=bool) if scene.success is None else scene.success.is_likely(pool)
+        best = scene.f[scene.is_feasible, 0].max(initial=-np.inf)
+        reach = [self._reach(scene, pool, factor) for factor in BATCH_WIDENINGS]
+        for least in (batches.NEAR_SETTINGS, self._least_distance):
+            allowed = likely & self._is_fresh(scene, pool, least)
+            for f in reach:
+                promising = allowed & (f[:, 1:] >= 0).all(1) & (f[:, 0] > best)
+                if promising.any():
+                    return pool[np.where(promising, f[:, 0], -np.inf).argmax()]
+        return None
+
+    def _reach(self, scene: Scene, U: Float64[ndarray, "b d"], factor: float) -> Float64[ndarray, "b k"]:
+        """Return the upper bounds of all functions with deviations wider by a factor."""
+        wide = self.settings.believer.bound(self.problem, scene.data, Widened(scene.belief, factor), scene.stream)
+        return optimistic(wide, self.settings.level).values(U)
+
     def _spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
         """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
         composite, pool = scene.composite, scene.pool
-        known = np.concatenate([scene.data.U, scene.data.imagined])
-        fresh = to_nearest(pool, known) > FRESH_DISTANCE
+        fresh = self._is_fresh(scene, pool, self._least_distance)
         if not (fresh & meets_white(self.problem, pool)).any():
             pool = np.stack([self._honoured(u) for u in pool[:MOST_REPAIRED]])
-            fresh = to_nearest(pool, known) > FRESH_DISTANCE
+            fresh = self._is_fresh(scene, pool, self._least_distance)
         levels = (1.0 - self.settings.level, self.settings.level)
         lower, upper = (composite.values(pool, [level] * composite.problem.k) for level in levels)
         width = ((upper - lower) / scene.scales).sum(1)
@@ -255,6 +323,17 @@ class BayesRun(Run):
             if allowed.any():
                 return pool[np.where(allowed, width, -np.inf).argmax()]
         return pool[width.argmax()]
+
+    @property
+    def _least_distance(self) -> float:
+        """How far a point is at least from all pending ones, in some coordinate of the unit cube."""
+        return batches.SAME_SETTINGS if self._is_exact else batches.NEAR_SETTINGS
+
+    def _is_fresh(self, scene: Scene, U: Float64[ndarray, "b d"], least: float) -> Bool[ndarray, "b"]:
+        """Tell which points are away from all known ones, and at least so far from the pending ones."""
+        known = np.concatenate([scene.data.U, scene.data.imagined])
+        fresh = to_nearest(U, known) > FRESH_DISTANCE
+        return fresh & (to_nearest(U, scene.data.pending, "chebyshev") >= least)
 
     def _honoured(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
         """Move a point that breaks white constraints to a near one that meets them."""

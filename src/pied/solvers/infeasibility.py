@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Bounds, Widened, from_memory, optimistic, possible, quantile
+from pied.bounds import Believer, Bounds, Widened, optimistic, possible, quantile
 from pied.distances import to_nearest
 from pied.problem import Problem
 from pied.records import Why
@@ -77,14 +77,11 @@ class JointTest:
         are not offered again. That spreads proposals out, but only told values may decide a verdict.
         """
         data, candidates = self.scene.data, self.problem.listing
-        if len(data.failures) == len(data.imagined):
+        if not len(data.pending):
             return False
         if isinstance(search, Enumeration) and candidates is not None:
-            pending = [row for row in range(len(data.imagined)) if row not in data.failures]
-            search = search.also(candidates.same(data.imagined[pending]))
-        told = replace(data, imagined=data.failed, failures=tuple(range(len(data.failures))))
-        belief = self.believer.fit(self.problem, told, from_memory(data.last.memory) if data.last else None)
-        bounds = next(self._cautious(replace(self.scene, data=told, belief=belief)))
+            search = search.also(candidates.same(data.pending))
+        bounds = next(self._cautious(replace(self.scene, data=data.settled, belief=self.scene.told)))
         return self._thorough(search, bounds, found).satisfied
 
     def _away_from_told(self, found: Optimum) -> Optimum:

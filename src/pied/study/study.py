@@ -261,6 +261,8 @@ class Study(Amendable):
     def _expectation(self, why: Why) -> str:
         """Return what is expected of a trial, as a phrase."""
         text = AIMS.get(why.aim, why.aim)
+        if why.repeats is not None:
+            text = f"repeats trial {why.repeats}, to average out the noise"
         if not why.lower:
             return text
         low, high = sorted((self.problem.user_value(why.lower[0]), self.problem.user_value(why.upper[0])))

@@ -27,6 +27,7 @@ AIMS = {
     "probe": "checks whether the best lies inside of the ranges",
     "widen": "a second look for something better",
     "feasibility": "looks for settings that meet all limits",
+    "narrow": "narrows down where the best may lie",
     "spread": "far from all earlier points",
     "fill": "far from all earlier points",
 }

@@ -38,6 +38,7 @@ def ask(
 
     Who asks again gets the same trial back until it is told or failed; --count asks for more.
     """
+    from pied.errors import SolverDone
     from pied.shell.opening import me, opened
 
     if sheet is not None and Path(sheet).exists():
@@ -48,7 +49,13 @@ def ask(
         study = desk.study
         mine = {trial.number: trial for trial in study.held()}
         while len(mine) < count:
-            trial = study.ask(again=False)
+            try:
+                trial = study.ask(again=False)
+            except SolverDone as done:
+                if not mine:
+                    raise
+                note(f"only {len(mine)} of {count}: {done}")
+                break
             mine[trial.number] = trial
         trials = [mine[number] for number in sorted(mine)]
         if sheet is not None:
@@ -68,6 +75,7 @@ def ask(
 def _asked(study: "Study", trial: "Trial") -> dict[str, Any]:
     """Return a proposal as JSON-able data, with what is expected of each output once there is a belief."""
     data = {"trial": trial.number, "x": dict(trial.x), "why": trial.summary}
+    data |= {"repeats": trial.why.repeats} if trial.why.repeats is not None else {}
     return data | ({"expected": study.expect(trial.x)} if trial.why.lower else {})
 
 
@@ -94,8 +102,14 @@ def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
     from pied.shell.tables import to_csv
 
     own = trial_column(problem)
-    rows = [{own: each.number, **{name: set_point(problem, name, each.x[name]) for name in each.x}} for each in trials]
+    rows: list[dict[str, Any]] = [
+        {own: each.number, **{name: set_point(problem, name, each.x[name]) for name in each.x}} for each in trials
+    ]
     columns = [own, *problem.variables, *problem.outputs]
+    if any(each.why.repeats is not None for each in trials):
+        columns.append(remark_column(problem))
+        for row, each in zip(rows, trials, strict=True):
+            row[columns[-1]] = "" if each.why.repeats is None else f"repeats trial {each.why.repeats}"
     write_cells(file, columns, rows) if is_excel(file) else write(file, to_csv(columns, rows))
 
 
@@ -118,6 +132,11 @@ def write(file: Path, text: str) -> None:
 def trial_column(problem: "Problem") -> str:
     """Return the heading of the column of trial numbers; it must differ from all names of the problem."""
     return "trial" if "trial" not in {*problem.variables, *problem.outputs} else "pied trial"
+
+
+def remark_column(problem: "Problem") -> str:
+    """Return the heading of the column that calls repetitions so; it must differ from all names of the problem."""
+    return "remark" if "remark" not in {*problem.variables, *problem.outputs} else "pied remark"
 
 
 # --------------------------------------------------------------------------------------------------------------- tell
@@ -272,7 +291,8 @@ def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, floa
 
     problem, table, told = desk.stated.problem, Table.read(file), []
     own = trial_column(problem)
-    pass_over(table, [own], problem, own)
+    remarks = [name for name in [remark_column(problem)] if name in table.columns]
+    pass_over(table, [own], problem, own, *remarks)
     trials = {trial.number: trial for trial in desk.study.trials}
     for row in range(len(table.rows)):
         values = row_values(table, row, problem.outputs)

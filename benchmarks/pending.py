@@ -117,7 +117,8 @@ def regret(benchmark: Benchmark, trial: Trial) -> float:
 
 def has_same(benchmark: Benchmark, batch: Sequence[Trial]) -> bool:
     """Tell whether two points of a batch are the same, and the later one is not called a repetition."""
-    X = np.stack([benchmark.whole.point(dict(trial.x)) for trial in batch if trial.why.repeats is None])
+    new = [benchmark.whole.point(dict(trial.x)) for trial in batch if trial.why.repeats is None]
+    X = np.array(new).reshape(len(new), benchmark.whole.d)
     return len(X) > 1 and bool((pdist(benchmark.whole.to_unit(X), "chebyshev") < SAME).any())
 
 

@@ -145,7 +145,7 @@ def scene_of(problem: Problem) -> Scene:
     data, belief, composite = believed(problem)
     f = data.functions(problem)
     ones = np.ones(problem.k)
-    return Scene(8, data, belief, composite, f, feasible(problem, f), data.U, data.U, ones, Search(), Stream(0))
+    return Scene(8, data, belief, belief, composite, f, feasible(problem, f), data.U, data.U, ones, Search(), Stream(0))
 
 
 def test_the_value_to_improve_on_is_the_best_feasible_one_observed() -> None:

@@ -93,7 +93,7 @@ def scene_of(problem: Problem, pool: int = 256) -> Scene:
     f = data.functions(problem)
     ones = np.ones(problem.k)
     U, search = Stream(1).sobol(pool, problem.d), Search(brevity=0.0)
-    return Scene(9, data, belief, composite, f, feasible(problem, f), data.U[:2], U, ones, search, Stream(0))
+    return Scene(9, data, belief, belief, composite, f, feasible(problem, f), data.U[:2], U, ones, search, Stream(0))
 
 
 def test_bois_equals_the_bounds_of_cuqb_where_g_is_affine() -> None:

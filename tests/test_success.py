@@ -131,7 +131,7 @@ def test_what_is_asked_instead_of_a_repetition_is_likely_to_succeed():
     pool = Stream(2).sobol(256, 2)
     f = data.functions(problem)
     scene = Scene(
-        99, data, belief, composite, f, np.ones(len(f), dtype=bool), data.U[:1], pool,
+        99, data, belief, belief, composite, f, np.ones(len(f), dtype=bool), data.U[:1], pool,
         np.ones(1), Search(), Stream(3),
     )  # fmt: skip
     model = SuccessModel.fit(data)

@@ -289,7 +289,10 @@ class BayesRun(Run):
         """
         problem = self.problem
         around = np.concatenate([scene.known[:1], scene.data.pending])
-        pool = np.concatenate([scene.pool, scene.search.screen(scene.stream.at("batch"), problem.d, around)])
+        more = problem.settled(
+            scene.search.screen(scene.stream.at("batch"), problem.d, around), scene.stream.at("more")
+        )
+        pool = np.concatenate([scene.pool, more])
         likely = np.ones(len(pool), dtype=bool) if scene.success is None else scene.success.is_likely(pool)
         best = scene.f[scene.is_feasible, 0].max(initial=-np.inf)
         reach = [self._reach(scene, pool, factor) for factor in BATCH_WIDENINGS]

@@ -80,7 +80,7 @@ def run(item: slices.Item) -> dict[str, Any]:
         study.run(item["budget"])
         trials, initial = study.trials, study.initial
     snapshots = {
-        t: Snapshot(benchmark.problem, solver, item["seed"], None, initial, trials[:t])
+        t: Snapshot(benchmark.problem, lambda: solver, item["seed"], None, initial, trials[:t])
         for t in (*(t for t in HORIZONS if t < item["budget"]), item["budget"])
         if t <= len(trials)
     }

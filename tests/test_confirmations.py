@@ -26,7 +26,7 @@ def trial(number: int, margin: float | None, pending: tuple[int, ...] | None, st
 
 def judged(*trials: Trial) -> Snapshot:
     """What a record says."""
-    return Snapshot(deep(), CUQB(), 0, 3, 5, trials)
+    return Snapshot(deep(), CUQB, 0, 3, 5, trials)
 
 
 def test_tests_made_side_by_side_confirm_once() -> None:

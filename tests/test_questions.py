@@ -283,7 +283,7 @@ def test_bounds_of_long_ago_do_not_make_a_broken_constraint_nearly_hold() -> Non
         Trial(number, Named(["x"], (x,)), State.TOLD, y=Named(["y"], (y,)), why=why)
         for number, (x, y, why) in enumerate(points, 1)
     )
-    result = Snapshot(problem, fast(), 0, 3, 3, trials).result("asked")
+    result = Snapshot(problem, fast, 0, 3, 3, trials).result("asked")
     assert result.trial == 3
     assert not result.is_feasible
     assert "NOT met" in str(result)

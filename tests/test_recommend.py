@@ -16,7 +16,8 @@ from pied.bounds.composite import Composite
 from pied.gp.choices import Model
 from pied.records.trial import Dataset, Why
 from pied.rng import Stream
-from pied.study.recommendation import RULES, Recommendation, default_rule, recommend, relax, white_conflict
+from pied.study.recommendation import RULES, Recommendation, default_rule, recommend
+from pied.study.relaxation import relax, white_conflict
 from tiny import hill, parabola, waves
 
 Z3 = float(norm.cdf(3.0))

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from pied.rng import Stream, fresh_seed
+from pied.sobol import scrambled
 
 
 def test_same_labels_give_the_same_numbers_in_any_order():
@@ -47,6 +48,12 @@ def test_sobol_points_fill_the_cube_more_evenly_than_chance(points):
     assert np.array_equal(U, Stream(2).at("screen").sobol(points, 3))
     if points == 64:  # each of 64 slices of every axis holds exactly one point
         assert all(len(set((64 * U[:, i]).astype(int).tolist())) == 64 for i in range(3))
+
+
+@pytest.mark.parametrize("d", [1, 2, 24, 25, 60])
+def test_sobol_points_are_scipys(d):
+    theirs = stats.qmc.Sobol(d, scramble=True, rng=np.random.default_rng(4)).random_base2(5)
+    assert np.array_equal(scrambled(32, d, np.random.default_rng(4)), theirs)
 
 
 def test_more_sobol_points_begin_with_the_fewer_ones():

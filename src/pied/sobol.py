@@ -1,7 +1,8 @@
 """Scrambled Sobol points, the same numbers as those of `scipy.stats.qmc.Sobol`.
 
-`scipy.stats` takes half a second to load, which every command would wait for. Its table of direction numbers (Joe and
-Kuo 2008) is read as a file; if a later SciPy keeps it elsewhere, SciPy's own engine is used.
+`scipy.stats` takes half a second to load, which every command would wait for. The direction numbers (Joe and Kuo 2008)
+of the first coordinates are written here. Those of further ones are read from SciPy's table, which takes a while to
+unpack; if a later SciPy keeps it elsewhere, SciPy's own engine is used.
 """
 
 from functools import lru_cache
@@ -15,6 +16,15 @@ from pied.shapes import Float64, Int64
 
 BITS = 30
 """Binary digits of each coordinate."""
+FIRST = (
+    (3, (1,)), (7, (1, 3)), (11, (1, 3, 1)), (13, (1, 1, 1)), (19, (1, 1, 3, 3)), (25, (1, 3, 5, 13)),
+    (37, (1, 1, 5, 5, 17)), (41, (1, 1, 5, 5, 5)), (47, (1, 1, 7, 11, 19)), (55, (1, 1, 5, 1, 1)),
+    (59, (1, 1, 1, 3, 11)), (61, (1, 3, 5, 5, 31)), (67, (1, 3, 3, 9, 7, 49)), (91, (1, 1, 1, 15, 21, 21)),
+    (97, (1, 3, 1, 13, 27, 49)), (103, (1, 1, 1, 15, 7, 5)), (109, (1, 3, 1, 15, 13, 25)),
+    (115, (1, 1, 5, 5, 19, 61)), (131, (1, 3, 7, 11, 23, 15, 103)), (137, (1, 3, 7, 13, 13, 15, 69)),
+    (143, (1, 1, 3, 13, 7, 35, 63)), (145, (1, 3, 5, 9, 1, 25, 53)), (157, (1, 3, 1, 13, 9, 35, 107)),
+)  # fmt: skip
+"""Polynomial and initial numbers of the coordinates from the second one on; the first one has neither."""
 
 
 def scrambled(points: int, d: int, rng: np.random.Generator) -> Float64[ndarray, "points d"]:
@@ -44,18 +54,11 @@ def scrambled(points: int, d: int, rng: np.random.Generator) -> Float64[ndarray,
 
 @lru_cache(maxsize=32)
 def _directions(d: int) -> Int64[ndarray, "d bits"]:
-    """Return the direction numbers of the first coordinates, from SciPy's table."""
-    scipy = find_spec("scipy")
-    table = Path((scipy and scipy.origin) or "").parent / "stats" / "_sobol_direction_numbers.npz"
-    with np.load(table) as kept:
-        polynomials, initial = kept["poly"][:d].astype(np.int64), kept["vinit"][:d].astype(np.int64)
-    if len(polynomials) < d:
-        raise ValueError(f"there are Sobol points in at most {len(polynomials)} dimensions")
+    """Return the direction numbers of the first coordinates."""
     numbers = np.ones((d, BITS), dtype=np.int64)
-    for place in range(1, d):
-        polynomial = int(polynomials[place])
+    for place, (polynomial, initial) in enumerate(FIRST[: max(0, d - 1)] if d <= 1 + len(FIRST) else _table(d), 1):
         degree = polynomial.bit_length() - 1
-        row = initial[place, :degree].tolist()
+        row = list(initial)
         for j in range(degree, BITS):
             new = row[j - degree]
             for k in range(degree):
@@ -64,3 +67,15 @@ def _directions(d: int) -> Int64[ndarray, "d bits"]:
             row.append(new)
         numbers[place] = row[:BITS]
     return numbers << np.arange(BITS - 1, -1, -1)
+
+
+def _table(d: int) -> list[tuple[int, tuple[int, ...]]]:
+    """Return what `FIRST` has, for as many coordinates as are wanted, from SciPy's table."""
+    scipy = find_spec("scipy")
+    table = Path((scipy and scipy.origin) or "").parent / "stats" / "_sobol_direction_numbers.npz"
+    with np.load(table) as kept:
+        polynomials, initial = kept["poly"][:d].tolist(), kept["vinit"][:d].tolist()
+    if len(polynomials) < d:
+        raise ValueError(f"there are Sobol points in at most {len(polynomials)} dimensions")
+    rows = zip(polynomials[1:], initial[1:], strict=True)
+    return [(polynomial, tuple(row[: polynomial.bit_length() - 1])) for polynomial, row in rows]

@@ -16,12 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pied.errors import EvaluationError, ExecutorLost, StoreAway, StoreError, TellError, Unwritten, reason_of
-from pied.evaluation import Crew, Outcome
 from pied.records.event import Event
 from pied.records.record import ASKED, FAILED, Pen, Question, Record, Row, Value, cleaned
+
+if TYPE_CHECKING:
+    from pied.evaluation import Crew, Outcome
 
 logger = logging.getLogger(__name__)
 
@@ -326,7 +328,7 @@ class Keeper(Generic[Answer]):
         patiently(lambda _: take_in(self._record))
         return Patient(self._record)
 
-    def settle(self, outcome: Outcome) -> Answer:
+    def settle(self, outcome: "Outcome") -> Answer:
         """Write the result of a call; save it at once when it cannot be written."""
         if outcome.lost is not None:
             raise ExecutorLost(
@@ -340,7 +342,7 @@ class Keeper(Generic[Answer]):
             self._kept[entry.number] = entry, keep(self._record, entry)
             raise
 
-    def _entry(self, outcome: Outcome) -> Entry:
+    def _entry(self, outcome: "Outcome") -> Entry:
         number = int(outcome.key)
         if outcome.failure is not None:
             return Entry(number, failure=outcome.failure)
@@ -350,7 +352,7 @@ class Keeper(Generic[Answer]):
             return Entry(number, failure=reason_of(error))
 
     @contextmanager
-    def rescuing(self, crew: Crew) -> Iterator[None]:
+    def rescuing(self, crew: "Crew") -> Iterator[None]:
         """When the store stays away or the executor is lost, wait for the evaluations under way and save their results.
 
         Raises:

@@ -70,7 +70,7 @@ def _status(desk: "Desk") -> dict[str, Any]:
         "study": desk.stated.name,
         "store": masked(desk.store or str(desk.stated.store)),
         "seed": study.seed,
-        "solver": study.solver.name,
+        "solver": desk.record.about.solver["name"],
         "question": len(study.questions),
         "status": study.status.name,
         "message": study.status.value,

@@ -76,7 +76,7 @@ def opened(
         is_new_question = known is not None and key(known.about.statement) != key(stated.problem.statement())
         study = Study(stated.problem, name=stated.name, store=base, worker=worker, read_only=read_only, **words)
         with study:
-            desk = Desk(stated, study, base.record(stated.name), file, store)
+            desk = Desk(stated, study, known or base.record(stated.name), file, store)
             if desk.record.damage:
                 note(f"{desk.record.damage}.")
             if is_new_question and not read_only and not desk.record.damage:

@@ -5,14 +5,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pied.errors import PiedError, StatementError, did_you_mean
-from pied.evaluation import Command
 from pied.problem import Formula, Problem, Scope, Variable
 from pied.shell.tables import text_of
 from pied.shell.toml_page import TOP, Page, shown
 from pied.solvers import make
+
+if TYPE_CHECKING:
+    from pied.evaluation import Command
 
 LARGEST = 1_000_000
 """Largest size of a problem file, in bytes."""
@@ -32,7 +34,7 @@ class Stated:
     """Of the study."""
     study: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `Study`."""
-    command: Command | None = None
+    command: "Command | None" = None
     """The program that evaluates a point, used by `pied run` only."""
     workers: int | None = None
 
@@ -145,7 +147,7 @@ def _problem(page: Page) -> Problem:
         )
 
 
-def _run_words(page: Page, variables: tuple[str, ...]) -> tuple[Command | None, int | None]:
+def _run_words(page: Page, variables: tuple[str, ...]) -> "tuple[Command | None, int | None]":
     """Read `[run]`: the command, which is not started here, and the number of workers."""
     run = page.table("run")
     page.check_words(("run",), run, RUN)
@@ -157,6 +159,8 @@ def _run_words(page: Page, variables: tuple[str, ...]) -> tuple[Command | None, 
     timeout = page.number(("run", "timeout"), run["timeout"]) if "timeout" in run else None
     if "command" not in run:
         return None, count.get("workers")
+    from pied.evaluation import Command
+
     with page.at("run", "command"):
         command = Command.read(
             page.command(run["command"]), variables, timeout=timeout, retries=count.get("retries", 0),

@@ -39,6 +39,16 @@ registry: dict[str, str] = {
 """Where each solver's settings are made."""
 
 
+def check_name(solver: str) -> None:
+    """Refuse the name of a solver that there is not; nothing is loaded.
+
+    Raises:
+        SettingError: With the name probably meant.
+    """
+    if solver not in registry:
+        raise SettingError(f"unknown solver '{solver}'.{did_you_mean(str(solver), registry)}")
+
+
 def make(solver: "str | Solver", **settings: Any) -> Solver:
     """Return a solver from its name and settings, or the solver itself.
 
@@ -49,8 +59,7 @@ def make(solver: "str | Solver", **settings: Any) -> Solver:
         if settings:
             raise SettingError("settings go with a solver's name; a solver object already has its own")
         return solver
-    if solver not in registry:
-        raise SettingError(f"unknown solver '{solver}'.{did_you_mean(str(solver), registry)}")
+    check_name(solver)
     module, name = registry[solver].split(":")
     maker = getattr(import_module(module), name)
     known = {field.name: field.default for field in fields(maker)} if isinstance(maker, type) else {}

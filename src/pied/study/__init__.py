@@ -1,13 +1,19 @@
 """The one stateful object, `Study`, and its answers."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from pied.study.opening import opened
 from pied.study.reading import run_point, same_rows, told_values
-from pied.study.recommendation import gap, hopeless, observed_row, recommend
 from pied.study.reframing import frame_changes, reframe
+from pied.study.relaxation import hopeless
 from pied.study.result import Result
 from pied.study.shortcuts import maximize, minimize, solve
 from pied.study.study import Study
 from pied.study.words import AIMS, Words, about, counted, figure, percent, short, titled
+
+if TYPE_CHECKING:
+    from pied.study.recommendation import gap, observed_row, recommend
 
 __all__ = [
     "AIMS",
@@ -34,3 +40,12 @@ __all__ = [
     "titled",
     "told_values",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the names of `recommendation` when they are first used: only an answer needs a belief."""
+    if name in __all__:
+        value = getattr(import_module("pied.study.recommendation"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"pied.study has no '{name}'")

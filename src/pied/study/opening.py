@@ -5,19 +5,34 @@ import logging
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from pied.errors import PiedError, SettingError, StatementError, StoreError, StudyMismatch
 from pied.problem import Listing, Problem
 from pied.records import About, Memory, Record, key, take_in, to_plain
 from pied.rng import fresh_seed
-from pied.solvers import make
+from pied.solvers import check_name, make
 from pied.solvers.base import Solver
 from pied.solvers.initial import design_size
 
 logger = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+
+def check_settings(initial: int | None, patience: int | None, stop_at_gap: float | None, lease: float | None) -> None:
+    """Refuse numbers that no study can have."""
+    if initial is not None and initial < 2:
+        raise SettingError(f"the initial design needs at least 2 points, got {initial}")
+    if patience is not None and patience < 1:
+        raise SettingError(f"patience counts tests from 1, or is None for never, got {patience}")
+    if stop_at_gap is not None and not stop_at_gap >= 0:
+        raise SettingError(f"stop_at_gap is a gap in units of the objective, 0 or more, got {stop_at_gap}")
+    if lease is not None and not lease > 0:
+        raise SettingError(f"lease is a number of seconds above 0, got {lease}")
 
 
 def opened(
@@ -29,8 +44,8 @@ def opened(
     solver: Solver | None,
     seed: int | None,
     initial: int | None,
-) -> tuple[Record, Solver, int]:
-    """Return the record of a study, its solver, and the number of its question.
+) -> tuple[Record, Solver | Callable[[], Solver], int]:
+    """Return the record of a study, its solver or how to restore it, and the number of its question.
 
     A stored study keeps its seed, solver and initial design; those that are given must agree with it.
     """
@@ -43,26 +58,25 @@ def opened(
     most = math.inf if problem.listing is None else len(problem.listing)
     initial = initial if initial is None else int(min(initial, most))
     statement = problem.statement()
-    made = About(
-        name or "",
-        statement,
-        fresh_seed() if seed is None else int(seed),
-        solver_to_data(solver or make("cuqb")),
-        int(min(design_size(problem.d), most)) if initial is None else initial,
-    )
+
+    def made(chosen: Solver) -> About:
+        first = int(min(design_size(problem.d), most)) if initial is None else initial
+        return About(name or "", statement, fresh_seed() if seed is None else int(seed), solver_to_data(chosen), first)
+
     if store is None:
         if read_only:
             raise SettingError("a study opened for reading needs a store: give store=")
-        return Memory(made), solver or make("cuqb"), 1
+        chosen = solver or make("cuqb")
+        return Memory(made(chosen)), chosen, 1
     if not name:
         raise SettingError("a study in a store needs a name, by which it is found again: give name=")
     from pied.records.sql import Store
 
     if isinstance(store, Store):
-        return _kept(store, made, statement, solver=solver, seed=seed, initial=initial)
+        return _kept(store, name, made, statement, solver=solver, seed=seed, initial=initial)
     place = Store.connect(store, read_only=read_only)
     try:
-        return _kept(place, made, statement, solver=solver, seed=seed, initial=initial)
+        return _kept(place, name, made, statement, solver=solver, seed=seed, initial=initial)
     except BaseException:
         place.close()
         raise
@@ -70,16 +84,18 @@ def opened(
 
 def _kept(
     place: Any,
-    made: About,
+    name: str,
+    made: Callable[[Solver], About],
     statement: Mapping[str, Any],
     *,
     solver: Solver | None,
     seed: int | None,
     initial: int | None,
-) -> tuple[Record, Solver, int]:
+) -> tuple[Record, Solver | Callable[[], Solver], int]:
     """Return the same for a study in a store."""
-    name = made.name
-    record = place.record(name) if place.is_read_only else place.find(name) or place.create(made)
+    record = place.record(name) if place.is_read_only else place.find(name)
+    if record is None:
+        record = place.create(made(solver or make("cuqb")))
     about = record.about
     read_only = place.is_read_only or bool(record.damage)
     if record.damage:
@@ -92,12 +108,7 @@ def _kept(
         raise SettingError(f"study '{name}' has the seed {about.seed}, not {seed}: leave seed= out to continue it")
     if initial is not None and initial != about.initial:
         raise SettingError(f"study '{name}' has an initial design of {about.initial} points, not {initial}")
-    try:
-        kept = _same_solver(name, about.solver, solver)
-    except PiedError:
-        raise
-    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise StoreError(f"the store is damaged: the solver of study '{name}' cannot be read ({error})") from error
+    kept = _kept_solver(name, about.solver, solver)
     if not read_only:
         take_in(record)
     return record, kept, _revision(record, statement, read_only)
@@ -186,10 +197,29 @@ def _settings_to_data(settings: Any) -> dict[str, Any]:
     return json.loads(json.dumps(data, default=repr))
 
 
-def _same_solver(name: str, kept: Mapping[str, Any], given: Solver | None) -> Solver:
-    """Return the solver of a stored study; a given one must be the same."""
+def _kept_solver(name: str, kept: Any, given: Solver | None) -> Solver | Callable[[], Solver]:
+    """Return the given solver, which must be the stored one, or else a function that restores the stored one.
+
+    A name that is not known is refused at once. The rest waits, because a `tell` needs no solver.
+    """
     if given is None:
-        return solver_from_data(kept)
+        check_name(_read(name, kept, lambda data: str(data["name"])))
+        return partial(_read, name, kept, solver_from_data)
+    return _read(name, kept, partial(_same_solver, name, given))
+
+
+def _read(name: str, kept: Any, reading: Callable[[Any], Answer]) -> Answer:
+    """Read the stored solver of a study; what was damaged or forged is refused with a sentence."""
+    try:
+        return reading(kept)
+    except PiedError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise StoreError(f"the store is damaged: the solver of study '{name}' cannot be read ({error})") from error
+
+
+def _same_solver(name: str, given: Solver, kept: Mapping[str, Any]) -> Solver:
+    """Return the given solver; raise when the stored one is another."""
     new = solver_to_data(given)
     if new["name"] != kept["name"]:
         raise SettingError(f"study '{name}' is solved by '{kept['name']}', not by '{new['name']}': leave solver= out")

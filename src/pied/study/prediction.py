@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy import ndarray
-from scipy.special import ndtri
 
 from pied.bounds import coding_of, ratios
 from pied.gp import GP
@@ -20,6 +19,8 @@ Ends = tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, 
 
 def predicted(problem: Problem, gp: GP, U: Float64[ndarray, "b d"], level: float) -> Ends:
     """Return where measurements at points lie with the probability of the bounds, their noise included."""
+    from scipy.special import ndtri  # not before it is needed: it takes long to load
+
     mean, deviation = gp.moments(U)
     stated = np.array([np.nan if each is None else each for each in problem.noise])
     noise = np.where(np.isnan(stated), gp.nugget_deviation, stated)  # outputs with a stated noise have no warp

@@ -12,23 +12,15 @@ from functools import cached_property, partial
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import (
-    Believer,
-    Composite,
-    SuccessModel,
-    White,
-    coding_of,
-    optimistic,
-    pessimistic,
-    where_success_is_likely,
-)
+from pied.bounds import Believer, Composite, SuccessModel, coding_of, pessimistic, where_success_is_likely
 from pied.errors import SettingError, did_you_mean
 from pied.gp import Choice
-from pied.problem import Problem, unreachable
+from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread, tolerances
 from pied.rng import Stream
-from pied.search import Enumeration, Mixed, Picked, Search, exact_weight, searching, white_feasible
+from pied.search import Search, exact_weight
 from pied.shapes import Bool, Float64
+from pied.study.relaxation import searched
 
 RULES = {
     "observed": "the best feasible point by its told values",
@@ -41,8 +33,6 @@ NEAREST = 256
 belief grows with the cube of their number. Models are chosen from the same number."""
 PENALTY_MARGIN = 2.0
 """In largest multipliers seen: weight of the penalty. Beliefs change, and a multiplier is exact only at one optimum."""
-CONFLICT_MARGIN = 1e-3
-"""In scales of a constraint: within this distance of the smallest constraint, another one is in conflict, too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,13 +107,6 @@ def recommend(
         search, penalty,
     )  # fmt: skip
     return _BY_RULE[rule](given)
-
-
-def _searching(problem: Problem, search: Search | None) -> Search | Enumeration | Mixed:
-    """Return the search over the box, over the list of candidates, or on the grid."""
-    if problem.listing is not None:
-        return Enumeration.of(problem.listing)
-    return searching(search or Search(brevity=0.0), problem.grid, np.zeros((0, problem.d)))
 
 
 def weights(
@@ -236,7 +219,7 @@ def _anywhere(given: Inputs) -> Recommendation:
     fine = (lower[:, 1:] >= 0).all(1)
     order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
     known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
-    search = _searching(problem, given.search)
+    search = searched(problem, given.search)
     if (success := SuccessModel.fit(given.data, coding_of(given.problem))) is not None:
         search = where_success_is_likely(search, success)
     pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
@@ -338,82 +321,3 @@ def gap(optima: Sequence[float], certain: float | None) -> float:
     if certain is None:
         return math.inf
     return min((top for top in optima if top >= certain), default=math.inf) - certain
-
-
-@dataclass(frozen=True)
-class Relaxation:
-    """Relaxations that would make an infeasible problem plausible again, at z = 3, natural units."""
-
-    alone: dict[str, float | None]
-    """Per constraint: the relaxation that suffices by itself; None where none does."""
-    together: dict[str, float]
-    """Per constraint: its relaxation when all are relaxed by the same number of scales."""
-    conflict: tuple[str, ...]
-    """The constraints in conflict."""
-
-
-def relax(
-    composite: Composite, level: float, stream: Stream, start: Float64[ndarray, "d"], search: Search | None = None
-) -> Relaxation:
-    """Find the smallest relaxations that make the joint test of feasibility pass.
-
-    The relaxation of i alone is the negative maximum of upper_i where all other upper bounds hold: a subproblem with
-    constraint i as the objective.
-    """
-    problem = composite.problem
-    searching = _searching(problem, search)
-    bounds = optimistic(composite, level)
-    pool = problem.within(searching.screen(stream, problem.d, start[None]), stream.at("within"))
-    scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
-    pool = problem.on_equalities(pool)
-    widest = searching.rescue(bounds, scales, np.concatenate([start[None], pool[:8]]))
-    alone: dict[str, float | None] = {}
-    for i in range(1, problem.k):
-        order = (i, *(j for j in range(1, problem.k) if j != i))
-        best = searching.solve(Picked(bounds, order), scales[list(order)], pool, start[None], stream.at("relax", i))
-        alone[problem.functions[i]] = max(0.0, -float(best.f[0])) if best.satisfied else None
-    short = max(0.0, -widest.margin)
-    together = {problem.functions[i]: short * float(scales[i]) for i in range(1, problem.k)}
-    conflict = tuple(name for name, amount in alone.items() if amount is not None)
-    if not conflict:
-        conflict = tuple(
-            problem.functions[i]
-            for i in range(1, problem.k)
-            if widest.f[i] / scales[i] < widest.margin + CONFLICT_MARGIN
-        )
-    return Relaxation(alone, together, conflict)
-
-
-def hopeless(problem: Problem) -> Relaxation | None:
-    """Find constraints that nothing can meet, before any evaluation: white ones, or others by ranges of the outputs."""
-    conflict = white_conflict(problem)
-    if conflict is not None:
-        return conflict
-    limits = {each.name: each.missed for each in unreachable(problem)}
-    return Relaxation(dict(limits), {}, tuple(limits)) if limits else None
-
-
-def white_conflict(problem: Problem) -> Relaxation | None:
-    """Find white constraints that no point satisfies, before any evaluation; return None if there are none."""
-    white = White(problem, problem.white)
-    if not white.which:
-        return None
-    search, stream = _searching(problem, Search(starts=20)), Stream(0).at("white")
-    none = np.zeros((0, problem.d))
-    pool = problem.within(search.screen(stream, problem.d, none), stream.at("within"))
-    scales = spread(white.values(pool))
-    pool = problem.on_equalities(pool)
-    if isinstance(search, Enumeration):
-        is_met = search.solve(white, scales).satisfied
-    else:
-        settle = partial(problem.settled, stream=stream.at("settled"))
-        is_met = white_feasible(white, scales, stream, problem.d, settle) is not None
-    if is_met:
-        return None
-    alone: dict[str, float | None] = {}
-    for place in white.white:
-        order = (place, *(other for other in white.white if other != place))
-        best = search.solve(Picked(white, order), scales[list(order)], pool, none, stream.at("alone", place))
-        alone[problem.functions[white.which[place - 1]]] = max(0.0, -float(best.f[0])) if best.satisfied else None
-    conflict = tuple(name for name, amount in alone.items() if amount is not None) or tuple(alone)
-    return Relaxation(alone, {}, conflict)

@@ -8,7 +8,7 @@ from typing import Any
 from pied.errors import MissingExtra, Status
 from pied.problem import Named
 from pied.records import Trial
-from pied.study.recommendation import Relaxation
+from pied.study.relaxation import Relaxation
 from pied.study.words import Words, about, counted, short
 
 
@@ -130,6 +130,24 @@ class Result:
             row.update(reason=trial.reason, seconds=trial.why.seconds)
             rows.append(row)
         return pandas.DataFrame(rows).set_index("number") if rows else pandas.DataFrame()
+
+
+@dataclass(frozen=True, eq=False)
+class Revision:
+    """The answer to a new question on the same data, and the old optimum for comparison."""
+
+    result: Result
+    """The answer to the new question."""
+    before: Result | None
+    """The old optimum under the new question: its value now, and whether it still meets the constraints."""
+    old: Result | None
+    """The answer to the old question."""
+
+    def __str__(self) -> str:
+        lines = [str(self.result)]
+        if self.before is not None:
+            lines += ["For comparison:", str(self.before)]
+        return "\n".join(lines)
 
 
 def _plain(value: float | None) -> float | None:

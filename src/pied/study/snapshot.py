@@ -2,35 +2,30 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Composite, from_memory
 from pied.distances import to_nearest
 from pied.errors import Status, is_everywhere
-from pied.gp import GP, Choice
 from pied.problem import SAME, Named, Problem
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.rng import Stream
 from pied.shapes import Float64
 from pied.solvers.base import Solver
-from pied.solvers.cuqb import CUQB, VERDICT_LEVEL
-from pied.study.prediction import deviations, left_out, predicted
-from pied.study.recommendation import (
-    Recommendation,
-    Relaxation,
-    default_rule,
-    describe,
-    gap,
-    hopeless,
-    recommend,
-    relax,
-)
-from pied.study.result import Result
+from pied.study.relaxation import Relaxation, conflict_of, relax
+from pied.study.result import Result, Revision
 from pied.study.words import Words
+
+if TYPE_CHECKING:
+    from pied.bounds import Composite
+    from pied.gp import GP, Choice
+    from pied.solvers.cuqb import CUQB
+    from pied.study.recommendation import Recommendation
 
 FIRST_FAILURES = 3
 """Trials: if these first ones all fail for reasons that cannot depend on the point, a run stops."""
@@ -40,20 +35,34 @@ REASONS_SHOWN = 3
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A study at one moment, and all answers that follow from its record."""
+    """A study at one moment, and all answers that follow from its record.
+
+    Beliefs, and the solver of a stored study, are loaded when an answer needs them: counting trials needs neither.
+    """
 
     problem: Problem
-    solver: Solver
+    solver_of: Callable[[], Solver]
+    """Return the solver."""
     seed: int
     patience: int | None
     initial: int
     trials: tuple[Trial, ...]
     revision: int = 1
     """Number of the question: bounds for other questions do not count."""
-    white: Relaxation | None = None
-    """Constraints that nothing can meet, known before any evaluation, if any."""
+    conflict_of: Callable[[], Relaxation | None] = lambda: None
+    """Return the constraints that nothing can meet, known before any evaluation, if any."""
     is_done: bool = False
     """Whether the solver has nothing more to propose."""
+
+    @property
+    def solver(self) -> Solver:
+        """The solver of the study."""
+        return self.solver_of()
+
+    @property
+    def white(self) -> Relaxation | None:
+        """Constraints that nothing can meet, known before any evaluation, if any."""
+        return self.conflict_of()
 
     @cached_property
     def data(self) -> Dataset:
@@ -86,8 +95,10 @@ class Snapshot:
         return tuple(trial.number for trial in self.trials if trial.state in (State.ASKED, State.PARTIAL))
 
     @property
-    def settings(self) -> CUQB:
+    def settings(self) -> "CUQB":
         """The solver's settings if it has a belief, else the default ones, for the belief behind the answers."""
+        from pied.solvers.cuqb import CUQB
+
         return self.solver if isinstance(self.solver, CUQB) else CUQB()
 
     @property
@@ -155,12 +166,18 @@ class Snapshot:
     @cached_property
     def is_confirmed(self) -> bool:
         """Whether the last tests of a belief all found the constraints unsatisfiable, and no told point is feasible."""
-        if self.patience is None or self.problem.n == 0:
+        if self.patience is None or self.problem.n == 0 or self.confirmations == 0:
             return False
-        single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"
-        if self.confirmations < (1 if single else self.patience):
+        if self.confirmations < (1 if self._tests_singly else self.patience):
             return False
         return not self._is_met
+
+    @property
+    def _tests_singly(self) -> bool:
+        """Whether the solver tests one constraint at a time, as the paper does."""
+        from pied.solvers.cuqb import CUQB
+
+        return isinstance(self.solver, CUQB) and self.solver.verdict == "single"
 
     @cached_property
     def confirmations(self) -> int:
@@ -182,8 +199,10 @@ class Snapshot:
         return max((length for _, length in chains), default=0)
 
     @property
-    def _previous(self) -> tuple[Choice, ...] | None:
+    def _previous(self) -> "tuple[Choice, ...] | None":
         """Models chosen for the last belief, if recorded."""
+        from pied.bounds import from_memory
+
         return from_memory(self.data.last.memory) if self.data.last is not None else None
 
     @property
@@ -192,10 +211,12 @@ class Snapshot:
 
     # ------------------------------------------------------------------------------------------------ answers
 
-    def gap(self, recommendation: Recommendation | None = None) -> tuple[float | None, float | None]:
+    def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
         """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
         if self.is_exhausted and self._is_met:
             return 0.0, 0.0
+        from pied.study.recommendation import gap
+
         whys = [trial.why for trial in self._of_this_question]
         optima = [why.optimistic for why in whys if why.optimistic is not None]
         if not optima:  # while feasibility is being tested, no point is certified
@@ -209,8 +230,11 @@ class Snapshot:
         size = max(abs(width + certain), abs(certain), float(spread(f[np.isfinite(f[:, 0])])[0]))
         return width, width / size
 
-    def recommend(self, rule: str | None) -> Recommendation | None:
+    def recommend(self, rule: str | None) -> "Recommendation | None":
         """Recommend a point; return None when no point was told completely."""
+        from pied.solvers.cuqb import CUQB
+        from pied.study.recommendation import default_rule, recommend
+
         data, settings = self.data, self.settings
         rows = {trial.number: trial for trial in self._believed}
         asked = [rows[number] for number in data.numbers]
@@ -227,14 +251,14 @@ class Snapshot:
             penalty=settings.penalty,
         )
 
-    def composite(self, label: str) -> Composite:
+    def composite(self, label: str) -> "Composite":
         """Return the bounds of all functions under the current belief; `label` names the stream of their samples."""
         data, settings = self.data, self.settings
         belief = settings.believer.fit(self.problem, data, self._previous)
         return settings.believer.bound(self.problem, data, belief, self.stream.at(label))
 
     @cached_property
-    def _belief(self) -> GP:
+    def _belief(self) -> "GP":
         """The belief from told values alone: what is pending or failed is not imagined."""
         data = replace(self.data, imagined=self.data.imagined[:0], failures=())
         return self.settings.believer.fit(self.problem, data, self._previous)
@@ -243,16 +267,22 @@ class Snapshot:
         self, X: Float64[ndarray, "b v"]
     ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return lower end, median and upper end of measurements at points in natural units, noise included."""
+        from pied.study.prediction import predicted
+
         return predicted(self.problem, self._belief, np.clip(self.problem.to_unit(X), 0.0, 1.0), self.settings.level)
 
     def left_out(
         self,
     ) -> tuple[Float64[ndarray, "N m"], Float64[ndarray, "N m"], Float64[ndarray, "N m"]]:
         """Return what the other measurements predict for each one, models kept: lower end, median, upper end."""
+        from pied.study.prediction import left_out
+
         return left_out(self.problem, self.data, self._belief, self.settings)
 
     def noise(self) -> dict[str, float]:
         """Return the standard deviation of each output's noise: as stated, else as learned."""
+        from pied.study.prediction import deviations
+
         return dict(zip(self.problem.outputs, deviations(self.problem, self._belief, self.data), strict=True))
 
     def relaxation(self) -> Relaxation | None:
@@ -261,12 +291,16 @@ class Snapshot:
             return self.white
         if self.status is not Status.INFEASIBLE:
             return None
+        from pied.solvers.cuqb import VERDICT_LEVEL
+
         settings = self.settings
         level = VERDICT_LEVEL if settings.verdict == "joint" else settings.level
         return relax(self.composite("relax"), level, self.stream.at("relax"), self.data.U[-1])
 
-    def at(self, x: Named, number: int | None) -> Recommendation:
+    def at(self, x: Named, number: int | None) -> "Recommendation":
         """Return what is known at a point under the current question: the told value if it is exact, else bounds."""
+        from pied.study.recommendation import default_rule, describe
+
         problem, data, level = self.problem, self.data, self.settings.level
         composite = self.composite("recommend")
         u = problem.to_unit(np.array(x.array))
@@ -290,7 +324,7 @@ class Snapshot:
         is_complete = here + added + min(lost, chosen) >= self.initial  # chosen points stand in for withdrawn ones
         return None if is_complete and len(told) >= 2 else len(first)
 
-    def compared(self, old: Problem | None, number: int) -> "Revision":
+    def compared(self, old: Problem | None, number: int) -> Revision:
         """Answer the question anywhere in the box, and compare with the optimum of an old question.
 
         Args:
@@ -301,7 +335,7 @@ class Snapshot:
         if old is None:
             return Revision(result, None, None)
         trials = tuple(_for_outputs(trial, old.outputs) for trial in self.trials)
-        past = replace(self, problem=old, trials=trials, revision=number, white=hopeless(old)).result()
+        past = replace(self, problem=old, trials=trials, revision=number, conflict_of=conflict_of(old)).result()
         is_inside = past.x is not None and bool(self.problem.settable(np.array([past.x.array]))[0])
         if past.x is None or (past.trial is None and not is_inside):
             return Revision(result, None, past)
@@ -326,13 +360,15 @@ class Snapshot:
 
     def described(
         self,
-        found: Recommendation | None,
+        found: "Recommendation | None",
         status: Status,
         message: str,
         rule: str | None = None,
         relaxation: Relaxation | None = None,
     ) -> Result:
         """Convert a recommendation to the user's names and units."""
+        from pied.study.recommendation import default_rule
+
         problem = self.problem
         nothing = Result(
             status=status, message=message, x=None, y=None, value=math.nan, bounds={}, slack={}, probability={},
@@ -364,7 +400,9 @@ class Snapshot:
             trial=number,
         )
 
-    def message(self, status: Status, relaxation: Relaxation | None = None, found: Recommendation | None = None) -> str:
+    def message(
+        self, status: Status, relaxation: Relaxation | None = None, found: "Recommendation | None" = None
+    ) -> str:
         """Return the status as a sentence, with the relevant numbers."""
         if status is Status.INFEASIBLE and relaxation is not None:
             return self._verdict(relaxation)
@@ -409,8 +447,8 @@ class Snapshot:
             count = 0 if self.problem.choosable is None else len(self.problem.choosable)
             text = f"No settings meet all limits: all {count} that can be chosen were tried."
         else:
-            single = isinstance(self.solver, CUQB) and self.solver.verdict == "single"
-            test = "one at a time" if single else f"{self.patience} confirmation{'s' * (self.patience != 1)}"
+            count = f"{self.patience} confirmation{'s' * (self.patience != 1)}"
+            test = "one at a time" if self._tests_singly else count
             text = f"No settings meet all limits: {quoted} cannot be met{together} ({test}, {self.used} evaluations)."
         words = Words.of(self.problem)
         helps = [words.relaxed(name, amount) for name, amount in relaxation.alone.items() if amount is not None]
@@ -425,21 +463,3 @@ def _for_outputs(trial: Trial, outputs: tuple[str, ...]) -> Trial:
         return trial
     values = tuple(float(trial.y[name]) if name in trial.y else math.nan for name in outputs)
     return replace(trial, y=Named(list(outputs), values), why=replace(trial.why, memory={}))
-
-
-@dataclass(frozen=True, eq=False)
-class Revision:
-    """The answer to a new question on the same data, and the old optimum for comparison."""
-
-    result: Result
-    """The answer to the new question."""
-    before: Result | None
-    """The old optimum under the new question: its value now, and whether it still meets the constraints."""
-    old: Result | None
-    """The answer to the old question."""
-
-    def __str__(self) -> str:
-        lines = [str(self.result)]
-        if self.before is not None:
-            lines += ["For comparison:", str(self.before)]
-        return "\n".join(lines)

@@ -6,13 +6,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pied.errors import Infeasible, SettingError, SolverDone, Status, StoreError, TellError
-from pied.evaluation import Crew, Terminated
 from pied.problem import Problem, doubts
 from pied.records import Dataset, Entry, Keeper, Question, Row, State, Trial, Value, Why
 from pied.rng import Stream
@@ -20,14 +19,18 @@ from pied.solvers import make
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
 from pied.study.amending import Amendable
-from pied.study.loop import Loop, renewing
-from pied.study.opening import has_code, opened, stated
+from pied.study.opening import check_settings, has_code, opened, stated
 from pied.study.reading import same_rows, told_values
-from pied.study.recommendation import Recommendation, Relaxation, hopeless
 from pied.study.reframing import reframe, same_frame
-from pied.study.result import Result
-from pied.study.snapshot import Revision, Snapshot
-from pied.study.words import AIMS, figure, short
+from pied.study.relaxation import Relaxation, conflict_of
+from pied.study.result import Result, Revision
+from pied.study.snapshot import Snapshot
+from pied.study.words import expectation
+
+if TYPE_CHECKING:
+    from pied.evaluation import Crew
+    from pied.study.loop import Loop
+    from pied.study.recommendation import Recommendation
 
 logger = logging.getLogger(__name__)
 
@@ -76,17 +79,10 @@ class Study(Amendable):
         lease: float | None = None,
         read_only: bool = False,
     ) -> None:
-        if initial is not None and initial < 2:
-            raise SettingError(f"the initial design needs at least 2 points, got {initial}")
-        if patience is not None and patience < 1:
-            raise SettingError(f"patience counts tests from 1, or is None for never, got {patience}")
-        if stop_at_gap is not None and not stop_at_gap >= 0:
-            raise SettingError(f"stop_at_gap is a gap in units of the objective, 0 or more, got {stop_at_gap}")
-        if lease is not None and not lease > 0:
-            raise SettingError(f"lease is a number of seconds above 0, got {lease}")
+        check_settings(initial, patience, stop_at_gap, lease)
         is_default = solver is None and not settings
         given = None if is_default else make(solver or "cuqb", **(settings or {}))
-        self._record, self.solver, self._revision = opened(
+        self._record, self._stored_solver, self._revision = opened(
             problem, name=name, store=store, read_only=read_only, solver=given, seed=seed, initial=initial
         )
         about = self._record.about
@@ -102,23 +98,36 @@ class Study(Amendable):
         self._run: Run | None = None
         self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
         self._put(problem)
+        if isinstance(self._stored_solver, Solver):  # a solver that cannot work on this problem is refused now
+            self._running()
+
+    @cached_property
+    def solver(self) -> Solver:
+        """The solver; that of a stored study is loaded when it is first needed, because a `tell` needs none."""
+        return self._stored_solver if isinstance(self._stored_solver, Solver) else self._stored_solver()
 
     def _put(self, problem: Problem) -> None:
         """Make this the current question."""
         self.problem = problem
         self._begin()
         self._ended: tuple[tuple[int, int], Status] | None = None  # the record when the last `run` ended, and how
-        self._white = hopeless(problem)
+        self._conflict_of = conflict_of(problem)
         self._latest: Snapshot | None = None
         self._trials, self._rows, self._change = {}, {}, 0  # read with the names of this question
         self._continued = same_frame(self._record, problem.statement())
 
     def _begin(self) -> None:
-        """Begin a run of the solver that knows nothing yet, for a new question or a corrected record."""
+        """Let the solver begin a run that knows nothing yet, for a new question or a corrected record."""
         if self._run is not None:
             self._run.close()
-        self._run = self.solver.start(self.problem, self._stream)
+        self._run = None
         self._is_done = False
+
+    def _running(self) -> Run:
+        """Return the solver's run, and start it when there is none."""
+        if self._run is None:
+            self._run = self.solver.start(self.problem, self._stream)
+        return self._run
 
     # ------------------------------------------------------------------------------------------------ the record
 
@@ -187,8 +196,8 @@ class Study(Amendable):
         if rows or self._latest is None or self._latest.is_done != self._is_done:
             trials = tuple(self._trials[number] for number in sorted(self._trials))
             self._latest = Snapshot(
-                self.problem, self.solver, self.seed, self.patience, self.initial, trials, self._revision, self._white,
-                self._is_done,
+                self.problem, lambda: self.solver, self.seed, self.patience, self.initial, trials, self._revision,
+                self._conflict_of, self._is_done,
             )  # fmt: skip
         return self._latest
 
@@ -239,7 +248,7 @@ class Study(Amendable):
             x = self.problem.named_x(self.problem.natural(proposal.u))
             why = replace(proposal.why, pending=snapshot.pending, basis=snapshot.correction)
             row = self._record.take(
-                number, dict(x), why=why.to_dict(), summary=self._expectation(why),
+                number, dict(x), why=why.to_dict(), summary=expectation(self.problem, why),
                 revision=self._revision, worker=self.worker, lease=self.lease,
             )  # fmt: skip
             if row is not None:
@@ -251,24 +260,11 @@ class Study(Amendable):
         index, data = snapshot.initial_index, snapshot.data
         try:
             if index is None:
-                assert self._run is not None
-                return self._run.ask(number, data)
+                return self._running().ask(number, data)
             return Proposal(initial_point(self.problem, self._stream, index, data.U, data.imagined), Why("initial"))
         except SolverDone:
             self._is_done = True
             raise
-
-    def _expectation(self, why: Why) -> str:
-        """Return what is expected of a trial, as a phrase."""
-        text = AIMS.get(why.aim, why.aim)
-        if why.repeats is not None:
-            text = f"repeats trial {why.repeats}, to average out the noise"
-        if not why.lower:
-            return text
-        low, high = sorted((self.problem.user_value(why.lower[0]), self.problem.user_value(why.upper[0])))
-        unit = f" {self.problem.unit}" if self.problem.unit else ""
-        ends = " to ".join(figure(end, high - low) for end in (low, high))
-        return f"{text}; {short(self.problem.objective)} probably {ends}{unit}"
 
     def _logged(self, number: int) -> Trial:
         self._snapshot()
@@ -370,6 +366,9 @@ class Study(Amendable):
             raise SettingError("this problem has no black box to run: use ask and tell, or state it with blackbox=")
         if budget < 0:
             raise SettingError(f"the budget counts evaluations, 0 or more, got {budget}")
+        from pied.evaluation import Crew, Terminated
+        from pied.study.loop import renewing
+
         crew = Crew(self.problem.blackbox, executor=executor, workers=workers, timeout=timeout)
         status, plain = Status.FINISHED, self._record
         keeper = Keeper(plain, lambda answer: self.problem.named_y(self.problem.output(answer)), self._settle)
@@ -386,8 +385,10 @@ class Study(Amendable):
         self._ended = (self._snapshot().stamp, status)
         return self.result()
 
-    def _loop(self, crew: Crew, keeper: Keeper[Trial], on_tell: Observer | None) -> Loop:
+    def _loop(self, crew: "Crew", keeper: Keeper[Trial], on_tell: Observer | None) -> "Loop":
         """Connect the loop of a run to this study."""
+        from pied.study.loop import Loop
+
         return Loop(
             crew=crew,
             workers=crew.workers if self.solver.parallel else 1,
@@ -434,14 +435,12 @@ class Study(Amendable):
         self._record.renew(list(self._open), self.worker, self.lease)
 
     def _gap_reached(self) -> bool:
-        if self.stop_at_gap is None:
-            return False
-        width, _ = self.gap()
-        return width is not None and width <= self.stop_at_gap
+        width, least = None if self.stop_at_gap is None else self.gap()[0], self.stop_at_gap or 0.0
+        return width is not None and width <= least
 
     # ------------------------------------------------------------------------------------------------ answers
 
-    def gap(self, recommendation: Recommendation | None = None) -> tuple[float | None, float | None]:
+    def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
         """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
         return self._snapshot().gap(recommendation)
 

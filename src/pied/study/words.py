@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pied.problem import Limit, Problem
-from pied.records import State, Trial
+from pied.records import State, Trial, Why
 
 MOST_DIGITS = 9
 """Significant digits of an exact number."""
@@ -195,3 +195,16 @@ def _met(slack: float, probability: float | None, is_near: bool) -> str:
     else:
         word = "NOT met" if probability <= 1 - SURE else "probably not met"
     return f"{word} ({percent(probability)})"
+
+
+def expectation(problem: Problem, why: Why) -> str:
+    """Return what is expected of a proposed trial, as a phrase."""
+    text = AIMS.get(why.aim, why.aim)
+    if why.repeats is not None:
+        text = f"repeats trial {why.repeats}, to average out the noise"
+    if not why.lower:
+        return text
+    low, high = sorted((problem.user_value(why.lower[0]), problem.user_value(why.upper[0])))
+    unit = f" {problem.unit}" if problem.unit else ""
+    ends = " to ".join(figure(end, high - low) for end in (low, high))
+    return f"{text}; {short(problem.objective)} probably {ends}{unit}"

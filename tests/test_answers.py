@@ -204,7 +204,7 @@ def test_other_variables_on_the_same_data_are_refused(measured: Path) -> None:
     (measured / "lab.toml").write_text(LAB.replace("time = [0.5, 6]", "time = [0.5, 8]"))
     shown = pied_("ask", "lab.toml", code=2).stderr
     assert "study 'lab' has data of other variables" in shown
-    assert "variable 'time': 0.5 to 6.0 is stored, 0.5 to 8.0 is given" in shown
+    assert "variable 'time': 0.5 to 6 is stored, 0.5 to 8 is given" in shown
 
 
 def test_the_store_may_be_named_or_come_from_the_environment(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ best point anywhere in the box whose constraints hold by their lower bounds.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 from numpy import ndarray

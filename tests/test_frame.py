@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pied import Problem, Study, Variable
-from pied.errors import StudyMismatch
+from pied.errors import StoreError, StudyMismatch
 from pied.records import State
 from shells import LAB, data, pied_
 
@@ -129,3 +129,120 @@ def test_shell_revises_the_frame_and_says_what_changes(lab: Path):
     (lab / "lab.toml").write_text(LAB.replace("time = [0.5, 6]", "speed = [0.5, 6]").replace("0.4*time", "0.4*speed"))
     shown = pied_("revise", "lab.toml", code=2).stderr
     assert "variable 'time' cannot be removed" in shown
+
+
+# ------------------------------------------------------------------------------------------------------------- names
+
+RENAMED = LAB.replace("temperature", "T").replace("product", "product_total")
+"""The problem file of the laboratory with other names of a variable and an output."""
+
+
+def test_renamed_variable_and_output_keep_their_data_and_formulas_follow(study):
+    study.note(1, "first")
+    study.correct(2, {"y": -3.0}, why="typo")
+    before = [(*trial.x.values(), *trial.y.values()) for trial in study.trials]
+    found = study.revise(
+        renamed={"a": "long name", "y": "z"}, blackbox=lambda x: {"z": -((x["long name"] - 3) ** 2) - x["b"] ** 2}
+    )
+    assert [(*trial.x.values(), *trial.y.values()) for trial in study.trials] == before
+    assert list(study.problem.variables) == ["long name", "b"]
+    assert study.problem.outputs == ("z",)
+    assert list(found.result.x) == ["long name", "b"]
+    assert found.before.value == pytest.approx(found.old.value)
+    study.run(2)
+    assert study.trials[-1].state is State.TOLD
+    what = [each.what for each in study.history(2)]
+    assert any(each.startswith("told: y = ") for each in what)
+    assert "corrected: y = -3 instead of" in " ".join(what)
+    assert "'y' is called 'z' from now on" in " ".join(what)
+    assert sum(each.startswith("told") for each in what) == 1
+    assert any(each.what.startswith("told: z = ") for each in study.history(6))
+
+
+def test_names_can_be_exchanged_and_changed_back():
+    study = Study(plant(), seed=1)
+    study.add({"a": 3, "b": 0.5}, {"y": 1})
+    study.revise(renamed={"a": "b", "b": "a"}, blackbox=None)
+    assert dict(study.trials[0].x) == {"b": 3, "a": 0.5}
+    study.revise(renamed={"a": "b", "b": "a"})
+    assert dict(study.trials[0].x) == {"a": 3, "b": 0.5}
+    assert study.compare().before is not None
+
+
+def test_vectors_of_outputs_are_renamed_as_a_whole():
+    study = Study(Problem({"a": (0, 4)}, ["c[1]", "c[2]"], maximize="sum(c) - c[2]", noise=0), seed=1)
+    study.add({"a": 1}, {"c[1]": 1, "c[2]": 2})
+    study.revise(renamed={"c": "level"})
+    assert dict(study.trials[0].y) == {"level[1]": 1, "level[2]": 2}
+    assert study.problem.objective == "sum(level) - level[2]"
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "reason"),
+    [
+        ({"aa": "t"}, {}, "'aa' cannot be renamed, because there is none. Did you mean 'a'"),
+        ({"a": "t"}, {"variables": {"s": (0, 4), "b": (0, 1)}}, "no variable of this name"),
+        ({"a": "b"}, {"variables": {"b": (0, 4)}}, "called so already"),
+        ({}, {"variables": {"s": (0, 4), "b": (0, 1)}}, "--rename a=s"),
+        ({}, {"outputs": ["z"], "maximize": "z"}, "--rename y=z"),
+    ],
+)
+def test_renaming_that_cannot_be_is_refused_with_the_remedy(study, names, words, reason):
+    with pytest.raises(StudyMismatch, match=reason):
+        study.revise(renamed=names, **words)
+    assert len(study.questions) == 1
+    assert len(study.history()) == len([each for each in study.history() if each.kind != "renamed"])
+
+
+def test_a_worker_who_opened_the_study_before_loses_no_result(tmp_path: Path):
+    place = {"store": tmp_path / "lab.db", "name": "lab"}
+    with Study(plant(), seed=3, **place) as early, Study(plant(), **place) as other:
+        early.ask()
+        other.revise(renamed={"y": "z"}, blackbox=None)
+        with pytest.raises(StoreError, match="renamed since this study was opened"):
+            early.tell(1, {"y": 1.5})
+        assert other.trials[0].y["z"] == 1.5
+
+
+def test_a_new_output_of_another_process_makes_trials_partial(tmp_path: Path):
+    place = {"store": tmp_path / "lab.db", "name": "lab"}
+    with Study(plant(), seed=3, **place) as early, Study(plant(), **place) as other:
+        early.ask()
+        other.revise(outputs=["y", "z"])
+        early.tell(1, {"y": 1.5})
+        assert other.trials[0].state is State.PARTIAL
+
+
+def test_shell_renames_and_reads_tables_with_the_former_names(lab: Path):
+    pied_("export", "lab.toml", "--output", "export.csv")
+    pied_("ask", "lab.toml", "--csv", "plan.csv")
+    plan = (lab / "plan.csv").read_text().splitlines()
+    (lab / "plan.csv").write_text("\n".join([plan[0], plan[1].removesuffix(",,") + ",0.7,0.05"]))
+    (lab / "lab.toml").write_text(RENAMED)
+    refused = pied_("revise", "lab.toml", code=2).stderr
+    assert "--rename temperature=T" in refused
+    assert "--rename product=product_total" in refused
+    words = ("--rename", "temperature=T", "--rename", "product=product_total")
+    shown = pied_("revise", "lab.toml", *words, code=(0, 3)).stderr
+    assert "temperature is called T now" in shown
+    pied_("revise", "lab.toml", *words, code=(0, 3))
+    told = pied_("tell", "lab.toml", "--from", "plan.csv")
+    assert "the column 'temperature' is read as 'T'" in told.stderr
+    assert "complete" in told.stdout
+    again = pied_("add", "lab.toml", "export.csv")
+    assert "0 rows added; 4 were already there" in again.stdout
+    assert "the column 'product' is read as 'product_total'" in again.stderr
+    shown = pied_("history", "lab.toml").stdout
+    assert "told: product = 0.5" in shown
+    assert "'temperature' is called 'T' from now on" in shown
+    assert "told: product_total = 0.7" in shown
+    assert data("export", "lab.toml")["trials"][0]["x"] == {"T": 65, "time": 1}
+    assert "should be OLD=NEW" in pied_("revise", "lab.toml", "--rename", "T", code=2).stderr
+
+
+def test_shell_says_that_a_limit_has_another_name(lab: Path):
+    (lab / "lab.toml").write_text(LAB.replace("\npurity", "\nclean"))
+    assert "limit 'purity' is called 'clean' now" in pied_("revise", "lab.toml", code=(0, 3)).stderr
+    (lab / "lab.toml").write_text(LAB.replace("\npurity", "\npure"))
+    shown = pied_("revise", "lab.toml", "--rename", "clean=pure", code=(0, 3)).stderr
+    assert "clean is called pure now" in shown

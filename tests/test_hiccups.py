@@ -23,7 +23,8 @@ from pied.evaluation import crew as crew_module
 from pied.records import journal, sqlite
 from pied.records.journal import Entry, Patient, identity, keep, take_in
 from pied.records.memory import Memory
-from pied.records.record import LONGEST_REASON, About, Record, cleaned
+from pied.records.plain import LONGEST_REASON, cleaned
+from pied.records.record import About, Record
 from pied.records.sql import Store
 from tiny import parabola
 

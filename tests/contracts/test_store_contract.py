@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pied import TellError
+from pied.records import correct, former_names, history
 from pied.records.memory import Memory
 from pied.records.record import About, Record
 from pied.records.sql import Store
@@ -222,6 +223,37 @@ def test_a_new_question_is_recorded_and_an_old_one_keeps_its_number(place: Place
     again = place.again(record)
     assert [(each.number, each.statement["constants"]["c"]) for each in again.questions()] == [(1, 1.0), (2, 2.0)]
     assert (again.about.revision, again.about.statement["constants"]) == (2, {"c": 2.0})
+
+
+def test_data_are_kept_under_new_names_and_the_history_shows_the_old_ones(place: Place) -> None:
+    record = place.record()
+    record.take(1, {"x": 0.5})
+    record.tell(1, {"p": 1.0}, at={"x": 0.6})
+    record.tell(1, {"q": 3.0})
+    place.clock.now += 10.0
+    correct(record, 1, {"q": 4.0}, why="typo")
+    place.clock.now += 10.0
+    other = {**STATEMENT, "variables": {"z": {"lo": 0.0, "hi": 1.0}}, "outputs": ["q", "p"]}
+    assert record.revise(other, names={"x": "z", "p": "q", "q": "p"}, worker="Mia") == 2
+    place.clock.now += 10.0
+    again = place.again(record)
+    row = again.changes(0)[1][0]
+    assert (dict(row.x), dict(row.run or {}), row.state) == ({"z": 0.5}, {"z": 0.6}, "told")
+    assert dict(row.y) == {"q": 1.0, "p": 4.0}
+    assert not again.damage
+    what = [each.what for each in history(again, 1) if each.kind != "asked"]
+    assert what[1:4] == ["told: p = 1, q = 3", "corrected: q = 4 instead of 3 (typo)", history(again)[-1].what]
+    assert history(again)[-1].worker == "Mia"
+    assert former_names(again.events(), ["z", "q", "p"]) == {"x": "z"}
+
+
+def test_who_opened_a_study_before_its_names_changed_tells_under_the_new_ones(place: Place) -> None:
+    record = place.record()
+    record.take(1, {"x": 0.5})
+    early = place.again(record)
+    record.revise({**STATEMENT, "outputs": ["p", "r"]}, names={"q": "r"})
+    assert early.tell(1, {"p": 1.0, "q": 2.0}).state == "told"
+    assert dict(place.again(record).changes(0)[1][0].y) == {"p": 1.0, "r": 2.0}
 
 
 def test_what_a_study_was_made_with_comes_back(place: Place) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pied.problem.problem import Problem
     from pied.problem.ranges import doubts
     from pied.problem.reach import unreachable
+    from pied.problem.renaming import element_names, renamed_formula, renamed_words
     from pied.problem.variables import Integer, Levels, Variable
 
 __all__ = [
@@ -32,7 +33,10 @@ __all__ = [
     "Scope",
     "Variable",
     "doubts",
+    "element_names",
     "groups",
+    "renamed_formula",
+    "renamed_words",
     "unreachable",
 ]
 
@@ -50,6 +54,9 @@ _HOMES = {
     "Mixture": "equalities",
     "Variable": "variables",
     "doubts": "ranges",
+    "element_names": "renaming",
+    "renamed_formula": "renaming",
+    "renamed_words": "renaming",
     "unreachable": "reach",
 }
 """Where each name is that is loaded when first used: a worker process receives named points and no more."""

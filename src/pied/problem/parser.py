@@ -68,7 +68,7 @@ class _Parser:
             raise FormulaError("The formula is empty: write for instance '2*a + b' or 'a <= 0.1'.")
         if len(text) > MOST_CHARACTERS:
             raise FormulaError(f"The formula has {len(text)} characters; at most {MOST_CHARACTERS} are read.")
-        self.tokens = _tokens(text)
+        self.tokens = tokens(text)
         self.next = 0
         self.depth = 0
 
@@ -174,7 +174,7 @@ def fail(text: str, reason: str, place: int) -> NoReturn:
     raise FormulaError(f"{sentence} (character {place + 1})\n    {window}\n    {' ' * (place - start)}^")
 
 
-def _tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[Token]:
     """Split the text into tokens; the last one has kind 'end'."""
     found: list[Token] = []
     place = 0

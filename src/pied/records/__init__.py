@@ -8,7 +8,9 @@ from pied.records.corrections import annotate, correct, restore, withdraw
 from pied.records.event import Event
 from pied.records.journal import Entry, Keeper, take_in
 from pied.records.memory import Memory
-from pied.records.record import About, Question, Record, Row, Value, key, to_plain
+from pied.records.plain import key, to_plain
+from pied.records.record import About, Question, Record, Row, Value
+from pied.records.renaming import former_names, name_now, renamed
 
 if TYPE_CHECKING:
     from pied.records.trial import Dataset, State, Trial, Why, feasible, spread, tolerances
@@ -30,8 +32,11 @@ __all__ = [
     "annotate",
     "correct",
     "feasible",
+    "former_names",
     "history",
     "key",
+    "name_now",
+    "renamed",
     "restore",
     "spread",
     "take_in",

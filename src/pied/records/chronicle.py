@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pied.records import event
 from pied.records.event import Event
 from pied.records.record import Question, Record, Row, Value
+from pied.records.renaming import name_now, name_then
 
 
 def history(record: Record, number: int | None = None) -> list[Event]:
@@ -16,34 +17,42 @@ def history(record: Record, number: int | None = None) -> list[Event]:
     if number is None:
         found += _questions(record.questions())
     else:
-        found = [each for each in found if each.number == number]
+        found = [each for each in found if each.number == number or each.kind == event.RENAMED]
     return sorted(found, key=lambda each: (each.made, _ORDER.index(each.kind), each.number))
 
 
 _ORDER = (
-    event.QUESTION, event.ASKED, event.ADDED, event.HANDED, event.MOVED, event.TOLD, event.REPEATED, event.REFUSED,
-    event.FAILED, event.CORRECTED, event.WITHDRAWN, event.RESTORED, event.NOTED,
+    event.QUESTION, event.RENAMED, event.ASKED, event.ADDED, event.HANDED, event.MOVED, event.TOLD,
+    event.REPEATED, event.REFUSED, event.FAILED, event.CORRECTED, event.WITHDRAWN, event.RESTORED, event.NOTED,
 )  # fmt: skip
 """Order of events of the same time."""
 
 
-def _proposed(row: Row, stored: Iterable[Event]) -> Iterator[Event]:
+def _proposed(row: Row, stored: list[Event]) -> Iterator[Event]:
     """Return how a trial began, and how it failed in records without an event of it."""
     mine = [each for each in stored if each.number == row.number]
     handed = next((each for each in mine if each.kind == event.HANDED), None)
     worker = row.worker if handed is None else str(handed.data.get("from", ""))
     kind = event.ADDED if row.is_added else event.ASKED
-    yield Event(row.number, kind, worker, row.asked, data={"x": dict(row.x)})
+    x = {name_then(stored, name, row.asked): value for name, value in row.x.items()}
+    yield Event(row.number, kind, worker, row.asked, data={"x": x})
     if row.state == "failed" and row.settled is not None and not any(each.kind == event.FAILED for each in mine):
         yield Event(row.number, event.FAILED, row.worker, row.settled, row.reason)
 
 
-def _told(values: Iterable[Value], stored: Iterable[Event]) -> list[Event]:
-    """Return the told values, those of one call together; the values of corrections are events already."""
+def _told(values: Iterable[Value], stored: list[Event]) -> list[Event]:
+    """Return the told values, those of one call together and by the names of that time.
+
+    The values of corrections are events already; they are recognized by their present names.
+    """
     corrected = [each for each in stored if each.kind == event.CORRECTED]
-    made = {(each.number, name, value, each.made) for each in corrected for name, value in each.data["after"].items()}
+    made = {
+        (each.number, name_now(stored, name, each.made), value, each.made)
+        for each in corrected
+        for name, value in each.data["after"].items()
+    }
     replaced = {
-        (each.number, name, value)
+        (each.number, name_now(stored, name, each.made), value)
         for each in stored
         if each.kind in (event.CORRECTED, event.FAILED)
         for name, value in each.data.get("before", {}).items()
@@ -58,7 +67,8 @@ def _told(values: Iterable[Value], stored: Iterable[Event]) -> list[Event]:
             kind, counted[place] = event.TOLD, each.value
         else:
             kind = event.REPEATED if counted.get(place) == each.value else event.REFUSED
-        found.setdefault((each.number, kind, each.worker, each.told), {})[each.output] = each.value
+        called = name_then(stored, each.output, each.told)
+        found.setdefault((each.number, kind, each.worker, each.told), {})[called] = each.value
     return [
         Event(number, kind, worker, time, data={"values": told}) for (number, kind, worker, time), told in found.items()
     ]

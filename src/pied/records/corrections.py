@@ -11,7 +11,8 @@ from typing import Any
 from pied.errors import TellError
 from pied.records import event
 from pied.records.event import Event
-from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Record, Row, Value, cleaned, moved
+from pied.records.plain import cleaned
+from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Record, Row, Value, moved
 
 DATA = (TOLD, PARTIAL, FAILED)
 """States in which a trial has told the belief something."""

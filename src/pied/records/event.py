@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED = (
-    "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed",
+CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED = (
+    "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed", "renamed",
 )  # fmt: skip
 """Kinds of events that are stored."""
 ASKED, ADDED, TOLD, REPEATED, REFUSED, QUESTION = "asked", "added", "told", "told again", "refused", "question"
@@ -17,10 +17,10 @@ class Event:
     """Something that happened to a trial, or a new question; events are never changed or deleted."""
 
     number: int
-    """Number of the trial; 0 for a question."""
+    """Number of the trial; 0 for a question or a renaming."""
     kind: str
     """"asked", "added", "told", "told again", "refused" (a value that does not count), "failed", "corrected",
-    "withdrawn", "restored", "run elsewhere", "handed out" (to another person), "noted", "question"."""
+    "withdrawn", "restored", "run elsewhere", "handed out" (to another person), "noted", "question", "renamed"."""
     worker: str
     """Who did it."""
     made: float
@@ -28,7 +28,8 @@ class Event:
     why: str = ""
     """The reason, or the text of a note."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data: `values` (told), `before` and `after` (corrected), `asked` and `run` (points)."""
+    """Plain data: `values` (told), `before` and `after` (corrected), `asked` and `run` (points), `names`
+    (renamed: the new name by the old one)."""
 
     @property
     def what(self) -> str:
@@ -40,6 +41,9 @@ class Event:
             return f"question {self.data['question']}: {self.why}"
         if self.kind in (TOLD, REPEATED, REFUSED):
             return f"{self.kind}: {_listed(self.data['values'])}"
+        if self.kind == RENAMED:
+            pairs = self.data.get("names", {}).items()
+            return "renamed: " + ", ".join(f"'{old}' is called '{new}' from now on" for old, new in pairs)
         if self.kind == HANDED:
             return f"handed out to {self.worker}, after {self.data.get('from', '')}"
         if self.kind in (CORRECTED, MOVED):

@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pied.errors import EvaluationError, ExecutorLost, StoreAway, StoreError, TellError, Unwritten, reason_of
 from pied.records.event import Event
-from pied.records.record import ASKED, FAILED, Pen, Question, Record, Row, Value, cleaned
+from pied.records.plain import cleaned
+from pied.records.record import ASKED, FAILED, Pen, Question, Record, Row, Value
+from pied.records.renaming import former_names, renamed
 
 if TYPE_CHECKING:
     from pied.evaluation import Crew, Outcome
@@ -151,7 +153,9 @@ def _kept(record: Record) -> list[Path]:
 def _settle(record: Record, entry: Entry) -> None:
     """Write one result."""
     row = next((row for row in record.changes(0)[1] if row.number == entry.number), None)
-    known = {name: value for name, value in (entry.values or {}).items() if name in record.about.statement["outputs"]}
+    outputs = record.about.statement["outputs"]
+    values = renamed(former_names(record.events(), outputs), entry.values or {})
+    known = {name: value for name, value in values.items() if name in outputs}
     try:
         if entry.values is not None:
             record.tell(entry.number, known, worker=row.worker if row is not None else "", again=False)
@@ -247,9 +251,9 @@ class Patient(Record):
         """Return all questions of this study."""
         return patiently(lambda _: self.inner.questions())
 
-    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
+    def revise(self, statement: Mapping[str, Any], **words: Any) -> int:
         """Make this the current question and return its number."""
-        return self.inner.revise(statement, is_new=is_new)
+        return self.inner.revise(statement, **words)
 
     def take(self, number: int, x: Mapping[str, Any], *, worker: str = "", **words: Any) -> Row | None:
         """Write a proposed trial; a repeated call finds what the first one may have written."""

@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from pied.records.event import Event
-from pied.records.record import ASKED, About, Clock, Pen, Question, Record, Row, Taken, Value, key
+from pied.records.plain import key
+from pied.records.record import ASKED, About, Clock, Pen, Question, Record, Row, Taken, Value
+from pied.records.renaming import renamed
 
 
 class Memory(Record, Pen):
@@ -64,6 +66,13 @@ class Memory(Record, Pen):
             replace(each, counts=False) if (each.number, each.output) in struck else each for each in self._told
         ]
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give variables and outputs new names."""
+        self._told = [replace(each, output=names.get(each.output, each.output)) for each in self._told]
+        for row in list(self._rows.values()):
+            run = None if row.run is None else renamed(names, row.run)
+            self.replace(replace(row, x=renamed(names, row.x), y=renamed(names, row.y), run=run))
+
     def log(self, happened: Event) -> None:
         """Append an event."""
         self._events.append(happened)
@@ -88,15 +97,24 @@ class Memory(Record, Pen):
         """Return all questions of this study."""
         return list(self._questions)
 
-    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
+    def revise(
+        self,
+        statement: Mapping[str, Any],
+        *,
+        is_new: bool = False,
+        names: Mapping[str, str] | None = None,
+        worker: str = "",
+    ) -> int:
         """Make this the current question and return its number."""
+        now = self.clock()
         for question in reversed(self._questions):
             if not is_new and key(question.statement) == key(statement):
                 break
         else:
-            question = Question(len(self._questions) + 1, statement, self.clock())
+            question = Question(len(self._questions) + 1, statement, now)
             self._questions.append(question)
         with self._writing() as pen:
+            self._rename(pen, names, worker, now)
             self._restate(pen, statement)
         self.about = replace(self.about, statement=statement, revision=question.number)
         return question.number

@@ -4,8 +4,6 @@ This module uses neither arrays nor databases, so a worker needs only it and a s
 stores the rows, in `memory` or in a database (`sql`).
 """
 
-import hashlib
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -16,13 +14,13 @@ from typing import Any
 from pied.errors import Contradiction, TellError
 from pied.records import event
 from pied.records.event import Event
+from pied.records.plain import cleaned
+from pied.records.renaming import former_names, renamed
 
 ASKED, PARTIAL, TOLD, FAILED, WITHDRAWN = "asked", "partial", "told", "failed", "withdrawn"
 """States of a trial, as they are stored."""
 LONGEST_REMAINDER = 2.0
 """In lengths of the lease: if more time than this remains, the clock has been set back since the lease was written."""
-LONGEST_REASON = 4000
-"""Characters of a failure's text that are kept: its beginning and end, where programs report the cause."""
 
 Clock = Callable[[], float]
 
@@ -150,6 +148,10 @@ class Pen(ABC):
         """Let the values of these outputs of a trial no longer count; they stay in the record."""
 
     @abstractmethod
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give variables and outputs new names, by the old ones, in all trials and values."""
+
+    @abstractmethod
     def log(self, happened: Event) -> None:
         """Append an event."""
 
@@ -195,8 +197,22 @@ class Record(ABC):
         """Return all questions of this study, in order."""
 
     @abstractmethod
-    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
-        """Make this the current question and return its number; a repeated one keeps its number unless `is_new`."""
+    def revise(
+        self,
+        statement: Mapping[str, Any],
+        *,
+        is_new: bool = False,
+        names: Mapping[str, str] | None = None,
+        worker: str = "",
+    ) -> int:
+        """Make this the current question and return its number; a repeated one keeps its number unless `is_new`.
+
+        Args:
+            statement: The question.
+            is_new: Whether it counts as a new one in any case.
+            names: New names of variables and outputs by their old ones: the data are kept under the new ones.
+            worker: Who renames.
+        """
 
     def take(
         self,
@@ -293,6 +309,7 @@ class Record(ABC):
         """
         with self._writing() as pen:
             row, now = self.known(pen, number), self.clock()
+            values = self._by_present_names(pen, values)
             if not again:
                 values = {name: value for name, value in values.items() if row.y.get(name) != value}
             is_open = row.state not in (FAILED, WITHDRAWN)
@@ -354,6 +371,19 @@ class Record(ABC):
             row = replace(row, state=FAILED, y={}, reason=cleaned(reason), settled=now, corrected=correction)
             pen.replace(row)
         return row
+
+    def _by_present_names(self, pen: Pen, values: Mapping[str, float]) -> Mapping[str, float]:
+        """Return values by the present names of outputs: whoever opened the study earlier may tell former ones."""
+        outputs = self.about.statement.get("outputs") or ()
+        if all(name in outputs for name in values):
+            return values
+        return renamed(former_names(pen.events(), outputs), values)
+
+    def _rename(self, pen: Pen, names: Mapping[str, str] | None, worker: str, now: float) -> None:
+        """Give variables and outputs new names, and log it."""
+        if names:
+            pen.rename(names)
+            pen.log(Event(0, event.RENAMED, worker, now, data={"names": dict(names)}))
 
     def _restate(self, pen: Pen, statement: Mapping[str, Any]) -> None:
         """Correct the states of told trials after the outputs have changed: one without a new output is partial."""
@@ -420,39 +450,3 @@ def _refusal(
     recorded = ", ".join(f"'{name}' = {value!r}" for name, value in fresh.items())
     said = f"trial {row.number}: {'; '.join(refused)}" + (f". Recorded: {recorded}" if recorded else "")
     return Contradiction(said, row.number, others, points)
-
-
-def cleaned(text: str) -> str:
-    """Make a text storable in every database: no NUL, no lone surrogates, at most `LONGEST_REASON` characters."""
-    if len(text) > LONGEST_REASON:
-        half = LONGEST_REASON // 2 - 50
-        left_out = len(text) - 2 * half
-        text = f"{text[:half]} ... ({left_out} characters left out) ... {text[-half:]}"
-    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-def key(statement: Mapping[str, Any]) -> str:
-    """Return a text that is equal for equal questions; the black box, the name and units do not belong to one."""
-    others = ("blackbox", "called", "unit", "units")
-    asked = {name: value for name, value in statement.items() if name not in others}
-    return hashlib.sha256(json.dumps(to_plain(asked), sort_keys=True).encode()).hexdigest()[:32]
-
-
-def to_plain(data: Any) -> Any:
-    """Convert data for JSON without loss: NaN becomes `{"float": "nan"}`, and infinities likewise."""
-    if isinstance(data, float) and not math.isfinite(data):
-        return {"float": repr(data)}
-    if isinstance(data, Mapping):
-        return {str(name): to_plain(value) for name, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [to_plain(each) for each in data]
-    return data
-
-
-def from_plain(data: Any) -> Any:
-    """Undo `to_plain`; tuples come back as lists."""
-    if isinstance(data, dict):
-        if data.keys() == {"float"} and isinstance(data["float"], str):
-            return float(data["float"])
-        return {name: from_plain(value) for name, value in data.items()}
-    return [from_plain(each) for each in data] if isinstance(data, list) else data

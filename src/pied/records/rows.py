@@ -11,6 +11,7 @@ from typing import Any
 
 from pied.errors import StoreError
 from pied.records.event import Event
+from pied.records.plain import from_plain, to_plain
 from pied.records.record import (
     ASKED,
     FAILED,
@@ -21,8 +22,6 @@ from pied.records.record import (
     Question,
     Row,
     Value,
-    from_plain,
-    to_plain,
 )
 
 DEEPEST_NESTING = 64

@@ -29,7 +29,9 @@ from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.records import journal, rows, sqlite
 from pied.records.complaints import IDLE_LIMIT, LOCK_WAIT, translated
 from pied.records.event import Event
-from pied.records.record import ASKED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value, key
+from pied.records.plain import key
+from pied.records.record import ASKED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value
+from pied.records.renaming import renamed
 from pied.records.rows import text
 from pied.records.schema import (
     VERSION,
@@ -194,6 +196,8 @@ class _Kept(Record):
         mine = studies.c.id == self._study
         with self._store._begin(write=True) as tx:
             tx.execute(sql.update(studies).where(mine).values(change=studies.c.change + 1))
+            if _count(tx, sql.select(studies.c.revision).where(mine)) != self.about.revision:
+                self.about = rows.about(tx.execute(as_stored(studies).where(mine)).one())  # somebody has revised it
             yield _Pen(tx, self._study, _count(tx, sql.select(studies.c.change).where(mine)))
 
     def changes(self, since: int) -> tuple[int, list[Row]]:
@@ -228,8 +232,16 @@ class _Kept(Record):
         with self._store._begin(write=False) as tx:
             return [rows.question(row) for row in tx.execute(wanted)]
 
-    def revise(self, statement: Mapping[str, Any], *, is_new: bool = False) -> int:
+    def revise(
+        self,
+        statement: Mapping[str, Any],
+        *,
+        is_new: bool = False,
+        names: Mapping[str, str] | None = None,
+        worker: str = "",
+    ) -> int:
         """Make this the current question and return its number."""
+        now = self.clock()
         mine = revisions.c.study == self._study
         same = sql.select(sql.func.max(revisions.c.number)).where(mine, revisions.c.key == key(statement))
         with self._writing() as pen:
@@ -237,10 +249,11 @@ class _Kept(Record):
             number = None if is_new else pen.tx.scalar(same)
             if number is None:
                 number = _count(pen.tx, sql.select(sql.func.max(revisions.c.number)).where(mine)) + 1
-                made = {"number": number, "key": key(statement), "statement": text(statement), "asked": self.clock()}
+                made = {"number": number, "key": key(statement), "statement": text(statement), "asked": now}
                 pen.tx.execute(sql.insert(revisions).values(study=self._study, **made))
             current = sql.update(studies).where(studies.c.id == self._study)
             pen.tx.execute(current.values(statement=text(statement), revision=number))
+            self._rename(pen, names, worker, now)
             self._restate(pen, statement)
         found = self._store.record(self.about.name)
         self.about = found.about
@@ -294,6 +307,16 @@ class _Pen(Pen):
         mine = (told_values.c.study == self._study) & (told_values.c.number == number)
         struck = mine & told_values.c.output.in_(list(outputs)) & told_values.c.counts
         self.tx.execute(sql.update(told_values).where(struck).values(counts=False))
+
+    def rename(self, names: Mapping[str, str]) -> None:
+        for row in _rows(self.tx, self._study, sql.true()):
+            mine = (trials.c.study == self._study) & (trials.c.number == row.number)
+            run = None if row.run is None else text(renamed(names, row.run))
+            points = {"x": text(renamed(names, row.x)), "run": run, "change": self._change}
+            self.tx.execute(sql.update(trials).where(mine).values(**points))
+        output = sql.case(dict(names), value=told_values.c.output, else_=told_values.c.output)
+        mine = (told_values.c.study == self._study) & told_values.c.output.in_(list(names))
+        self.tx.execute(sql.update(told_values).where(mine).values(output=output))
 
     def log(self, happened: Event) -> None:
         made = {"number": happened.number, "kind": happened.kind, "worker": happened.worker, "made": happened.made}

@@ -153,6 +153,8 @@ class Trial:
     @classmethod
     def of(cls, problem: Problem, row: Row) -> "Trial":
         """Read a trial from its row of the record."""
+        if row.state == TOLD and not set(problem.outputs) <= set(row.y):  # all were told, under other names
+            raise KeyError(next(name for name in problem.outputs if name not in row.y))
         y = tuple(float(row.y.get(name, math.nan)) for name in problem.outputs) if row.y else None
         x, proposed = (problem.codes(point) for point in (row.run or row.x, row.x))
         if not all(map(math.isfinite, (*x, *proposed))) or any(map(math.isinf, y or ())):

@@ -42,13 +42,14 @@ def add(
     Rows that are in the record already are passed over, so adding a longer table again is fine; with --again they are
     repetitions. An export of pied can be added, too.
     """
-    from pied.shell.laboratory import pass_over, trial_column
+    from pied.shell.frame import former
+    from pied.shell.laboratory import by_present_names, pass_over, trial_column
     from pied.shell.opening import me, opened
     from pied.shell.statement_file import read as statement_of
     from pied.shell.tables import Table
 
-    stated, read = statement_of(file), Table.read(Path(table))
-    problem = stated.problem
+    stated = statement_of(file)
+    problem, read = stated.problem, by_present_names(Table.read(Path(table)), former(stated, store))
     pass_over(
         read, list(problem.variables), problem, *_own_columns(problem, read), trial_column(problem), ignored=ignore
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pied.shell.laboratory import write
-from pied.shell.options import of_a_study
+from pied.shell.options import of_a_study, worker
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
@@ -136,20 +136,37 @@ def result(file: str, store: str | None, as_json: bool, rule: str | None) -> Non
 @click.option(
     "--set", "changes", multiple=True, metavar="NAME=VALUE", help="Try another constant; nothing is recorded."
 )
-def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]) -> None:
+@click.option(
+    "--rename",
+    "names",
+    multiple=True,
+    metavar="OLD=NEW",
+    help="A variable, output or limit that FILE calls by another name now.",
+)
+@worker
+def revise(
+    file: str,
+    store: str | None,
+    as_json: bool,
+    changes: tuple[str, ...],
+    names: tuple[str, ...],
+    worker: str | None,
+) -> None:
     """Answer a changed question from the same data, with the old optimum beside it.
 
-    Change prices, limits or the objective in FILE first: the new question is recorded. With --set a constant is tried
-    and nothing is recorded.
+    Change prices, limits, the objective, ranges or names in FILE first: the new question is recorded. With --set a
+    constant is tried and nothing is recorded.
     """
     from pied.errors import did_you_mean
     from pied.shell.frame import keep_data
-    from pied.shell.opening import opened
+    from pied.shell.opening import me, opened
     from pied.shell.pages import result_lines
     from pied.shell.statement_file import read
     from pied.shell.tables import to_number
 
     stated = read(file)
+    if changes and names:
+        raise Mistake("--set only tries a constant; rename in a command of its own")
     for name, text in (pair(change, next(iter(stated.problem.constants), "price")) for change in changes):
         if not isinstance(stated.problem.constants.get(name), float):
             numbers = [each for each, kept in stated.problem.constants.items() if isinstance(kept, float)]
@@ -157,7 +174,8 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
         constants = {**stated.problem.constants, name: to_number(text, f"'{name}'")}
         stated = dataclasses.replace(stated, problem=stated.problem.revised(constants=constants))
     if not changes:
-        for line in keep_data(stated, store):
+        renamed = dict(_old_and_new(each) for each in names)
+        for line in keep_data(stated, store, renamed, worker or me()):
             note(line)
     with opened(file, store, stated=stated, read_only=bool(changes), is_new=False) as desk:
         found = desk.study.compare()
@@ -175,6 +193,14 @@ def revise(file: str, store: str | None, as_json: bool, changes: tuple[str, ...]
             if changes:
                 say(f"\nNothing was recorded. To keep the change, write it into {file}.")
     sys.exit(exit_code(found.result))
+
+
+def _old_and_new(word: str) -> tuple[str, str]:
+    """Split OLD=NEW; otherwise explain the form."""
+    old, _, new = word.partition("=")
+    if not old or not new:
+        raise Mistake(f"'{word}' should be OLD=NEW, for instance yield=yield_total")
+    return old, new
 
 
 # ------------------------------------------------------------------------------------------------------------- export

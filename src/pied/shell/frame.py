@@ -1,13 +1,23 @@
 """Keep the data of a study under a file with other bounds, units or further outputs."""
 
+from collections.abc import Mapping
+
+from pied.records import former_names
 from pied.records.sql import Store
 from pied.shell.opening import is_there
 from pied.shell.statement_file import Stated
 from pied.study import frame_changes, reframe
 
 
-def keep_data(stated: Stated, store: str | None) -> list[str]:
-    """Record the question of a file if it has another frame, and return what has changed; refuse what cannot be."""
+def keep_data(stated: Stated, store: str | None, names: Mapping[str, str], worker: str) -> list[str]:
+    """Record the question of a file if it has another frame, and return what has changed; refuse what cannot be.
+
+    Args:
+        stated: What the file says.
+        store: As the user named it.
+        names: New names of variables, outputs and limits by their old ones.
+        worker: Who revises.
+    """
     place = store or str(stated.store)
     if not is_there(place):
         return []
@@ -15,6 +25,17 @@ def keep_data(stated: Stated, store: str | None) -> list[str]:
         record = base.find(stated.name)
         if record is None or record.damage:
             return []
-        lines = frame_changes(record.about.statement, stated.problem.statement())
-        reframe(record, stated.problem)
-        return lines
+        before = record.about.statement
+        reframe(record, stated.problem, names=names, worker=worker)
+        return frame_changes(before, stated.problem.statement(), names)
+
+
+def former(stated: Stated, store: str | None) -> dict[str, str]:
+    """Return the present names of variables and outputs by their former ones, from the study of a file."""
+    place = store or str(stated.store)
+    if not is_there(place):
+        return {}
+    with Store.connect(place, read_only=True) as base:
+        record = base.find(stated.name)
+        names = (*stated.problem.variables, *stated.problem.outputs)
+        return {} if record is None else former_names(record.events(), names)

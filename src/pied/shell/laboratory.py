@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -286,11 +286,13 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
 def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, float], dict[str, float]]]:
     """Read a run sheet completely before anything is told: place, trial, values and changed settings of each row."""
     from pied.errors import StatementError
+    from pied.records import former_names
     from pied.shell.tables import Table
     from pied.study import run_point
 
-    problem, table, told = desk.stated.problem, Table.read(file), []
-    own = trial_column(problem)
+    problem, told = desk.stated.problem, []
+    names = former_names(desk.record.events(), (*problem.variables, *problem.outputs))
+    table, own = by_present_names(Table.read(file), names), trial_column(problem)
     remarks = [name for name in [remark_column(problem)] if name in table.columns]
     pass_over(table, [own], problem, own, *remarks)
     trials = {trial.number: trial for trial in desk.study.trials}
@@ -322,9 +324,18 @@ def row_values(table: "Table", row: int, names: Any) -> dict[str, float]:
     return {name: value for name, value in found if value is not None}
 
 
+def by_present_names(table: "Table", names: Mapping[str, str]) -> "Table":
+    """Return a table with the present names in its heading, and say which columns have a former one."""
+    made = table.renamed(names)
+    for old, new in zip(table.columns, made.columns, strict=True):
+        if old != new:
+            note(f"{table.file}: the column '{old}' is read as '{new}', as it is called now")
+    return made
+
+
 def pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str, ignored: Sequence[str] = ()) -> None:
     """Check the columns, and report the unused ones."""
-    others = table.check_columns(needed, [*own, *problem.variables, *problem.outputs], ignored)
+    others = table.check_columns(needed, [*problem.variables, *problem.outputs], own, ignored)
     if others:
         note(f"{table.file}: ignored columns: {', '.join(others)}")
 

@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,12 @@ class Table:
         rows = tuple(dict(zip(columns, cells, strict=True)) for _, cells in found[1:])
         return cls(file, tuple(columns), rows, tuple(line for line, _ in found[1:]), has_comma)
 
+    def renamed(self, names: Mapping[str, str]) -> "Table":
+        """Return the table with other headings; one whose new name is a column already keeps its own."""
+        new = {old: now for old, now in names.items() if old in self.columns and now not in self.columns}
+        rows = tuple({new.get(name, name): cell for name, cell in row.items()} for row in self.rows)
+        return replace(self, columns=tuple(new.get(name, name) for name in self.columns), rows=rows)
+
     def place(self, row: int) -> str:
         """Return the place of a row, for messages."""
         return f"{self.file}, line {self.lines[row]}"
@@ -118,20 +124,23 @@ class Table:
                 raise StatementError(f"{self.place(row)}: '{name}' is empty; every row up to the last needs a number")
         return [value for value in values if value is not None]
 
-    def check_columns(self, needed: Sequence[str], known: Sequence[str], ignored: Sequence[str] = ()) -> list[str]:
+    def check_columns(
+        self, needed: Sequence[str], known: Sequence[str], own: Sequence[str] = (), ignored: Sequence[str] = ()
+    ) -> list[str]:
         """Refuse a table with missing or misspelled columns; return the ignored columns.
 
         Args:
             needed: Columns that must be there.
-            known: All columns that have a meaning.
+            known: All columns with data; a column with a similar name is doubted.
+            own: Further columns that pied writes itself.
             ignored: Columns that the user has named as having none.
         """
         missing = [name for name in needed if name not in self.columns]
         if missing:
-            near = did_you_mean(missing[0], [each for each in self.columns if each not in known])
+            near = did_you_mean(missing[0], [each for each in self.columns if each not in (*own, *known)])
             raise StatementError(f"{self.file} has no column '{missing[0]}', which is needed.{near}")
         absent = [name for name in known if name not in self.columns]
-        others = [name for name in self.columns if name not in known]
+        others = [name for name in self.columns if name not in (*own, *known)]
         for name in (each for each in others if each not in ignored):
             meant = _meant(name, absent)
             if meant is not None:

@@ -1,13 +1,16 @@
-"""The part of `Study` that amends its record: correct, withdraw, restore, annotate, and tell the history."""
+"""The part of `Study` that amends its record: correct, withdraw, restore, annotate, revise, and tell the history."""
 
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from pied.problem import Problem
-from pied.records import Event, Record, Trial, annotate, correct, history, restore, withdraw
+from pied.problem import Problem, element_names, renamed_words
+from pied.records import Event, Question, Record, Trial, annotate, correct, history, name_now, restore, withdraw
+from pied.study.opening import has_code, stated
 from pied.study.reading import reason, remark, run_point, told_values
+from pied.study.reframing import reframe
+from pied.study.snapshot import Revision, Snapshot
 
 logger = logging.getLogger(__name__)
 
@@ -18,6 +21,20 @@ class Amendable(ABC):
     problem: Problem
     worker: str
     _record: Record
+    _revision: int
+
+    @property
+    @abstractmethod
+    def questions(self) -> list[Question]:
+        """All questions asked of these data, in order."""
+
+    @abstractmethod
+    def _snapshot(self) -> Snapshot:
+        """Return the study at this moment."""
+
+    @abstractmethod
+    def _put(self, problem: Problem) -> None:
+        """Make this the current question."""
 
     @abstractmethod
     def _known(self, trial: Trial | int) -> Trial:
@@ -78,3 +95,41 @@ class Amendable(ABC):
     def history(self, trial: Trial | int | None = None) -> list[Event]:
         """Return all that happened, or what happened to one trial, in order: who did what, when and why."""
         return history(self._record, None if trial is None else self._known(trial).number)
+
+    def revise(self, *, renamed: Mapping[str, str] | None = None, **words: Any) -> Revision:
+        """Change the question and keep the data: new prices, limits, objective, bounds, further outputs.
+
+        Trials from before a new output are partial. What the data cannot bear is refused with the reason.
+        Formulas and constants of an earlier question keep its number. Code always makes a new question, because two
+        functions cannot be compared.
+
+        Args:
+            renamed: New names of variables, outputs and constraints by their old ones. Formulas follow; Python
+                functions that use old names are given anew. The history shows what each was called.
+            words: Changed arguments of `Problem`: `maximize`, `minimize`, `subject_to`, `constants`, `tolerance`, ...
+
+        Returns:
+            The answer to the new question anywhere in the box (possible because h was modelled, not the objective),
+            and the old optimum under the new question.
+        """
+        old, number = self.problem, self._revision
+        new = old.revised(**renamed_words(old, renamed or {}, words))
+        self._snapshot()
+        names = element_names(list(old.outputs), renamed or {})
+        is_new = has_code(words)
+        self._revision = reframe(self._record, new, is_new=is_new, names=names, worker=self.worker)
+        self._put(new)
+        return self._snapshot().compared(old, number, names)
+
+    def compare(self) -> Revision:
+        """Answer the question, and compare with the optimum of the previous question.
+
+        This is for a study reopened with another question. The previous one is restored from formulas, never from code.
+        """
+        earlier = [question for question in self.questions if question.number != self._revision]
+        old = stated(earlier[-1].statement, self.problem.candidates) if earlier else None
+        if old is None:
+            return self._snapshot().compared(None, 0)
+        events = self._record.events()
+        names = {name: name_now(events, name, earlier[-1].asked) for name in (*old.variables, *old.outputs)}
+        return self._snapshot().compared(old, earlier[-1].number, names)

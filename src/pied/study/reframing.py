@@ -1,11 +1,14 @@
 """Change the frame of a study and keep its data: bounds, steps, units, further outputs."""
 
+import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
-from pied.errors import StoreError, StudyMismatch
-from pied.problem import Problem
-from pied.records import Record, Row
+from pied.errors import StoreError, StudyMismatch, did_you_mean
+from pied.problem import Problem, element_names, renamed_formula
+from pied.records import Record, Row, former_names, renamed
 from pied.study.opening import variable_text
 
 
@@ -28,25 +31,112 @@ def same_frame(record: Record, statement: Mapping[str, Any]) -> set[int]:
     return found
 
 
-def reframe(record: Record, problem: Problem, *, is_new: bool = False) -> int:
+def reframe(
+    record: Record,
+    problem: Problem,
+    *,
+    is_new: bool = False,
+    names: Mapping[str, str] | None = None,
+    worker: str = "",
+) -> int:
     """Make this problem the current question, also with another frame, and return the question's number.
+
+    Args:
+        record: The record.
+        problem: The new question.
+        is_new: Whether it counts as a new one in any case.
+        names: New names of variables, outputs and constraints by their old ones.
+        worker: Who asks.
 
     Raises:
         StudyMismatch: If the data would mean something else, with the reason.
     """
-    given = problem.statement()
-    reasons = obstacles(record.about.statement, given, record.changes(0)[1])
+    given, kept = problem.statement(), record.about.statement
+    _check_sound(kept)
+    names = element_names(list(kept["outputs"]), names or {})
+    done = former_names(record.events(), [*kept["variables"], *kept["outputs"]])
+    names = {old: new for old, new in names.items() if done.get(old) != new}  # said twice is fine
+    _check_names(kept, given, names)
+    reasons = obstacles(renamed_statement(kept, names), given, _renamed_rows(record, names))
     if reasons:
         raise StudyMismatch(f"the data cannot be kept like this: {'; '.join(reasons)}")
-    return record.revise(given, is_new=is_new)
+    named = {old: new for old, new in names.items() if old in kept["variables"] or old in kept["outputs"]}
+    return record.revise(given, is_new=is_new, names=named, worker=worker)
+
+
+def _renamed_rows(record: Record, names: Mapping[str, str]) -> list[Row]:
+    return [replace(row, x=renamed(names, row.x)) for row in record.changes(0)[1]]
+
+
+def _check_names(kept: Mapping[str, Any], given: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """Refuse to rename what is not there, or to a name that the new question does not have."""
+    kinds = [(word, _names(kept, word), _names(given, word)) for word in ("variable", "output", "limit")]
+    for old, new in names.items():
+        mine = [(word, now) for word, before, now in kinds if old in before]
+        if not mine:
+            known = [name for _, before, _ in kinds for name in before]
+            raise StudyMismatch(f"'{old}' cannot be renamed, because there is none.{did_you_mean(old, known)}")
+        if not any(new in now for _, now in mine):
+            words = " or ".join(word for word, _ in mine)
+            known = [name for _, now in mine for name in now]
+            raise StudyMismatch(
+                f"'{old}' cannot become '{new}': the new question has no {words} of this name."
+                f"{did_you_mean(new, known)}"
+            )
+        if new != old and any(new in before and new not in names for _, before, now in kinds if new in now):
+            raise StudyMismatch(f"'{old}' cannot become '{new}': something else is called so already")
+    if len(set(names.values())) < len(names):
+        raise StudyMismatch("two names cannot become one: give each a name of its own")
+
+
+def _names(statement: Mapping[str, Any], word: str) -> list[str]:
+    if word == "limit":
+        return [each["name"] for each in statement["subject_to"]]
+    return list(statement[f"{word}s"])
+
+
+def renamed_statement(statement: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return a stored statement with other names, also in its formulas."""
+    if not names:
+        return dict(statement)
+
+    def by_name(given: Any) -> Any:
+        return {names.get(name, name): each for name, each in given.items()} if isinstance(given, Mapping) else given
+
+    made = {word: by_name(each) if word in _BY_NAME else each for word, each in statement.items()}
+    made["outputs"] = [names.get(name, name) for name in statement["outputs"]]
+    made["inputs"] = {
+        name: [names.get(each, each) for each in listed] for name, listed in dict(made.get("inputs") or {}).items()
+    }
+    made["objective"] = _renamed_function(statement.get("objective"), names)
+    made["subject_to"] = [_renamed_function(each, names) for each in statement["subject_to"]]
+    return made
+
+
+_BY_NAME = ("variables", "inputs", "noise", "ranges", "units", "tolerance")
+"""Parts of a statement that are sorted by name."""
+
+
+def _renamed_function(function: Any, names: Mapping[str, str]) -> Any:
+    if not isinstance(function, Mapping) or not isinstance(function.get("formula"), str):
+        return {**function, "name": names.get(function["name"], function["name"])} if function else function
+    formula = renamed_formula(function["formula"], names)
+    is_unnamed = function.get("name") == function["formula"]
+    return {
+        **function,
+        "formula": formula,
+        "name": formula if is_unnamed else names.get(function["name"], function["name"]),
+    }
 
 
 def obstacles(kept: Mapping[str, Any], given: Mapping[str, Any], rows: Iterable[Row]) -> list[str]:
     """Return why data of one statement cannot be used for another one; nothing if they can."""
     _check_sound(kept)
     before, now = kept.get("variables", {}), given["variables"]
+    pairs = _paired(before, now)
     found = [
-        f"variable '{name}' cannot be removed, because the data depend on it: keep it, perhaps with a narrow range"
+        f"variable '{name}' cannot be removed, because the data depend on it: "
+        + (_is_renamed(name, pairs[name]) if name in pairs else "keep it, perhaps with a narrow range")
         for name in before
         if name not in now
     ]
@@ -54,10 +144,13 @@ def obstacles(kept: Mapping[str, Any], given: Mapping[str, Any], rows: Iterable[
         f"variable '{name}' cannot be added, because nobody knows what it was so far: begin another study and add the "
         "export with its value written in"
         for name in now
-        if name not in before
+        if name not in before and name not in pairs.values()
     ]
+    outputs = (dict.fromkeys(statement.get("outputs", [])) for statement in (kept, given))
+    pairs = _paired(*outputs)
     found += [
-        f"output '{name}' cannot be removed, because its values would be lost: keep it, no formula needs to use it"
+        f"output '{name}' cannot be removed, because its values would be lost: "
+        + (_is_renamed(name, pairs[name]) if name in pairs else "keep it, no formula needs to use it")
         for name in kept.get("outputs", [])
         if name not in given["outputs"]
     ]
@@ -71,10 +164,34 @@ def obstacles(kept: Mapping[str, Any], given: Mapping[str, Any], rows: Iterable[
     return found
 
 
-def frame_changes(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+def _paired(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """Return for each name that is gone the new one that probably replaces it: an equal thing first."""
+    gone, new = ([name for name in these if name not in others] for these, others in ((before, now), (now, before)))
+    pairs: dict[str, str] = {}
+    for is_same in (True, False):
+        for name in gone:
+            left = [each for each in new if each not in pairs.values()]
+            like = [each for each in left if not is_same or before[name] == now[each]]
+            if name not in pairs and like:
+                pairs[name] = next(iter(get_close_matches(name, like, 1)), like[0])
+    return pairs
+
+
+def _is_renamed(old: str, new: str) -> str:
+    """Return how to say that a thing has another name."""
+    return (
+        f"'{new}' is new; if '{old}' was only renamed, say so: --rename {shlex.quote(f'{old}={new}')} "
+        f"(in Python renamed={{{old!r}: {new!r}}})"
+    )
+
+
+def frame_changes(
+    kept: Mapping[str, Any], given: Mapping[str, Any], names: Mapping[str, str] | None = None
+) -> list[str]:
     """Return what changes of the frame, in words."""
     _check_sound(kept)
-    lines = []
+    lines = [f"{old} is called {new} now; its data are kept" for old, new in (names or {}).items()]
+    kept = renamed_statement(kept, element_names(kept["outputs"], names or {}))
     before, now = kept.get("variables", {}), given["variables"]
     for name in now:
         old, new = before.get(name), now[name]
@@ -83,9 +200,12 @@ def frame_changes(kept: Mapping[str, Any], given: Mapping[str, Any]) -> list[str
     lines += [
         f"new output {name}: the older trials lack it" for name in given["outputs"] if name not in kept["outputs"]
     ]
-    limits = [[each["name"] for each in statement.get("subject_to", [])] for statement in (kept, given)]
-    lines += [f"limit '{name}' is gone" for name in limits[0] if name not in limits[1]]
-    lines += [f"limit '{name}' is new" for name in limits[1] if name not in limits[0]]
+    limits = [{each["name"]: each.get("formula") for each in stated["subject_to"]} for stated in (kept, given)]
+    gone, new = ([name for name in limits[i] if name not in limits[1 - i]] for i in (0, 1))
+    same = {old: each for old in gone for each in new if limits[0][old] and limits[0][old] == limits[1][each]}
+    lines += [f"limit '{old}' is called '{each}' now" for old, each in same.items()]
+    lines += [f"limit '{name}' is gone" for name in gone if name not in same]
+    lines += [f"limit '{name}' is new" for name in new if name not in same.values()]
     return lines
 
 

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -324,22 +324,27 @@ class Snapshot:
         is_complete = here + added + min(lost, chosen) >= self.initial  # chosen points stand in for withdrawn ones
         return None if is_complete and len(told) >= 2 else len(first)
 
-    def compared(self, old: Problem | None, number: int) -> Revision:
+    def compared(self, old: Problem | None, number: int, names: Mapping[str, str] | None = None) -> Revision:
         """Answer the question anywhere in the box, and compare with the optimum of an old question.
 
         Args:
             old: The old question; None when it cannot be restored.
             number: Number of the old question.
+            names: What its variables and outputs are called now, by their old names, where they were renamed.
         """
+        names = names or {}
         result = self.result("anywhere")
         if old is None:
             return Revision(result, None, None)
-        trials = tuple(_for_outputs(trial, old.outputs) for trial in self.trials)
+        trials = tuple(_for_question(trial, old, names) for trial in self.trials)
         past = replace(self, problem=old, trials=trials, revision=number, conflict_of=conflict_of(old)).result()
-        is_inside = past.x is not None and bool(self.problem.settable(np.array([past.x.array]))[0])
-        if past.x is None or (past.trial is None and not is_inside):
+        if past.x is None:
             return Revision(result, None, past)
-        found = self.at(past.x, past.trial)
+        now = {names.get(name, name): value for name, value in past.x.items()}
+        x = self.problem.named_x(np.array(self.problem.codes(now)))
+        if past.trial is None and not bool(self.problem.settable(np.array([x.array]))[0]):
+            return Revision(result, None, past)
+        found = self.at(x, past.trial)
         return Revision(
             result, self.described(found, self.status, "The previous best settings, under the new question:"), past
         )
@@ -457,9 +462,22 @@ class Snapshot:
         return text
 
 
-def _for_outputs(trial: Trial, outputs: tuple[str, ...]) -> Trial:
-    """Return a trial with the outputs of another question."""
-    if trial.y is None or tuple(trial.y) == outputs:
+def _for_question(trial: Trial, old: Problem, names: Mapping[str, str]) -> Trial:
+    """Return a trial with the variables and outputs of another question, by the names and in the order there."""
+    if tuple(trial.x) == tuple(old.variables) and (trial.y is None or tuple(trial.y) == old.outputs):
         return trial
-    values = tuple(float(trial.y[name]) if name in trial.y else math.nan for name in outputs)
-    return replace(trial, y=Named(list(outputs), values), why=replace(trial.why, memory={}))
+
+    def there(point: Named) -> Named:
+        return old.named_x(np.array(old.codes({name: point[names.get(name, name)] for name in old.variables})))
+
+    def told(y: Named) -> Named:
+        now = {name: names.get(name, name) for name in old.outputs}
+        return Named(list(now), tuple(float(y[new]) if new in y else math.nan for new in now.values()))
+
+    return replace(
+        trial,
+        x=there(trial.x),
+        proposed=None if trial.proposed is None else there(trial.proposed),
+        y=None if trial.y is None else told(trial.y),
+        why=replace(trial.why, memory={}),
+    )

@@ -184,7 +184,12 @@ class Study(Amendable):
         for row in rows:
             try:
                 self._trials[row.number] = Trial.of(self.problem, row)
-            except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
+            except KeyError as error:
+                raise StoreError(
+                    f"trial {row.number} has no {error}: if it was renamed since this study was opened (pied revise), "
+                    "open it again with the new names"
+                ) from error
+            except (AttributeError, TypeError, ValueError, OverflowError) as error:
                 raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
             self._rows[row.number] = row
             if row.revision not in self._continued:  # beliefs about another box, or about other outputs
@@ -469,35 +474,3 @@ class Study(Amendable):
         """Write a page that holds everything: question, answer, pictures, predictions, trials, history, settings."""
         written: Path = import_module("pied.report").write(self, file)  # it lies above: reports draw pictures
         return written
-
-    # ------------------------------------------------------------------------------------------------ other questions
-
-    def revise(self, **words: Any) -> Revision:
-        """Change the question and keep the data: new prices, limits, objective, bounds, further outputs.
-
-        Trials from before a new output are partial. What the data cannot bear is refused with the reason.
-        Formulas and constants of an earlier question keep its number. Code always makes a new question, because two
-        functions cannot be compared.
-
-        Args:
-            words: Changed arguments of `Problem`: `maximize`, `minimize`, `subject_to`, `constants`, `tolerance`, ...
-
-        Returns:
-            The answer to the new question anywhere in the box (possible because h was modelled, not the objective),
-            and the old optimum under the new question.
-        """
-        old, number = self.problem, self._revision
-        new = old.revised(**words)
-        self._snapshot()
-        self._revision = reframe(self._record, new, is_new=has_code(words))
-        self._put(new)
-        return self._snapshot().compared(old, number)
-
-    def compare(self) -> Revision:
-        """Answer the question, and compare with the optimum of the previous question.
-
-        This is for a study reopened with another question. The previous one is restored from formulas, never from code.
-        """
-        earlier = [question for question in self.questions if question.number != self._revision]
-        old = stated(earlier[-1].statement, self.problem.candidates) if earlier else None
-        return self._snapshot().compared(old, earlier[-1].number if earlier else 0)

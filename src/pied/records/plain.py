@@ -1,0 +1,46 @@
+"""Texts and data in a form that every database can store, and the key of a question."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+LONGEST_REASON = 4000
+"""Characters of a failure's text that are kept: its beginning and end, where programs report the cause."""
+
+
+def cleaned(text: str) -> str:
+    """Make a text storable in every database: no NUL, no lone surrogates, at most `LONGEST_REASON` characters."""
+    if len(text) > LONGEST_REASON:
+        half = LONGEST_REASON // 2 - 50
+        left_out = len(text) - 2 * half
+        text = f"{text[:half]} ... ({left_out} characters left out) ... {text[-half:]}"
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def key(statement: Mapping[str, Any]) -> str:
+    """Return a text that is equal for equal questions; the black box, the name and units do not belong to one."""
+    others = ("blackbox", "called", "unit", "units")
+    asked = {name: value for name, value in statement.items() if name not in others}
+    return hashlib.sha256(json.dumps(to_plain(asked), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def to_plain(data: Any) -> Any:
+    """Convert data for JSON without loss: NaN becomes `{"float": "nan"}`, and infinities likewise."""
+    if isinstance(data, float) and not math.isfinite(data):
+        return {"float": repr(data)}
+    if isinstance(data, Mapping):
+        return {str(name): to_plain(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [to_plain(each) for each in data]
+    return data
+
+
+def from_plain(data: Any) -> Any:
+    """Undo `to_plain`; tuples come back as lists."""
+    if isinstance(data, dict):
+        if data.keys() == {"float"} and isinstance(data["float"], str):
+            return float(data["float"])
+        return {name: from_plain(value) for name, value in data.items()}
+    return [from_plain(each) for each in data] if isinstance(data, list) else data

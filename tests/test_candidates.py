@@ -121,7 +121,7 @@ def test_stated_boxes_carry_units_and_scales() -> None:
             "'b' of candidate 1 should be a number, got str 'steel'",
         ),
         ({"candidates": [{"a": 1, "b": 2}, {"a": 1}]}, "'b' of candidate 2 should be a number"),
-        ({"variables": {"a": (0, 1), "b": (0, 4)}}, "The candidates have 'a' from .* outside its box from 0 to 1"),
+        ({"variables": {"a": (0, 1), "b": (0, 4)}}, "The candidates have 'a' from .* outside its range from 0 to 1"),
     ],
 )
 def test_a_bad_table_gets_a_sentence(given: dict[str, Any], sentence: str) -> None:

@@ -93,6 +93,33 @@ def test_gap_with_noise_rests_on_bounds_as_they_stood_when_asked() -> None:
     assert math.isinf(shown[6])
 
 
+def test_pictures_leave_out_bounds_that_rest_on_a_wrong_value() -> None:
+    study = Study(parabola(), seed=0, initial=3)
+    for value in (1.0, 0.5, 0.7, 0.2, 0.1):
+        study.tell(study.ask(), value)
+    assert np.isfinite(plots.gaps(study.problem, study.trials).gap).any()
+    study.correct(2, 0.45, why="typo")
+    assert np.isnan(plots.gaps(study.problem, study.trials).gap).all()
+    study.tell(study.ask(), 0.15)
+    study.tell(study.ask(), 0.12)
+    assert np.isnan(plots.gaps(study.problem, study.trials).gap[:5]).all()
+    assert not np.isnan(plots.gaps(study.problem, study.trials).gap[-1])
+    study.withdraw(4, why="contaminated")
+    assert np.isnan(plots.gaps(study.problem, study.trials).gap).all()
+    assert np.isnan(plots.history(study.problem, study.trials).values[3])
+    axes = plots.plot_gap(study)
+    assert not any(len(line.get_xdata()) for line in axes.lines)
+
+
+def test_pictures_leave_out_bounds_of_another_question() -> None:
+    study = Study(parabola(), seed=0, initial=3)
+    for value in (1.0, 0.5, 0.7, 0.2):
+        study.tell(study.ask(), value)
+    study.revise(constants={"limit": 2.0}, subject_to=None)
+    axes = plots.plot_gap(study)
+    assert not any(len(line.get_xdata()) for line in axes.lines)
+
+
 def test_region_separates_what_is_feasible_possible_and_excluded() -> None:
     study = told(parabola(), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.5, 0.5), (0.3, 0.8), (0.8, 0.2))
     shown = plots.region(study, truth=lambda X: np.stack([X.sum(1), 1 - X.sum(1)], 1), size=21)
@@ -132,10 +159,10 @@ def test_a_result_is_drawn_with_its_problem(reactor: Study) -> None:
     result = reactor.result()
     axes = plots.plot_history(result, problem=reactor.problem, known=75.82)
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert {"feasible", "infeasible", "best feasible so far", "known optimum 75.82"} <= set(labels)
+    assert {"all limits met", "breaks a limit", "best so far with all limits met", "known optimum 75.82"} <= set(labels)
     axes = plots.plot_gap(result, problem=reactor.problem, known=75.82)
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert {"gap", "true distance from optimum"} <= set(labels)
+    assert {"still possible improvement, at most", "true distance from optimum"} <= set(labels)
     with pytest.raises(SettingError, match="give the study instead, or problem="):
         plots.plot_history(result)
 
@@ -143,7 +170,7 @@ def test_a_result_is_drawn_with_its_problem(reactor: Study) -> None:
 def test_feasible_and_infeasible_differ_by_shape_not_by_colour_alone(reactor: Study) -> None:
     axes = plots.plot_region(reactor)
     paths = {each.get_label(): each.get_paths()[0].vertices.shape for each in axes.collections if each.get_paths()}
-    assert paths["evaluated, feasible"] != paths["evaluated, infeasible"]
+    assert paths["measured, all limits met"] != paths["measured, breaks a limit"]
 
 
 @pytest.mark.slow

@@ -227,7 +227,7 @@ def test_points_may_be_outside_by_rounding_and_are_put_back() -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        ([3.9, 80.0], r"'F_B' = 3\.9 is outside its box from 4\.0 to 7\.0"),
+        ([3.9, 80.0], r"'F_B' = 3\.9 is outside its range from 4\.0 to 7\.0"),
         ([5.0], r"2 variables are expected \('F_B', 'T_r'\), got 1 values"),
         ({"F_B": 5.0}, "'T_r' is missing"),
         ({"F_B": 5.0, "T_R": 80.0}, r"'T_R' is not a variable\. Did you mean 'T_r'\?"),

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pied import Problem, Study
-from pied.errors import Infeasible, Status, TellError
+from pied import Problem, Study, Variable
+from pied.errors import Infeasible, StatementError, Status, TellError
 from pied.problem import doubts, unreachable
 from pied.problem.intervals import bounds
 from pied.rng import Stream
@@ -114,6 +114,24 @@ def test_limit_that_can_be_met_is_never_refused(limit):
     assert unreachable(measured(subject_to={"limit": limit})) == []
 
 
+@pytest.mark.parametrize(
+    ("function", "is_met"),
+    [
+        (lambda x, y: y["y"] - 1.2, False),
+        (lambda x, y: y["z"] * y["y"] - 91, False),
+        (lambda x, y: np.where(x["a"] > 1, y["y"], -y["y"]) - 1.1, False),
+        (lambda x, y: np.hypot(x["a"], x["b"]) - 4.6, False),
+        (lambda x, y: np.dot([1.0, -2.0], y.array) + 38.5, False),
+        (lambda x, y: -np.cosh(x["b"]) + 0.9, False),
+        (lambda x, y: np.where(x["a"] > 1, y["y"], -y["y"]) - 0.9, True),
+        (lambda x, y: np.hypot(x["a"], x["b"]) - 4.4, True),
+        (lambda x, y: np.dot([1.0, -2.0], y.array) + 39.5, True),
+    ],
+)
+def test_limits_by_python_functions_are_proved_alike(function, is_met):
+    assert (unreachable(measured(subject_to={"limit": function})) == []) == is_met
+
+
 def test_open_ranges_prove_nothing():
     assert unreachable(measured(ranges=None, subject_to={"limit": "y >= 100"})) == []
     assert unreachable(measured(ranges={"y": (0, None)}, subject_to={"limit": "y >= 100"})) == []
@@ -164,6 +182,40 @@ def test_row_that_is_there_is_not_added_twice(caplog):
     assert "already there as trial 1" in caplog.text
     assert study.add({"a": 1, "b": 0.1}, {"y": 0.5, "z": 30}, again=True).number == 2
     assert study.add({"a": 1, "b": 0.1}, {"y": 0.51, "z": 30}).number == 3
+
+
+def test_point_a_little_outside_is_data_and_one_far_outside_only_anyway(caplog):
+    study = Study(measured(), seed=1)
+    assert study.add({"a": 4.1, "b": 0.1}, {"y": 0.5}).x["a"] == 4.1
+    assert "a = 4.1 is outside of its range from 0 to 4" in caplog.text
+    with pytest.raises(StatementError, match=r"'a' = 40 is far outside of its range from 0 to 4.*anyway=True"):
+        study.add({"a": 40, "b": 0.1}, {"y": 0.5})
+    assert study.add({"a": 40, "b": 0.1}, {"y": 0.5}, anyway=True).x["a"] == 40
+    logarithmic = Study(Problem({"a": Variable(1, 9, log=True)}, ["y"], maximize="y"), seed=1)
+    with pytest.raises(StatementError, match="must be above 0"):
+        logarithmic.add({"a": 0}, {"y": 0.5}, anyway=True)
+
+
+def test_shell_adds_row_by_row_where_settings_are_outside(lab: Path):
+    (lab / "old.csv").write_text("temperature,time,product\n70,1,0.5\n101,1,0.6\n170,1,0.7\n")
+    shown = pied_("add", "lab.toml", "old.csv")
+    assert "2 rows added; 1 was left out" in shown.stdout
+    assert "line 3: temperature = 101 is outside of its range from 60 to 100; it is used as data there" in shown.stderr
+    assert "left out: old.csv, line 4: 'temperature' = 170 is far outside of its range" in shown.stderr
+    assert "--anyway" in shown.stderr
+    assert data("add", "lab.toml", "old.csv", "--anyway") == {"added": [3], "known": 2}
+    assert data("add", "lab.toml", "old.csv") == {"added": [], "known": 3}
+
+
+def test_own_export_can_be_added_after_the_ranges_were_narrowed(lab: Path):
+    (lab / "old.csv").write_text("temperature,time,product\n70,1,0.5\n90,1,0.6\n98,1,0.7\n")
+    pied_("add", "lab.toml", "old.csv")
+    pied_("export", "lab.toml", "--output", "record.csv")
+    (lab / "lab.toml").write_text(LAB.replace("hi = 100", "hi = 75"))
+    pied_("revise", "lab.toml", code=(0, 3))
+    assert data("add", "lab.toml", "record.csv") == {"added": [], "known": 3}
+    (lab / "other.toml").write_text(LAB.replace("hi = 100", "hi = 75"))
+    assert data("add", "other.toml", "record.csv") == {"added": [1], "known": 0, "left_out": [3, 4]}
 
 
 def test_shell_says_already_there_and_repeats_on_request(lab: Path):

@@ -271,14 +271,16 @@ def _told(trial: Trial, name: str) -> str:
 def _state(problem: Problem, trial: Trial, is_met: bool) -> str:
     if trial.state is State.FAILED:
         return f"failed: {trial.reason}"
-    if trial.state is not State.TOLD:
-        return "open" if trial.state is State.ASKED else "measured in part"
     old = "older; " if trial.is_added else ""
+    if trial.state is State.WITHDRAWN:
+        return f"{old}withdrawn: {trial.reason}"
+    if trial.state is not State.TOLD:
+        return "open" if trial.state is State.ASKED else f"{old}measured in part"
     return old + ("all limits met" if is_met else "breaks a limit") if problem.n else old.rstrip("; ")
 
 
-AMENDED = ("corrected", "withdrawn", "restored", "run elsewhere", "noted")
-"""What happened to a trial besides being asked and told."""
+AMENDED = ("corrected", "withdrawn", "restored", "run elsewhere", "noted", "renamed")
+"""What happened besides asking and telling."""
 
 
 def _history(study: Study) -> str:
@@ -292,8 +294,8 @@ def _history(study: Study) -> str:
     lines = ["<h2>History</h2>", _table(["question", "asked", "goal", "limits", "constants"], rows)]
     events = [each for each in study.history() if each.kind in AMENDED]
     if events:
-        done = [[_when(each.made), each.worker, str(each.number), each.what] for each in events]
-        lines.append("<p>What was corrected, withdrawn, run elsewhere or noted; nothing is erased:</p>")
+        done = [[_when(each.made), each.worker, str(each.number or ""), each.what] for each in events]
+        lines.append("<p>What was corrected, withdrawn, run elsewhere, noted or renamed; nothing is erased:</p>")
         lines.append(_table(["when", "who", "trial", "what"], done))
     others = [each for each in study.values if not each.counts]
     if others:

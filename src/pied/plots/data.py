@@ -82,8 +82,10 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     """Return the gap after each trial: the smallest optimistic optimum so far minus the best certain value.
 
     For an exact black box the certain value is the best feasible value told. With noise it is the best lower bound at
-    the time of the proposal, among points whose constraints then had lower bounds >= 0.
+    the time of the proposal, among points whose constraints then had lower bounds >= 0. Bounds that were computed from
+    a value which has been corrected or withdrawn since are left out.
     """
+    trials = [trial.believed(max(each.corrected for each in trials)) for trial in trials]
     exact = all(noise == 0 for noise in problem.noise)
     found = np.full(len(trials), np.nan)
     for t in range(len(trials)):

@@ -43,22 +43,29 @@ def plot_history(
     missing = ~np.isfinite(shown.values)
     if known is not None:
         axes.axhline(known, color="black", linestyle=":", linewidth=1.2, label=f"known optimum {known:.6g}")
-    axes.step(shown.numbers, shown.best, where="post", color=BLUE, linewidth=1.8, label="best feasible so far")
-    axes.scatter(
-        shown.numbers[bad], shown.values[bad], marker="x", s=34, linewidths=1.5, color=VERMILION, label="infeasible"
+    axes.step(
+        shown.numbers,
+        shown.best,
+        where="post",
+        color=BLUE,
+        linewidth=1.8,
+        label="best so far" + " with all limits met" * bool(problem.n),
     )
     axes.scatter(
-        shown.numbers[fine], shown.values[fine], s=30, color=BLUE, edgecolors="black", linewidths=0.6, label="feasible",
-        zorder=3,
+        shown.numbers[bad], shown.values[bad], marker="x", s=34, linewidths=1.5, color=VERMILION, label="breaks a limit"
+    )
+    axes.scatter(
+        shown.numbers[fine], shown.values[fine], s=30, color=BLUE, edgecolors="black", linewidths=0.6, zorder=3,
+        label="all limits met" if problem.n else "measured",
     )  # fmt: skip
     if missing.any():
         axes.scatter(
             shown.numbers[missing], np.full(missing.sum(), 0.02), marker="v", s=26, color=GREY,
-            transform=axes.get_xaxis_transform(), label="failed or not complete",
+            transform=axes.get_xaxis_transform(), label="no value: failed, withdrawn or open",
         )  # fmt: skip
     _mark_design(axes, trials)
-    axes.set_ylabel(_short(problem.objective))
-    axes.set_xlabel("evaluation")
+    axes.set_ylabel(_with_unit(_short(problem.objective), problem))
+    axes.set_xlabel("trial")
     axes.xaxis.get_major_locator().set_params(integer=True)
     axes.legend(loc="best", fontsize="small", frameon=True, framealpha=0.9)
     _tidy(axes)
@@ -83,7 +90,7 @@ def plot_gap(
     axes.set_yscale("log")
     axes.plot(
         shown.numbers[open_], shown.gap[open_], drawstyle="steps-post", color=ORANGE, linewidth=1.8, marker="o",
-        markersize=4.5, markeredgecolor="black", markeredgewidth=0.5, label="gap",
+        markersize=4.5, markeredgecolor="black", markeredgewidth=0.5, label="still possible improvement, at most",
     )  # fmt: skip
     if known is not None:
         away = np.abs(known - history(problem, trials).best)
@@ -91,10 +98,18 @@ def plot_gap(
     if closed.any():
         axes.scatter(
             shown.numbers[closed], np.full(closed.sum(), 0.04), marker="v", s=24, facecolors="none", edgecolors=GREY,
-            transform=axes.get_xaxis_transform(), label="0: the bounds have met",
+            transform=axes.get_xaxis_transform(), label="0: nothing better is expected",
         )  # fmt: skip
     if not (open_.any() or closed.any()):
-        axes.text(0.5, 0.5, "no gap yet", transform=axes.transAxes, ha="center", va="center", color=GREY)
+        axes.text(
+            0.5,
+            0.5,
+            "not known yet: it follows from the next proposals",
+            transform=axes.transAxes,
+            ha="center",
+            va="center",
+            color=GREY,
+        )
     elif closed.any():
         axes.set_ylim(bottom=0.2 * axes.dataLim.minposy)  # room for the marks of zero
     if axes.get_legend_handles_labels()[0]:
@@ -102,8 +117,9 @@ def plot_gap(
     if len(trials):
         axes.set_xlim(*_span(trials))
     _mark_design(axes, trials)
-    axes.set_ylabel("gap")
-    axes.set_xlabel("evaluation")
+    axes.set_ylabel(_with_unit("still possible improvement", problem))
+    axes.set_xlabel("trial")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     _tidy(axes)
     return axes
 
@@ -200,7 +216,7 @@ def plot_study(
 def _parts(study: Study | Result, problem: Problem | None) -> tuple[Problem, tuple[Trial, ...]]:
     """Return the problem and the trials."""
     if isinstance(study, Study):
-        return study.problem, study.trials
+        return study.problem, study.snapshot.current
     if problem is None:
         raise SettingError("a result does not contain its problem: give the study instead, or problem=")
     return problem, study.trials
@@ -224,15 +240,15 @@ def _draw_beliefs(axes: Axes, shown: Region, problem: Problem) -> list[Any]:
             hatched.set_edgecolor(GREY)
             hatched.set_linewidth(0.0)
         handles += [
-            Patch(facecolor=SKY, label="feasible at the level", **edge),
-            Patch(facecolor="white", hatch="////", label="still possible", **edge),
-            Patch(facecolor="white", label="excluded", **edge),
+            Patch(facecolor=SKY, label="all limits met, probably", **edge),
+            Patch(facecolor="white", hatch="////", label="all limits perhaps met", **edge),
+            Patch(facecolor="white", label="a limit is broken", **edge),
         ]
     if np.ptp(shown.objective) > 0:
         lines = axes.contour(shown.across, shown.up, shown.objective, levels=10, colors=GREY, linewidths=0.6)
         lines.set_linestyle("solid")
         axes.clabel(lines, fontsize=7, inline=True)
-        kind = "median" if shown.truth is None else "true"
+        kind = "expected" if shown.truth is None else "true"
         handles.append(Line2D([], [], color=GREY, linewidth=0.8, label=f"{_short(problem.objective)} ({kind})"))
     if shown.truth is not None and problem.n and shown.truth.min() < 0 < shown.truth.max():
         axes.contour(shown.across, shown.up, shown.truth, levels=[0.0], colors="black", linewidths=1.4, linestyles="--")
@@ -250,10 +266,10 @@ def _draw_samples(axes: Axes, problem: Problem, trials: Sequence[Trial], first: 
     for chosen, label, style in (
         (
             fine,
-            "evaluated, feasible",
+            "measured, all limits met",
             {"marker": "o", "s": 34, "color": BLUE, "edgecolors": "black", "linewidths": 0.6},
         ),
-        (told & ~fine, "evaluated, infeasible", {"marker": "x", "s": 38, "color": VERMILION, "linewidths": 1.5}),
+        (told & ~fine, "measured, breaks a limit", {"marker": "x", "s": 38, "color": VERMILION, "linewidths": 1.5}),
         (failed, "failed", {"marker": "v", "s": 30, "color": GREY}),
     ):
         if chosen.any():
@@ -267,7 +283,7 @@ def _mark_design(axes: Axes, trials: Sequence[Trial]) -> None:
     if initial:
         axes.axvspan(min(initial) - 0.5, max(initial) + 0.5, color="0.92", zorder=0)
         transform = axes.get_xaxis_transform()
-        axes.text(min(initial) - 0.3, 0.03, "initial design", fontsize=7, color=GREY, transform=transform)
+        axes.text(min(initial) - 0.3, 0.03, "first points", fontsize=7, color=GREY, transform=transform)
         axes.set_xlim(*_span(trials))
 
 
@@ -279,6 +295,11 @@ def _tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="0.88", linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def _with_unit(text: str, problem: Problem) -> str:
+    """Return a label with the unit of the objective."""
+    return f"{text} [{problem.unit}]" if problem.unit else text
 
 
 def _short(name: str) -> str:

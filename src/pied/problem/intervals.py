@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.problem.operations import UNARY, operation
+from pied.problem.operations import COMPARISONS, UNARY, operation
 from pied.problem.program import Program, Step
 from pied.shapes import Float64
 
@@ -20,11 +20,13 @@ Interval = tuple[Any, Any]
 """Lower and upper end: arrays, or numbers."""
 
 RISING = {
-    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "arctan", "sinh", "tanh", "arcsinh",
-    "expit", "erf", "ndtr", "sign", "floor", "ceil", "rint", "trunc", "number",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "arcsin", "arctan", "sinh", "tanh",
+    "arcsinh", "arccosh", "arctanh", "expit", "erf", "ndtr", "sign", "floor", "ceil", "rint", "trunc", "number",
 }  # fmt: skip
 """Functions of one number that never fall."""
-ELEMENTWISE = {"lift", "total", "take", "shape", "join", "min", "max"}
+FALLING = {"arccos", "erfc"}
+"""Functions of one number that never rise."""
+ELEMENTWISE = {"lift", "total", "take", "shape", "join", "min", "max", "logaddexp"}
 """Operations on vectors that never fall with any of their elements."""
 
 
@@ -73,6 +75,14 @@ def _step(step: Step, parts: list[Interval], x: tuple[ndarray, ndarray], y: tupl
     if kind in RISING:
         (low, high), run = parts[0], UNARY[kind].run
         return run(low), run(high)
+    if kind in FALLING:
+        (low, high), run = parts[0], UNARY[kind].run
+        return run(high), run(low)
+    if kind in COMPARISONS:  # true or false
+        shape = np.broadcast_shapes(*(np.shape(low) for low, _ in parts))
+        return np.zeros(shape), np.ones(shape)
+    if kind == "dot":
+        return _dot(parts[0], step.value)
     if kind in ELEMENTWISE:
         run = operation(kind, step.value, [None] * len(parts)).run
         lows, highs = zip(*parts, strict=True)
@@ -129,6 +139,28 @@ def _power(a: Interval, p: Interval) -> Interval:
     return np.power(a[0], size), np.power(a[1], size)
 
 
+def _dot(a: Interval, matrix: Any) -> Interval:
+    """Return the product of a vector with a known vector or matrix: the sign of each factor says which end counts."""
+    up, down = np.maximum(matrix, 0.0).T, np.minimum(matrix, 0.0).T
+
+    def part(ends: Any, factors: Any) -> Any:
+        is_open = (~np.isfinite(ends)).astype(float) @ (factors != 0.0)
+        return np.where(is_open > 0, np.nan, np.where(np.isfinite(ends), ends, 0.0) @ factors)
+
+    low, high = map(np.asarray, a)
+    return part(low, up) + part(high, down), part(high, up) + part(low, down)
+
+
+def _hypot(a: Interval, b: Interval) -> Interval:
+    one, other = _absolute(a), _absolute(b)
+    return np.hypot(one[0], other[0]), np.hypot(one[1], other[1])
+
+
+def _either(condition: Interval, a: Interval, b: Interval) -> Interval:
+    """Return the interval that contains both cases, whatever the condition says."""
+    return np.minimum(a[0], b[0]), np.maximum(a[1], b[1])
+
+
 def _within(*ends: float) -> Callable[..., Interval]:
     return lambda *parts: (np.full(np.shape(parts[0][0]), ends[0]), np.full(np.shape(parts[0][0]), ends[1]))
 
@@ -139,6 +171,10 @@ _OTHERS: Mapping[str, Callable[..., Interval]] = {
     "square": lambda a: tuple(np.square(each) for each in _absolute(a)),
     "reciprocal": _reciprocal,
     "power": _power,
+    "cosh": lambda a: tuple(np.cosh(each) for each in _absolute(a)),
+    "hypot": _hypot,
+    "where": _either,
+    "arctan2": _within(-np.pi, np.pi),
     "sin": _within(-1.0, 1.0),
     "cos": _within(-1.0, 1.0),
 }

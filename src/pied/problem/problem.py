@@ -416,20 +416,23 @@ class Problem:
             each.code(x[name]) if isinstance(each, Choice) else float(x[name]) for name, each in self.variables.items()
         )
 
-    def point(self, x: Any) -> Float64[ndarray, "v"]:
+    def point(self, x: Any, *, anywhere: bool = False) -> Float64[ndarray, "v"]:
         """Read a point that the user gave: a mapping by name, or a sequence in order, natural units.
 
-        It must lie inside the box, or be one of the candidates.
+        It must lie inside the box unless it may lie `anywhere`, or be one of the candidates.
         """
         given = numbers(x, self._x, "variable", StatementError, readers=self._readers)
         X = np.array(given, dtype=float)
+        if anywhere and self.candidates is None:
+            if self._solved is not None:
+                self._check_equalities(X)
+            return X
         lo, hi = self.bounds.T
         slack = POINT_SLACK * (hi - lo) + LAST_BITS * np.abs(self.bounds).max(-1)
         for place, name in enumerate(self.variables):
             if not lo[place] - slack[place] <= X[place] <= hi[place] + slack[place]:
-                raise StatementError(
-                    f"'{name}' = {given[place]!r} is outside its box from {float(lo[place])!r} to {float(hi[place])!r}."
-                )
+                ends = f"from {float(lo[place])!r} to {float(hi[place])!r}"
+                raise StatementError(f"'{name}' = {given[place]!r} is outside its range {ends}.")
         X = np.clip(X, lo, hi)
         if self._solved is not None:
             self._check_equalities(X)

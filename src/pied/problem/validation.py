@@ -157,7 +157,7 @@ def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Fl
     for name, (low, high) in ends.items():
         if low < made[name].lo or high > made[name].hi:
             box = f"from {made[name].lo:g} to {made[name].hi:g}"
-            raise StatementError(f"The candidates have '{name}' from {low:g} to {high:g}, outside its box {box}.")
+            raise StatementError(f"The candidates have '{name}' from {low:g} to {high:g}, outside its range {box}.")
     return made, np.stack(list(X.values()), 1)
 
 

@@ -1,23 +1,32 @@
 """The command `pied add`: old data from tables, also from our own exports."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from pied.shell.options import anyway, of_a_study, worker
-from pied.shell.speech import note, say, say_json
+from pied.shell.speech import Mistake, note, say, say_json
 
 if TYPE_CHECKING:
     from pied.problem import Problem
     from pied.records import Trial
+    from pied.shell.opening import Desk
     from pied.shell.tables import Table
 
 COUNTED = ("told", "partial")
 """States of the rows of an export that are data; the others have no values, or values that no longer count."""
 
-Rows = list[tuple[dict[str, float], dict[str, float]]]
-"""Points and values."""
+
+class Row(NamedTuple):
+    """A row of a table that is to be added."""
+
+    line: int
+    """Its place in the table."""
+    x: dict[str, float]
+    """The point, all variables."""
+    y: dict[str, float]
+    """The outputs that are filled in."""
 
 
 @click.command()
@@ -40,34 +49,60 @@ def add(
     """Add old data: a table (CSV or Excel) with a column for each variable and for the outputs that are known.
 
     Rows that are in the record already are passed over, so adding a longer table again is fine; with --again they are
-    repetitions. An export of pied can be added, too.
+    repetitions. Rows far outside of the ranges of the variables are left out, unless --anyway. An export of pied can be
+    added, too.
     """
     from pied.shell.frame import former
     from pied.shell.laboratory import by_present_names, pass_over, trial_column
-    from pied.shell.opening import me, opened
+    from pied.shell.opening import is_there, me, opened
     from pied.shell.statement_file import read as statement_of
     from pied.shell.tables import Table
+    from pied.study import remark
 
     stated = statement_of(file)
     problem, read = stated.problem, by_present_names(Table.read(Path(table)), former(stated, store))
     pass_over(
         read, list(problem.variables), problem, *_own_columns(problem, read), trial_column(problem), ignored=ignore
     )
-    rows = _rows(problem, read, anyway)  # all rows are checked before a study is created
+    rows, left_out = _rows(problem, read, anyway)  # all rows are checked before a study is created
+    if left_out and not rows and not is_there(store or str(stated.store)):
+        raise Mistake(" ".join(left_out.values()))
     with opened(file, store, worker=worker or me(), stated=stated) as desk:
         study = desk.study
         fresh = rows if again else _fresh(problem, study.trials, rows)
-        numbers = [study.add(x, y, anyway=True, again=True).number for x, y in fresh]
         known = len(rows) - len(fresh)
+        outside = {line: said for line, said in left_out.items() if again or not _is_known(desk, read, line)}
+        known += len(left_out) - len(outside)
+        for row in fresh:
+            if said := remark(problem, row.x):
+                note(f"{read.place(row.line)}: {said}")
+        for said in outside.values():
+            note(f"left out: {said}")
+        if outside and not fresh and not known:
+            raise Mistake("no row was added")
+        numbers = [study.add(row.x, row.y, anyway=True, again=True).number for row in fresh]
         if as_json:
-            say_json({"added": numbers, "known": known})
+            lines = {"left_out": [read.lines[line] for line in outside]} if outside else {}
+            say_json({"added": numbers, "known": known, **lines})
             return
         said = f"{len(fresh)} row{'s' * (len(fresh) != 1)} added"
         if known:
             said += f"; {known} {'was' if known == 1 else 'were'} already there"
+        if outside:
+            said += f"; {len(outside)} {'was' if len(outside) == 1 else 'were'} left out"
         say(said)
-        if known and not fresh:
+        if known and not fresh and not outside:
             say(f"If they were measured again with the same outcome: {desk.hint('add', table, '--again')}")
+
+
+def _is_known(desk: "Desk", table: "Table", line: int) -> bool:
+    """Tell whether a row with settings far outside of the ranges is there already: the ranges were narrowed since."""
+    from pied.shell.laboratory import row_values
+    from pied.study import same_rows
+
+    problem = desk.stated.problem
+    x, y = row_values(table, line, problem.variables), row_values(table, line, problem.outputs)
+    return bool(same_rows(problem, desk.study.trials, x, y))
 
 
 def _own_columns(problem: "Problem", table: "Table") -> list[str]:
@@ -80,44 +115,50 @@ def _own_columns(problem: "Problem", table: "Table") -> list[str]:
     return [*own.values(), *problem.functions]
 
 
-def _rows(problem: "Problem", table: "Table", anyway: bool) -> Rows:
-    """Return the points and values of a table; of an export, those that count."""
+def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], dict[int, str]]:
+    """Return the rows of a table, of an export those that count; also why some are left out, by their place."""
     from pied.errors import StatementError, TellError
     from pied.shell.answers import own_columns
     from pied.shell.laboratory import row_values
-    from pied.study import told_values
+    from pied.study import added_point, told_values
 
     is_export, state = bool(_own_columns(problem, table)), own_columns(problem)["state"]
-    rows: Rows = []
-    left_out = 0
-    for row in range(len(table.rows)):
-        if is_export and table.rows[row][state] not in COUNTED:
-            left_out += 1
+    rows: list[Row] = []
+    far: dict[int, str] = {}
+    without = 0
+    for line in range(len(table.rows)):
+        if is_export and table.rows[line][state] not in COUNTED:
+            without += 1
             continue
-        x, y = row_values(table, row, problem.variables), row_values(table, row, problem.outputs)
+        x, y = row_values(table, line, problem.variables), row_values(table, line, problem.outputs)
         try:
-            point = problem.point(x)
+            point = added_point(problem, x, anyway=True)
             if not y:
                 raise StatementError("no output is filled in")
             told_values(problem, y, anyway=anyway)
         except (StatementError, TellError) as error:
-            raise StatementError(f"{table.place(row)}: {error}") from error
-        rows.append((dict(problem.named_x(point)), y))
-    if left_out:
-        note(f"{table.file}: left out {left_out} row{'s' * (left_out != 1)} without results that count")
-    return rows
+            raise StatementError(f"{table.place(line)}: {error}") from error
+        try:
+            added_point(problem, x, anyway=anyway)
+        except StatementError as error:
+            far[line] = f"{table.place(line)}: {error}."
+            continue
+        rows.append(Row(line, point, y))
+    if without:
+        note(f"{table.file}: left out {without} row{'s' * (without != 1)} without results that count")
+    return rows, far
 
 
-def _fresh(problem: "Problem", trials: "tuple[Trial, ...]", rows: Rows) -> Rows:
+def _fresh(problem: "Problem", trials: "tuple[Trial, ...]", rows: list[Row]) -> list[Row]:
     """Return the rows that are not in the record yet; a row that the table has twice must be there twice."""
     from pied.study import same_rows
 
     matched: set[int] = set()
     fresh = []
-    for x, y in rows:
-        known = [trial.number for trial in same_rows(problem, trials, x, y) if trial.number not in matched]
+    for row in rows:
+        known = [trial.number for trial in same_rows(problem, trials, row.x, row.y) if trial.number not in matched]
         if known:
             matched.add(known[0])
         else:
-            fresh.append((x, y))
+            fresh.append(row)
     return fresh

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pied.study.opening import opened
-from pied.study.reading import run_point, same_rows, told_values
+from pied.study.reading import added_point, remark, run_point, same_rows, told_values
 from pied.study.reframing import frame_changes, reframe
 from pied.study.relaxation import hopeless
 from pied.study.result import Result
@@ -21,6 +21,7 @@ __all__ = [
     "Study",
     "Words",
     "about",
+    "added_point",
     "counted",
     "figure",
     "frame_changes",
@@ -33,6 +34,7 @@ __all__ = [
     "percent",
     "recommend",
     "reframe",
+    "remark",
     "run_point",
     "same_rows",
     "short",

@@ -12,6 +12,8 @@ from pied.records import Trial
 
 OUTSIDE = 0.05
 """In widths of a variable's range: how far outside of it a point may have been run; a larger distance is a typo."""
+ROUNDED = 1e-9
+"""In widths of a variable's range: a point this little outside was put there by printing it."""
 SAME_POINT = 2e-6
 """Relative to a variable's range: settings that differ by less are the same, since exports have rounded ones."""
 SAME_DIGITS = 1e-5
@@ -73,6 +75,33 @@ def read_setting(problem: Problem, name: str, value: Any) -> Any:
     """Return a setting as it is recorded: a number, or a label that there is."""
     variable = problem.variables[name]
     return variable.at(variable.code(value)) if isinstance(variable, Choice) else float(value)
+
+
+def added_point(problem: Problem, x: Any, *, anyway: bool = False) -> dict[str, Any]:
+    """Return the point of old data; a little outside of the ranges it is data like others, and `anyway` anywhere.
+
+    Raises:
+        StatementError: When names are missing, or a value is far outside of its range.
+    """
+    point = dict(problem.named_x(problem.point(x, anywhere=True)))
+    for name, box in problem.variables.items():
+        if box.log and not point[name] > 0:
+            raise StatementError(f"'{name}' = {point[name]!r} must be above 0, because its scale is logarithmic")
+    with np.errstate(all="ignore"):
+        U = problem.box.to_unit(np.array([problem.codes(point)]))[0]
+    far = [] if anyway else np.flatnonzero(~((U >= -OUTSIDE) & (U <= 1.0 + OUTSIDE))).tolist()
+    for place in far:
+        name, box = list(problem.variables.items())[place]
+        raise StatementError(
+            f"'{name}' = {point[name]:.9g} is far outside of its range from {box.lo:.9g} to {box.hi:.9g}: check the "
+            "number and its unit. If it was really run there: --anyway (in Python anyway=True)"
+        )
+    return {
+        name: value
+        if box.is_choice or abs(u - min(max(u, 0.0), 1.0)) > ROUNDED
+        else min(max(value, box.lo), box.hi)
+        for (name, box), value, u in zip(problem.variables.items(), point.values(), U.tolist(), strict=True)
+    }
 
 
 def remark(problem: Problem, point: Mapping[str, Any]) -> str:

@@ -85,6 +85,14 @@ class Snapshot:
         return tuple(trial.believed(self.correction) for trial in self.trials)
 
     @property
+    def current(self) -> tuple[Trial, ...]:
+        """The trials with those bounds that hold for this question and after the last correction, for pictures."""
+        return tuple(
+            trial if trial.revision == self.revision else trial.believed(self.correction + 1)
+            for trial in self._believed
+        )
+
+    @property
     def used(self) -> int:
         """Number of proposed trials: told, partial, failed, withdrawn or pending."""
         return sum(not trial.is_added for trial in self.trials)

@@ -20,7 +20,7 @@ from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
 from pied.study.amending import Amendable
 from pied.study.opening import check_settings, has_code, opened, stated
-from pied.study.reading import same_rows, told_values
+from pied.study.reading import added_point, remark, same_rows, told_values
 from pied.study.reframing import reframe, same_frame
 from pied.study.relaxation import Relaxation, conflict_of
 from pied.study.result import Result, Revision
@@ -301,16 +301,18 @@ class Study(Amendable):
     def add(self, x: Any, y: Any, *, anyway: bool = False, again: bool = False) -> Trial:
         """Add old data, a point and its known outputs; it does not count against the budget.
 
-        A row that is there already is not added twice, unless it was measured `again` with the same outcome. A value
-        outside of its output's range is refused unless `anyway`.
+        A row that is there already is not added twice, unless it was measured `again` with the same outcome. A point
+        far outside of the variables' ranges and a value outside of its output's range are refused unless `anyway`.
         """
-        point = self.problem.named_x(self.problem.point(x))
+        point = added_point(self.problem, x, anyway=anyway)
+        if not anyway and (said := remark(self.problem, point)):
+            logger.warning("%s", said)
         values = told_values(self.problem, y, anyway=anyway)
         known = [] if again else same_rows(self.problem, self.trials, point, values)
         if known:
             logger.warning("already there as trial %d, not added; a true repetition: again=True", known[0].number)
             return known[0]
-        row = self._record.add(dict(point), values, revision=self._revision, worker=self.worker)
+        row = self._record.add(point, values, revision=self._revision, worker=self.worker)
         return self._logged(row.number)
 
     def fail(self, trial: Trial | int, reason: str, *, anyway: bool = False) -> Trial:

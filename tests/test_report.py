@@ -137,6 +137,27 @@ def test_cuts_show_the_limited_quantity_through_the_recommended_point(study: Stu
         plots.cuts(Study(reactor(), seed=0))
 
 
+def test_the_report_shows_withdrawn_trials_notes_names_and_steps(tmp_path: Path) -> None:
+    made = Study(reactor(variables={"T": pied.Variable(60.0, 100.0, unit="degC", step=5.0)}, noise=0.01), seed=0)
+    for T in (60.0, 75.0, 90.0):
+        made.add({"T": T}, {"impurity": 0.02, "rate": 0.2 + 0.0123456 * (T - 60)})
+    made.withdraw(2, why="contaminated")
+    made.note(3, "new catalyst batch")
+    made.tell(made.ask(), {"impurity": 0.03, "rate": 0.5}, at={"T": 61.123456789})
+    made.revise(renamed={"rate": "speed"})
+    text = re.sub(r"<[^>]+>", " ", made.report(tmp_path / "report.html").read_text(encoding="utf-8"))
+    for part in (
+        "older; withdrawn: contaminated",
+        "all limits met; new catalyst batch",
+        "'rate' is called 'speed' from now on".replace("'", "&#x27;"),
+        "60 to 100, 9 values: 60, 65, ... 100",
+        " 61.12 ",
+        " 11.41 ",
+    ):
+        assert part in text
+    assert "measured in part" not in text
+
+
 @pytest.mark.parametrize("kind", [None, "history", "gap", "slices", "outputs", "residuals"])
 def test_every_picture_is_drawn_by_its_name(study: Study, tmp_path: Path, kind: str | None) -> None:
     pytest.importorskip("matplotlib")

@@ -6,6 +6,7 @@ import html
 import io
 import math
 import platform
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib import metadata
@@ -17,7 +18,7 @@ import scipy
 
 from pied.errors import MissingExtra, PiedError, SettingError
 from pied.plots import Predictions, draw, predictions
-from pied.problem import Problem
+from pied.problem import Problem, Variable
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Study, Words, about, counted, figure, short
 
@@ -25,6 +26,10 @@ MOST_COLUMNS = 12
 """Outputs in the table of trials; the columns of more would not fit on a page."""
 DIGITS = 6
 """Significant digits of told values."""
+NOISY_DIGITS = 4
+"""Significant digits of the objective at measurements with noise."""
+SETTING_RESOLUTION = 1e-4
+"""Relative to its range: how exactly a setting is shown."""
 RULES = {
     "observed": "the best measured settings, by their measured values",
     "anywhere": "the settings with the best expected value, measured or not, whose limits are met even by the cautious "
@@ -46,10 +51,12 @@ table { border-collapse: collapse; margin: .6rem 0; font-variant-numeric: tabula
 th, td { padding: .15rem .7rem .15rem 0; text-align: left; vertical-align: top; }
 th { font-weight: 600; border-bottom: 1px solid #888; } td.n, th.n { text-align: right; }
 .answer { background: #eef5fb; padding: .6rem 1rem; border-left: 4px solid #0072B2; } .small { font-size: .85rem; }
-.no { color: #b03a00; font-weight: 600; } figure { margin: 1rem 0; break-inside: avoid; } img { max-width: 100%; }
+.no { color: #b03a00; font-weight: 600; } .w, .small td:first-child { white-space: nowrap; }
+figure { margin: 1rem 0; break-inside: avoid; } img { max-width: 100%; }
 figcaption { font-size: .85rem; color: #444; } .wide { overflow-x: auto; } code { font-size: .9em; }
 @media print { body { font-size: 10pt; margin: 0; max-width: none; } tr, .answer { break-inside: avoid; }
-h2 { break-after: avoid; } .wide { overflow: visible; } thead { display: table-header-group; } }
+h2, h3, p:has(+ table) { break-after: avoid; } img { max-height: 8cm; } p { orphans: 3; widows: 3; }
+.wide { overflow: visible; } thead { display: table-header-group; } }
 """
 
 
@@ -97,7 +104,7 @@ def _question(problem: Problem) -> str:
     formula = stated["objective"].get("formula")
     meaning = f" = <code>{_(formula)}</code>" if formula and formula != problem.objective else ""
     aim = "that meet all limits" if is_search else f"with the {goal} {_(problem.objective)}{meaning}{unit}"
-    kinds = [[name, _range(each.lo, each.hi), each.unit + (" (log scale)" if each.log else "")]
+    kinds = [[name, _range(each.lo, each.hi) + _steps(each), each.unit + (" (log scale)" if each.log else "")]
              for name, each in problem.variables.items()]  # fmt: skip
     outputs = [[name, problem.units.get(name, ""), _open(*problem.ranges[j].tolist()), _noise(problem.noise[j])]
                for j, name in enumerate(problem.outputs)]  # fmt: skip
@@ -120,6 +127,14 @@ def _short_constant(value: float | tuple[float, ...]) -> str:
 
 def _range(low: float, high: float) -> str:
     return f"{low:g} to {high:g}"
+
+
+def _steps(variable: Variable) -> str:
+    """Return which settings of a variable can be set, if not all."""
+    if not variable.is_stepped:
+        return ""
+    values = variable.levels()
+    return f", {len(values)} values: {values[0]:g}, {values[1]:g}, ... {values[-1]:g}"
 
 
 def _open(low: float, high: float) -> str:
@@ -152,9 +167,13 @@ def _answer(study: Study, result: Result) -> str:
         lines += ["<h3>Limits at these settings</h3>", _limits(study.problem, result)]
     if result.x is not None:
         lines.append(f"<p>What it rests on: {_(counted(result.trials))}. Recommended are {RULES[result.rule]}. ")
-        at = f"trial {result.trial}" if result.trial is not None else "these settings have not been measured"
+        at = (
+            f"They are those of trial {result.trial}."
+            if result.trial is not None
+            else "They have not been measured yet."
+        )
         share = round(100 * (2 * result.level - 1))
-        lines.append(f"Measured: {at}. &ldquo;Probably&rdquo; means with a probability of about {share} %.</p>")
+        lines.append(f"{at} &ldquo;Probably&rdquo; means with a probability of about {share} %.</p>")
         lines.append(_expected(study, result))
     return "".join(lines)
 
@@ -241,6 +260,9 @@ def _trials(study: Study) -> str:
     worth = dict(zip(data.numbers, f[:, 0].tolist(), strict=True))
     meets = dict(zip(data.numbers, feasible(problem, f).tolist(), strict=True))
     words = Words.of(problem)
+    digits = DIGITS if all(noise == 0 for noise in problem.noise) else NOISY_DIGITS
+    noted = [each for each in study.history() if each.kind == "noted"]
+    notes = {one.number: "; ".join(each.why for each in noted if each.number == one.number) for one in noted}
     heads = ["trial", *(_with_unit(n, words.units) for n in (*problem.variables, *outputs))]
     heads += [f"{short(problem.objective)}{f' [{problem.unit}]' if problem.unit else ''}", "", "who", "when"]
     rows = []
@@ -248,15 +270,24 @@ def _trials(study: Study) -> str:
         value = worth.get(trial.number, math.nan)
         rows.append([
             str(trial.number),
-            *(f"{trial.x[name]:.{DIGITS}g}" for name in problem.variables),
+            *(_setting(problem, name, trial.x[name]) for name in problem.variables),
             *(_told(trial, name) for name in outputs),
-            f"{problem.user_value(value):.{DIGITS}g}" if math.isfinite(value) else "",
-            _state(problem, trial, meets.get(trial.number, False)),
+            f"{problem.user_value(value):.{digits}g}" if math.isfinite(value) else "",
+            "; ".join(filter(None, [_state(problem, trial, meets.get(trial.number, False)), notes.get(trial.number)])),
             trial.worker,
             _when(trial.settled or trial.asked),
         ])  # fmt: skip
     table = _table(heads, rows, bad=("failed", "breaks"), numbers=len(heads) - 3)
     return f"<h2>All trials</h2><p>{_(counted(trials))}.</p><div class='wide small'>{table}</div>"
+
+
+def _setting(problem: Problem, name: str, value: float) -> str:
+    """Return a setting with digits to a ten-thousandth of its range, which no instrument resolves better."""
+    width = problem.variables[name].hi - problem.variables[name].lo
+    for digits in range(4, 17):
+        if abs(float(f"{value:.{digits}g}") - value) <= SETTING_RESOLUTION * width:
+            break
+    return f"{value:.{digits}g}"
 
 
 def _with_unit(name: str, units: Mapping[str, str]) -> str:
@@ -289,7 +320,7 @@ def _history(study: Study) -> str:
         stated = question.statement
         goal = stated["objective"].get("formula") or stated["objective"]["name"]
         limits = "; ".join(each.get("formula") or each["name"] for each in stated["subject_to"])
-        fixed = ", ".join(f"{name} = {value}" for name, value in stated["constants"].items() if not _is_list(value))
+        fixed = ", ".join(f"{name} = {value:g}" for name, value in stated["constants"].items() if not _is_list(value))
         rows.append([str(question.number), _when(question.asked), f"{stated['sense']} {goal}", limits, fixed])
     lines = ["<h2>History</h2>", _table(["question", "asked", "goal", "limits", "constants"], rows)]
     events = [each for each in study.history() if each.kind in AMENDED]
@@ -300,7 +331,7 @@ def _history(study: Study) -> str:
     others = [each for each in study.values if not each.counts]
     if others:
         told = [[str(v.number), v.output, f"{v.value:.{DIGITS}g}", v.worker, _when(v.told)] for v in others]
-        lines.append("<p>Values told that do not count (repeated, contradicting or too late):</p>")
+        lines.append("<p>Values told that do not count (replaced, repeated, contradicting or too late):</p>")
         lines.append(_table(["trial", "output", "value", "who", "when"], told))
     return "".join(lines)
 
@@ -337,11 +368,16 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, bad: Sequence
 
     def cell(tag: str, place: int, text: str) -> str:
         kind = "n" if place < numbers else "no" if any(word in text for word in bad) and tag == "td" else ""
+        kind = "w" if _TIME.fullmatch(text) else kind
         return f"<{tag}{f' class={kind!r}' if kind else ''}>{_(text)}</{tag}>"
 
     top = "".join(cell("th", place, head) for place, head in enumerate(heads)) if any(heads) else ""
     body = "".join(f"<tr>{''.join(cell('td', place, text) for place, text in enumerate(row))}</tr>\n" for row in rows)
     return f"<table>{f'<thead><tr>{top}</tr></thead>' if top else ''}<tbody>\n{body}</tbody></table>\n"
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+"""A time as `_when` writes it; it must not be broken into two lines."""
 
 
 def _known(ask: Callable[[], Any]) -> Any:

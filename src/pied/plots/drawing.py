@@ -86,12 +86,15 @@ def plot_gap(
     problem, trials = _parts(study, problem)
     axes = _new_axes() if axes is None else axes
     shown = gaps(problem, trials)
+    if isinstance(study, Study) and len(trials):
+        shown.gap[-1] = _gap_now(study)  # as the answer has it
     open_, closed = np.isfinite(shown.gap) & (shown.gap > 0), shown.gap == 0
     axes.set_yscale("log")
-    axes.plot(
-        shown.numbers[open_], shown.gap[open_], drawstyle="steps-post", color=ORANGE, linewidth=1.8, marker="o",
-        markersize=4.5, markeredgecolor="black", markeredgewidth=0.5, label="still possible improvement, at most",
-    )  # fmt: skip
+    if open_.any():
+        axes.plot(
+            shown.numbers[open_], shown.gap[open_], drawstyle="steps-post", color=ORANGE, linewidth=1.8, marker="o",
+            markersize=4.5, markeredgecolor="black", markeredgewidth=0.5, label="still possible improvement, at most",
+        )  # fmt: skip
     if known is not None:
         away = np.abs(known - history(problem, trials).best)
         axes.step(shown.numbers, away, where="post", color="black", linestyle=":", label="true distance from optimum")
@@ -277,13 +280,19 @@ def _draw_samples(axes: Axes, problem: Problem, trials: Sequence[Trial], first: 
     return handles
 
 
+def _gap_now(study: Study) -> float:
+    """Return the gap of a study; NaN while there is none."""
+    width, _ = study.gap()
+    return np.nan if width is None else width
+
+
 def _mark_design(axes: Axes, trials: Sequence[Trial]) -> None:
     """Shade the trials of the initial design."""
     initial = [trial.number for trial in trials if trial.why.aim == "initial"]
     if initial:
         axes.axvspan(min(initial) - 0.5, max(initial) + 0.5, color="0.92", zorder=0)
         transform = axes.get_xaxis_transform()
-        axes.text(min(initial) - 0.3, 0.03, "first points", fontsize=7, color=GREY, transform=transform)
+        axes.text(min(initial) - 0.3, 0.08, "first points", fontsize=7, color=GREY, transform=transform)
         axes.set_xlim(*_span(trials))
 
 

@@ -12,6 +12,10 @@ ASKED, ADDED, TOLD, REPEATED, REFUSED, QUESTION = "asked", "added", "told", "tol
 """Kinds that follow from trials, values and questions."""
 
 
+TOLD_DIGITS, SETTING_DIGITS = 9, 6
+"""Significant digits of told values and of proposed settings."""
+
+
 @dataclass(frozen=True)
 class Event:
     """Something that happened to a trial, or a new question; events are never changed or deleted."""
@@ -47,7 +51,8 @@ class Event:
         if self.kind == HANDED:
             return f"handed out to {self.worker}, after {self.data.get('from', '')}"
         if self.kind in (CORRECTED, MOVED):
-            return f"{self.kind}: {_changed(self.data.get('before', {}), self.data.get('after', {}))}{said}"
+            digits = TOLD_DIGITS if self.kind == CORRECTED else SETTING_DIGITS
+            return f"{self.kind}: {_changed(self.data.get('before', {}), self.data.get('after', {}), digits)}{said}"
         if self.kind == FAILED and self.data.get("before"):
             return f"failed{said}, instead of {_listed(self.data['before'])}"
         return f"{self.kind}{said}"
@@ -57,9 +62,16 @@ def _listed(values: Mapping[str, float]) -> str:
     return ", ".join(f"{name} = {value:.9g}" for name, value in values.items())
 
 
-def _changed(before: Mapping[str, float], after: Mapping[str, float]) -> str:
+def _changed(before: Mapping[str, float], after: Mapping[str, float], digits: int) -> str:
+    """Return what was changed; what was before with as many digits as tell it apart, at least so many."""
     parts = [
-        f"{name} = {value:.9g}" + (f" instead of {before[name]:.9g}" if name in before else "")
+        f"{name} = {value:.9g}" + (f" instead of {_apart(before[name], value, digits)}" if name in before else "")
         for name, value in after.items()
     ]
     return ", ".join(parts)
+
+
+def _apart(before: float, after: float, digits: int) -> str:
+    while digits < 17 and float(f"{before:.{digits}g}") == after != before:
+        digits += 1
+    return f"{before:.{digits}g}"

@@ -376,7 +376,7 @@ def test_a_stored_study_continues_on_the_same_list_and_refuses_another(tmp_path:
     whole.run(11)
     assert continued == points(whole.trials)
     box = {"a": (0.0, 4.0), "b": (0.0, 4.0)}
-    with pytest.raises(StudyMismatch, match="a list of 60 candidates is stored, a box is given"):
+    with pytest.raises(StudyMismatch, match="a list of 60 candidates is stored, no list is given"):
         Study(hill(variables=dict(listed().variables)), **words)
     with pytest.raises(StudyMismatch, match="variable 'a'"):
         Study(listed(variables=box, candidates=TABLE[:30]), **words)

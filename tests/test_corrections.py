@@ -116,6 +116,7 @@ def test_data_lie_where_they_were_measured_and_the_asked_point_stays(caplog: pyt
     assert study.data.U[1, 0] == pytest.approx(3.05 / 3.0)
     with pytest.raises(StatementError, match=r"'x' = 30\.0 is far outside of its range from 0\.0 to 3\.0"):
         study.tell(study.ask(), 0.5, at={"x": 30.0})
+    assert study.tell(3, 0.5, at={"x": 30.0}, anyway=True).x.x == 30.0
     with pytest.raises(StatementError, match="'y' is not a variable"):
         study.tell(3, 0.5, at={"y": 1.0})
     with pytest.raises(SettingError, match="say why in a few words"):

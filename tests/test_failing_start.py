@@ -74,7 +74,7 @@ def test_a_mistake_in_the_code_stops_after_three_evaluations(blackbox: Any, says
     assert result.status is Status.BROKEN
     assert len(result.trials) == 3
     assert re.search(rf"3 of 3 failed\. Reasons: 3 x .*{re.escape(says)}", result.message)
-    assert "cannot depend on the point" in result.message
+    assert "cannot depend on the settings" in result.message
 
 
 def local(x: Named) -> Any:

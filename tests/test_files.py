@@ -276,10 +276,10 @@ def test_a_mistake_in_a_file_gets_one_sentence_with_file_place_and_remedy(
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nothing.toml", "there is no statement 'nothing.toml'"),
+        ("nothing.toml", "there is no problem file 'nothing.toml'"),
         ("plant.py", r"name the problem in plant\.py too: plant\.py:problem"),
         ("plant.py:problem", "there is no Python file 'plant.py'"),
-        ("reactor", r"'reactor' is neither a statement \(reactor\.toml\) nor a Python problem"),
+        ("reactor", r"'reactor' is neither a problem file \(reactor\.toml\) nor a Python problem"),
         ("a\0b.toml", "contains a NUL character"),
     ],
 )

@@ -262,7 +262,10 @@ def test_the_laboratory_path_of_the_first_page_runs_as_written(tmp_path: Path, m
     assert table is not None
     (tmp_path / "old.csv").write_text(table[1])
     path = steps(page)
-    assert [words[0] for words, _ in path][0::3] == ["init", "ask", "ask", "status", "export"]
+    verbs = "init check add ask tell fail correct withdraw restore note history status result plot report revise export"
+    assert list(dict.fromkeys(words[0] for words, _ in path)) == verbs.split()
+    assert any("--at" in words for words, _ in path)
+    pytest.importorskip("matplotlib")
     for words, expected in path:
         shown = pied_(*words).stdout.splitlines()
         assert agree(expected, shown), (words, shown)

@@ -1,6 +1,7 @@
 """Results as people say them: names, units, limits, and no digit that means nothing."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,41 @@ def test_ask_says_what_is_expected_of_each_output_and_on_demand_why(lab: Path) -
     assert "aim" not in shown
     assert "aim " in pied_("ask", "lab.toml", "--why").output
     assert set(json.loads(json.dumps(data("ask", "lab.toml")["expected"]))) == {"product", "impurity"}
+
+
+# words of the method, which a person at the bench does not use; `--why` shows them
+METHOD = re.compile(r"\b(?:affine|white|verify|box|statement|traceback)\b", re.IGNORECASE)
+
+
+def test_no_verb_speaks_in_the_words_of_the_method(lab: Path) -> None:
+    (lab / "lab.toml").write_text(LAB.replace('solver = "random"\n', ""))
+    (lab / "odd.toml").write_text(LAB.replace("[constants]", "odd = 'product >= 1.5'\n[constants]"))
+    (lab / "narrow.toml").write_text(LAB.replace("time = [0.5, 6]", "time = [1.0, 1.0000000000000002]"))
+    (lab / "old.csv").write_text(
+        "temperature,time,product,impurity\n60,1,.4,.03\n70,2,.5,.04\n80,3,.6,.06\n200,3,.6,.06\n"
+    )
+    (lab / "picture.txt").write_text("nothing")
+    said = []
+    for line in """
+        --help | init new.toml | check lab.toml | check odd.toml | check narrow.toml | check nothing.toml
+        check reactor | status lab.toml | result lab.toml | ask lab.toml | tell lab.toml 1 product=70
+        tell lab.toml 1 produkt=0.7
+        tell lab.toml 1 product=0.7 | tell lab.toml 1 product=0.8 | tell lab.toml 1 impurity=0.04 --at time=5
+        tell lab.toml 1 product=0.7 --at time=500 | tell lab.toml 9 product=0.7 | tell lab.toml --from picture.txt
+        add lab.toml old.csv | add lab.toml old.csv | add lab.toml picture.txt | ask lab.toml | fail lab.toml 5 leak
+        ask lab.toml --count 2 --csv plan.csv | tell lab.toml --from plan.csv | fail lab.toml 1 leak
+        tell lab.toml 5 product=0.7 | correct lab.toml 1 product=0.71 | correct lab.toml 1 product=0.71 --why typo
+        withdraw lab.toml 2 --why contaminated | restore lab.toml 2 | restore lab.toml 2 | note lab.toml 1 hello
+        note lab.toml 99 hello | history lab.toml | history lab.toml 1 | status lab.toml | result lab.toml
+        revise lab.toml | revise lab.toml --set price=30 | revise lab.toml --rename product=p | export lab.toml
+        plot lab.toml --kind gap --output gap.svg | plot lab.toml --kind region --output gap.xyz | run lab.toml
+        report lab.toml --output report.html
+    """.replace("\n", "|").split("|"):
+        words = line.split()
+        if words:
+            done = pied_(*words, code=(0, 2, 3, 4))
+            said += [(line.strip(), part) for part in done.output.splitlines() if METHOD.search(part)]
+    text = re.sub(r"base64,[^']*|<style>.*?</style>", "", (lab / "report.html").read_text(), flags=re.S)
+    text = text.partition("Settings and versions")[0]
+    assert said == []
+    assert METHOD.findall(re.sub(r"<[^>]+>", " ", text)) == []

@@ -146,7 +146,7 @@ class Status(Enum):
     FINISHED = "The budget is spent."
     GAP_REACHED = "The gap between the recommended and the best imaginable value is small enough."
     INFEASIBLE = "No settings meet all limits."
-    BROKEN = "The black box does not work: every evaluation failed, from the very start."
+    BROKEN = "Nothing works yet: every evaluation failed, from the very start."
     INTERRUPTED = "The run was interrupted; everything told so far is kept."
     DONE = "The solver has nothing more to propose."
 

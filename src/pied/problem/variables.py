@@ -52,11 +52,11 @@ class Variable:
             raise StatementError(f"The lower bound {self.lo:g} must be below the upper bound {self.hi:g}.")
         if not self.hi - self.lo > NARROWEST * max(abs(self.lo), abs(self.hi)):
             raise StatementError(
-                f"The box from {self.lo!r} to {self.hi!r} is too narrow to search: make the variable a constant, "
+                f"The range from {self.lo!r} to {self.hi!r} is too narrow to search: make the variable a constant, "
                 "or let it be the distance from its lower end."
             )
         if not math.isfinite(self.hi - self.lo):
-            raise StatementError(f"The box from {self.lo!r} to {self.hi!r} is too wide for a computer's numbers.")
+            raise StatementError(f"The range from {self.lo!r} to {self.hi!r} is too wide for a computer's numbers.")
         if self.log and self.lo <= 0:
             raise StatementError(f"A logarithmic scale needs a lower bound above 0, got {self.lo:g}.")
         self._check_step()

@@ -18,6 +18,12 @@ DATA = (TOLD, PARTIAL, FAILED)
 """States in which a trial has told the belief something."""
 
 
+_STATES = {
+    ASKED: "it is open", PARTIAL: "it counts, measured in part", TOLD: "it counts as measured", FAILED: "it failed",
+}  # fmt: skip
+"""States of trials that were not withdrawn, as sentences."""
+
+
 def correct(
     record: Record,
     number: int,
@@ -92,7 +98,7 @@ def restore(record: Record, number: int, *, why: str = "", worker: str = "") -> 
     with record._writing() as pen:
         row = record.known(pen, number)
         if row.state != WITHDRAWN:
-            raise TellError(f"trial {number} was not withdrawn: it is {row.state}")
+            raise TellError(f"trial {number} was not withdrawn, there is nothing to restore: {_STATES[row.state]}")
         past = [each.data for each in pen.events() if each.number == number and each.kind == event.WITHDRAWN]
         before = past[-1] if past else {}
         pen.log(Event(number, event.RESTORED, worker, record.clock(), cleaned(why)))

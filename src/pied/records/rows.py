@@ -42,7 +42,7 @@ def about(row: Any) -> About:
     label = f"study {_shown(row.name)}"
     return About(
         _text(row.name, label, "name"),
-        data(row.statement, f"the statement of {label}"),
+        data(row.statement, f"the problem of {label}"),
         _seed(row.seed, label),
         data(row.solver, f"the solver of {label}"),
         whole(row.initial, label, "initial"),
@@ -105,7 +105,7 @@ def question(row: Any) -> Question:
     """Read a question."""
     label = f"question {_shown(row.number)}"
     return Question(
-        whole(row.number, label, "number"), data(row.statement, f"the statement of {label}"),
+        whole(row.number, label, "number"), data(row.statement, f"the problem of {label}"),
         _time(row.asked, label, "asked"),
     )  # fmt: skip
 

@@ -264,6 +264,7 @@ def _rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any]]]:
     from pied.records import Dataset, feasible
     from pied.shell.laboratory import set_point
     from pied.shell.pages import when
+    from pied.study import AIMS
 
     problem, trials = desk.stated.problem, desk.study.trials
     rows = {row.number: row for row in desk.record.changes(0)[1]}
@@ -284,7 +285,7 @@ def _rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any]]]:
             {
                 own["trial"]: trial.number,
                 own["state"]: trial.state.value,
-                own["aim"]: "added" if trial.is_added else trial.why.aim,
+                own["aim"]: "added" if trial.is_added else AIMS.get(trial.why.aim, trial.why.aim),
                 own["feasible"]: ("yes" if meets[trial.number] else "no") if len(known) == problem.k else None,
                 own["reason"]: trial.reason,
                 own["worker"]: trial.worker,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pied.records import Event, Trial
     from pied.shell.opening import Desk
 
-_why = click.option("--why", required=True, metavar="TEXT", help="The reason, for those who read the record later.")
+_why = click.option("--why", default="", metavar="TEXT", help="The reason, for those who read the record later.")
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

@@ -174,7 +174,7 @@ def tell(
         if sheet is not None:
             if words or settings:
                 raise Mistake("tell either one trial, TRIAL NAME=VALUE..., or a table, --from TABLE")
-            told = _from_sheet(desk, Path(sheet))
+            told = _from_sheet(desk, Path(sheet), anyway)
         else:
             if len(words) + len(settings) < 2 or not words or not words[0].isdecimal():
                 raise Mistake(f"name the trial, then what was measured: {desk.hint('tell', '3', 'NAME=VALUE')}")
@@ -283,7 +283,7 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     return values
 
 
-def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, float], dict[str, float]]]:
+def _from_sheet(desk: "Desk", file: Path, anyway: bool) -> list[tuple[str, int, dict[str, float], dict[str, float]]]:
     """Read a run sheet completely before anything is told: place, trial, values and changed settings of each row."""
     from pied.errors import StatementError
     from pied.records import former_names
@@ -311,7 +311,7 @@ def _from_sheet(desk: "Desk", file: Path) -> list[tuple[str, int, dict[str, floa
             if all(abs(value - each) > ROUNDED * width for each in known):
                 at[name] = value
         try:
-            run_point(problem, trial.x, at)
+            run_point(problem, trial.x, at, anyway=anyway)
         except StatementError as error:
             raise StatementError(f"{place}{error}") from error
         told.append((place, trial.number, values, at))

@@ -98,7 +98,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="pied")
 def main() -> None:
-    """Optimization of part-known models: a costly black box inside a known white box.
+    """Optimization of part-known models: known formulas around what must be measured or simulated.
 
     Begin with `pied init`. FILE is a problem file, reactor.toml, or a Python problem, plant.py:problem.
     """

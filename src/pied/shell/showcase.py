@@ -136,7 +136,7 @@ def _benchmark_text(benchmark: Any) -> str:
         lines.append(f"optimum {known['value']:.10g} at {_point(known['x'])}")
         lines += [f"  and at {_point(other)}" for other in known["others"]]
         lines.append(f"  known because: {known['source']}")
-    lines.append(f"feasible fraction of the box: {data['feasible']:.5g}")
+    lines.append(f"feasible part of the ranges: {data['feasible']:.5g}")
     if benchmark.printed is not None:
         reading = data["reading"]
         words = (("the paper printed", "paper"), ("the authors' code has", "code"), ("we read", "ours"), ("why", "why"))

@@ -58,7 +58,9 @@ def read(given: str) -> Stated:
     if given.endswith(".py"):
         raise StatementError(f"name the problem in {given} too: {given}:problem, an object or a function that makes it")
     if Path(given).suffix.lower() != ".toml":
-        raise StatementError(f"'{given}' is neither a statement (reactor.toml) nor a Python problem (plant.py:problem)")
+        raise StatementError(
+            f"'{given}' is neither a problem file (reactor.toml) nor a Python problem (plant.py:problem)"
+        )
     return from_toml(Path(given))
 
 
@@ -112,7 +114,7 @@ def _from_python(file: Path, name: str) -> Stated:
 
 def from_toml(file: Path) -> Stated:
     """Read a problem file; nothing in it is executed here."""
-    page = Page(file, text_of(file, "statement", LARGEST))
+    page = Page(file, text_of(file, "problem file", LARGEST))
     page.check_words((), page.data, TOP)
     for word in ("variables", "outputs"):
         if word not in page.data and not (word == "variables" and "candidates" in page.data):

@@ -91,6 +91,7 @@ class Table:
         for line, cells in found[1:]:
             if len(cells) != len(columns):
                 advice = "; write decimals with a point, 0.5" if not has_comma and len(cells) > len(columns) else ""
+                advice = "; is it a table? Its first line should name the columns" if len(columns) == 1 else advice
                 raise StatementError(f"{file}, line {line}: {len(cells)} cells for {len(columns)} columns{advice}")
         rows = tuple(dict(zip(columns, cells, strict=True)) for _, cells in found[1:])
         return cls(file, tuple(columns), rows, tuple(line for line, _ in found[1:]), has_comma)

@@ -8,7 +8,7 @@ from typing import Any
 from pied.problem import Problem, element_names, renamed_words
 from pied.records import Event, Question, Record, Trial, annotate, correct, history, name_now, restore, withdraw
 from pied.study.opening import has_code, stated
-from pied.study.reading import reason, remark, run_point, told_values
+from pied.study.reading import note_text, reason, remark, run_point, told_values
 from pied.study.reframing import reframe
 from pied.study.snapshot import Revision, Snapshot
 
@@ -44,11 +44,11 @@ class Amendable(ABC):
     def _logged(self, number: int) -> Trial:
         """Log a changed trial and return it."""
 
-    def _at(self, trial: Trial, at: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    def _at(self, trial: Trial, at: Mapping[str, Any] | None, anyway: bool) -> dict[str, Any] | None:
         """Return the whole point at which a trial was run; warn when it lies outside of the box."""
         if not at:
             return None
-        point = run_point(self.problem, trial.x, at)
+        point = run_point(self.problem, trial.x, at, anyway=anyway)
         if said := remark(self.problem, point):
             logger.warning("trial %d: %s", trial.number, said)
         return point
@@ -71,11 +71,12 @@ class Amendable(ABC):
             values: The right outputs, only those that change.
             why: The reason.
             at: Variables that were really set to other values.
-            anyway: Whether values outside of their ranges are right; they are refused otherwise.
+            anyway: Whether values outside of their ranges, and settings far outside, are right; they are refused
+                otherwise.
         """
         old, said = self._known(trial), reason(why)
         new = told_values(self.problem, values, f"trial {old.number}: ", anyway=anyway)
-        correct(self._record, old.number, new, why=said, worker=self.worker, at=self._at(old, at))
+        correct(self._record, old.number, new, why=said, worker=self.worker, at=self._at(old, at, anyway))
         return self._logged(old.number)
 
     def withdraw(self, trial: Trial | int, *, why: str) -> Trial:
@@ -90,7 +91,7 @@ class Amendable(ABC):
 
     def note(self, trial: Trial | int, text: str) -> Event:
         """Write a note about a trial into the record."""
-        return annotate(self._record, self._known(trial).number, reason(text), worker=self.worker)
+        return annotate(self._record, self._known(trial).number, note_text(text), worker=self.worker)
 
     def history(self, trial: Trial | int | None = None) -> list[Event]:
         """Return all that happened, or what happened to one trial, in order: who did what, when and why."""

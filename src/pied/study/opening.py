@@ -52,7 +52,7 @@ def opened(
     if solver is not None and not solver.lists and (problem.candidates is not None or problem.grid is not None):
         what = "a list of candidates" if problem.candidates is not None else "settings with a step"
         raise SettingError(
-            f"solver '{solver.name}' needs a whole box and cannot choose from {what}: take 'cuqb', another solver by "
+            f"solver '{solver.name}' needs whole ranges and cannot choose from {what}: take 'cuqb', another solver by "
             "bounds or improvement, or 'random'"
         )
     most = math.inf if problem.listing is None else len(problem.listing)
@@ -103,7 +103,7 @@ def _kept(
     try:
         check_same(name, about.statement, statement)
     except (AttributeError, KeyError, TypeError) as error:
-        raise StoreError(f"the store is damaged: the statement of study '{name}' cannot be read") from error
+        raise StoreError(f"the store is damaged: the question of study '{name}' cannot be read") from error
     if seed is not None and int(seed) != about.seed:
         raise SettingError(f"study '{name}' has the seed {about.seed}, not {seed}: leave seed= out to continue it")
     if initial is not None and initial != about.initial:
@@ -158,7 +158,7 @@ def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> 
         lines.append(f"outputs: {list(kept.get('outputs', []))} is stored, {list(given['outputs'])} is given")
     listed, given_list = (each.get("candidates") for each in (kept, given))
     if listed != given_list:
-        stored, now_given = (f"a list of {each[0]} candidates" if each else "a box" for each in (listed, given_list))
+        stored, now_given = (f"a list of {each[0]} candidates" if each else "no list" for each in (listed, given_list))
         lines.append(f"another list: {stored} is stored, {now_given} is given")
     if lines:
         raise StudyMismatch(

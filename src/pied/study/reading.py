@@ -50,8 +50,14 @@ def told_values(problem: Problem, y: Any, label: str = "", *, anyway: bool = Fal
     return values
 
 
-def run_point(problem: Problem, asked: Named, at: Mapping[str, Any]) -> dict[str, Any]:
+def run_point(problem: Problem, asked: Named, at: Mapping[str, Any], *, anyway: bool = False) -> dict[str, Any]:
     """Return the whole point at which a trial was run, given the variables that were set differently.
+
+    Args:
+        problem: The problem.
+        asked: The proposed point.
+        at: What was set differently.
+        anyway: Whether values far outside of their ranges are right.
 
     Raises:
         StatementError: When a name is unknown, or a value is far outside of its range.
@@ -63,10 +69,10 @@ def run_point(problem: Problem, asked: Named, at: Mapping[str, Any]) -> dict[str
     with np.errstate(all="ignore"):
         U = problem.box.to_unit(np.array([problem.codes(point)]))[0]
     for (name, box), value, u in zip(problem.variables.items(), point.values(), U.tolist(), strict=True):
-        if not -OUTSIDE <= u <= 1.0 + OUTSIDE:
+        if not math.isfinite(u) or not (anyway or -OUTSIDE <= u <= 1.0 + OUTSIDE):
             raise StatementError(
                 f"'{name}' = {value!r} is far outside of its range from {box.lo!r} to {box.hi!r}: check the number and "
-                "its unit; if it was really run there, fail the trial and say so in the reason"
+                "its unit. If it was really run there: --anyway (in Python anyway=True)"
             )
     return point if problem.candidates is None else dict(problem.named_x(problem.point(point)))
 
@@ -117,8 +123,15 @@ def remark(problem: Problem, point: Mapping[str, Any]) -> str:
 def reason(why: str) -> str:
     """Return the reason of a change; there must be one, because the record is read by others later."""
     if not str(why).strip():
-        raise SettingError("say why in a few words, for those who read the record later")
+        raise SettingError("say why in a few words, for those who read the record later: --why TEXT (in Python why=)")
     return str(why).strip()
+
+
+def note_text(text: str) -> str:
+    """Return the text of a note; it must not be empty."""
+    if not str(text).strip():
+        raise SettingError("the note is empty: write a few words")
+    return str(text).strip()
 
 
 def same_rows(problem: Problem, trials: Iterable[Trial], x: Mapping[str, Any], y: Mapping[str, float]) -> list[Trial]:

@@ -26,7 +26,7 @@ RULES = {
     "observed": "the best feasible point by its told values",
     "lower": "the told point with the best penalized lower bound under the current belief",
     "asked": "the told point with the best penalized lower bound at the time it was proposed, equation (14)",
-    "anywhere": "the best median objective in the whole box where the lower bounds of all constraints hold",
+    "anywhere": "the best median objective within the ranges where the lower bounds of all constraints hold",
 }
 NEAREST = 256
 """Told points, the nearest ones, from which a told point is bounded: more distant ones add little, and the time of a

@@ -221,4 +221,4 @@ def _check_sound(kept: Mapping[str, Any]) -> None:
         and all(isinstance(each, Mapping) and "name" in each for each in limits)
     )
     if not is_sound:
-        raise StoreError("the stored statement of the problem cannot be read: the store is damaged")
+        raise StoreError("the stored question cannot be read: the store is damaged")

@@ -443,8 +443,8 @@ class Snapshot:
         shown += [f"{others} x other reasons"] if others else []
         text = f"{Status.BROKEN.value} {sum(reasons.values())} of {self.used} failed. Reasons: {' | '.join(shown)}"
         if all(is_everywhere(reason) for reason in reasons):
-            return f"{text} | Such a mistake cannot depend on the point: mend the black box, then run again."
-        return f"{text} | Mend the black box, or add a point where it works, then run again."
+            return f"{text} | Such a mistake cannot depend on the settings: mend what is evaluated, then run again."
+        return f"{text} | Mend what is evaluated, or add settings where it works, then go on."
 
     def _verdict(self, relaxation: Relaxation) -> str:
         """Return a message: no point meets the constraints, which of them are in conflict, and what would help."""

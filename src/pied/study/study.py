@@ -289,13 +289,13 @@ class Study(Amendable):
             trial: The trial or its number.
             y: The outputs; None if only `at` is told.
             at: Variables that were really set to other values than proposed; the proposed point stays in the record.
-            anyway: Whether values outside of their ranges are right.
+            anyway: Whether values outside of their ranges, and settings far outside, are right.
         """
         old = self._known(trial)
         if y is None and not at:
             raise TellError(f"trial {old.number}: nothing is told: give outputs, or what was really set (at=)")
         values = told_values(self.problem, y, f"trial {old.number}: ", anyway=anyway)
-        self._record.tell(old.number, values, worker=self.worker, at=self._at(old, at))
+        self._record.tell(old.number, values, worker=self.worker, at=self._at(old, at, anyway))
         return self._logged(old.number)
 
     def add(self, x: Any, y: Any, *, anyway: bool = False, again: bool = False) -> Trial:

@@ -101,7 +101,7 @@ def test_what_may_depend_on_the_point_is_tried_at_the_whole_initial_design(black
     assert result.status is Status.BROKEN
     assert len(result.trials) == 5
     assert "5 of 5 failed. Reasons: 5 x " in result.message
-    assert "add a point where it works" in result.message
+    assert "add settings where it works" in result.message
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, TypeError, NameError])

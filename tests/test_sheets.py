@@ -130,7 +130,7 @@ def test_who_asks_again_renews_the_own_lease(lab: Path) -> None:
 )
 @pytest.mark.parametrize("place", ["beside", "sqlite:///kept.db"])
 def test_a_refused_command_leaves_no_file_and_no_study_behind(lab: Path, words: list[str], place: str) -> None:
-    (lab / "bad.csv").write_text("temperature,time,product\n70,1,0.4\n170,1,0.4\n")
+    (lab / "bad.csv").write_text("temperature,time,product\n170,1,0.4\n")
     (lab / "wrong.toml").write_text(LAB.replace("initial = 3", "initial = 1"))
     (lab / "plant.py").write_text("h = lambda x: (0.5, 0.05)\n")
     before = {file.name for file in lab.iterdir()}

@@ -52,9 +52,9 @@ def add(
     repetitions. Rows far outside of the ranges of the variables are left out, unless --anyway. An export of pied can be
     added, too.
     """
-    from pied.shell.frame import former
+    from pied.shell.frame import former, is_recorded
     from pied.shell.laboratory import by_present_names, pass_over, trial_column
-    from pied.shell.opening import is_there, me, opened
+    from pied.shell.opening import me, opened
     from pied.shell.statement_file import read as statement_of
     from pied.shell.tables import Table
     from pied.study import remark
@@ -65,7 +65,7 @@ def add(
         read, list(problem.variables), problem, *_own_columns(problem, read), trial_column(problem), ignored=ignore
     )
     rows, left_out = _rows(problem, read, anyway)  # all rows are checked before a study is created
-    if left_out and not rows and not is_there(store or str(stated.store)):
+    if left_out and not rows and not is_recorded(stated, store):
         raise Mistake(" ".join(left_out.values()))
     with opened(file, store, worker=worker or me(), stated=stated) as desk:
         study = desk.study

@@ -39,3 +39,12 @@ def former(stated: Stated, store: str | None) -> dict[str, str]:
         record = base.find(stated.name)
         names = (*stated.problem.variables, *stated.problem.outputs)
         return {} if record is None else former_names(record.events(), names)
+
+
+def is_recorded(stated: Stated, store: str | None) -> bool:
+    """Tell whether the study of a file is there already."""
+    place = store or str(stated.store)
+    if not is_there(place):
+        return False
+    with Store.connect(place, read_only=True) as base:
+        return base.find(stated.name) is not None

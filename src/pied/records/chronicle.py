@@ -78,5 +78,5 @@ def _questions(questions: Iterable[Question]) -> Iterator[Event]:
     for each in questions:
         goal = each.statement.get("objective")
         name = goal.get("name", "") if isinstance(goal, dict) else ""
-        said = f"{each.statement.get('sense', '')} {name}".strip()
+        said = f"{each.statement.get('sense', '')} {each.statement.get('called') or name}".strip()
         yield Event(0, event.QUESTION, "", each.asked, said, {"question": each.number})

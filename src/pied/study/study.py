@@ -186,8 +186,8 @@ class Study(Amendable):
                 self._trials[row.number] = Trial.of(self.problem, row)
             except KeyError as error:
                 raise StoreError(
-                    f"trial {row.number} of the store cannot be read: it has no {error}. If that was renamed since this "
-                    "study was opened (pied revise), open it again with the new names"
+                    f"trial {row.number} of the store cannot be read: it has no {error}. If that was renamed since "
+                    "this study was opened (pied revise), open it again with the new names"
                 ) from error
             except (AttributeError, TypeError, ValueError, OverflowError) as error:
                 raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error

@@ -33,7 +33,7 @@ LAYERS: dict[str, str] = {
     "bounds": "errors gp problem records rng search shapes",
     "bridge": "bounds errors rng shapes",
     "solvers": "bounds bridge distances errors gp problem records rng search shapes",
-    "study": "bounds errors evaluation gp problem records rng search shapes solvers",
+    "study": "bounds distances errors evaluation gp problem records rng search shapes solvers",
     "plots": "errors problem records shapes study",
     "report": "errors plots problem records study",
     "shell": "address errors evaluation plots problem records report solvers study suite version",

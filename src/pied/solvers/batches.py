@@ -40,7 +40,7 @@ def same(
         away = np.where(grid.is_discrete, np.where(grid.rows(pending) == grid.rows(u), 0.0, 1.0), away)
     near = (away < NEAR_SETTINGS).all(1)
     if near.any():
-        noise = np.where(np.equal(problem.noise, 0.0), 0.0, belief.nugget_deviation)
+        noise = np.where(_is_noisy(problem), belief.nugget_deviation, 0.0)
         mean, deviation = belief.moments(np.concatenate([u[None], pending]))
         near &= ((np.abs(mean[1:] - mean[0]) < noise) & (deviation[0] < noise)).all(1)
     return near | (away < SAME_SETTINGS).all(1)
@@ -60,10 +60,15 @@ def is_worth_repeating(
         scales: One scale per function.
         u: The pending point.
     """
-    is_noisy = np.not_equal(problem.noise, 0.0)
+    is_noisy = _is_noisy(problem)
     if not is_noisy.any() or not (composite.widths(u) > VISIBLE_WIDTH * scales).any():
         return False
     _, before = belief.moments(u[None])
     _, after = belief.imagine(u[None]).moments(u[None])
     taken = 1.0 - np.square(after[0] / before[0])
     return bool((taken[is_noisy] >= WORTH_REPEATING).any())
+
+
+def _is_noisy(problem: Problem) -> Bool[ndarray, "m"]:
+    """Which outputs are not exact."""
+    return np.array([noise != 0 for noise in problem.noise])

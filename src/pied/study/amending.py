@@ -10,7 +10,8 @@ from pied.records import Event, Question, Record, Trial, annotate, correct, hist
 from pied.study.opening import has_code, stated
 from pied.study.reading import note_text, reason, remark, run_point, told_values
 from pied.study.reframing import reframe
-from pied.study.snapshot import Revision, Snapshot
+from pied.study.result import Revision
+from pied.study.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 

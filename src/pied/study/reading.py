@@ -103,9 +103,7 @@ def added_point(problem: Problem, x: Any, *, anyway: bool = False) -> dict[str, 
             "number and its unit. If it was really run there: --anyway (in Python anyway=True)"
         )
     return {
-        name: value
-        if box.is_choice or abs(u - min(max(u, 0.0), 1.0)) > ROUNDED
-        else min(max(value, box.lo), box.hi)
+        name: value if box.is_choice or abs(u - min(max(u, 0.0), 1.0)) > ROUNDED else min(max(value, box.lo), box.hi)
         for (name, box), value, u in zip(problem.variables.items(), point.values(), U.tolist(), strict=True)
     }
 

@@ -457,8 +457,8 @@ class Snapshot:
             text = f"No settings meet the known limits: {quoted} cannot be met{together} {where}."
             text += " Nothing needed to be evaluated." if not self.used else ""
         elif self.is_exhausted:
-            count = 0 if self.problem.choosable is None else len(self.problem.choosable)
-            text = f"No settings meet all limits: all {count} that can be chosen were tried."
+            few = 0 if self.problem.choosable is None else len(self.problem.choosable)
+            text = f"No settings meet all limits: all {few} that can be chosen were tried."
         else:
             count = f"{self.patience} confirmation{'s' * (self.patience != 1)}"
             test = "one at a time" if self._tests_singly else count

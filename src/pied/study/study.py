@@ -19,11 +19,11 @@ from pied.solvers import make
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
 from pied.study.amending import Amendable
-from pied.study.opening import check_settings, has_code, opened, stated
+from pied.study.opening import check_settings, opened
 from pied.study.reading import added_point, remark, same_rows, told_values
-from pied.study.reframing import reframe, same_frame
+from pied.study.reframing import same_frame
 from pied.study.relaxation import Relaxation, conflict_of
-from pied.study.result import Result, Revision
+from pied.study.result import Result
 from pied.study.snapshot import Snapshot
 from pied.study.words import expectation
 

@@ -87,7 +87,7 @@ def best(
     found: Best | None = None
     hits = 0
     for number in range(effort.searches):
-        scaled = _Scaled.measured(functions, pieces, stream.at("search", number).sobol(effort.pool, d))
+        scaled = Scaled.measured(functions, pieces, stream.at("search", number).sobol(effort.pool, d))
         end = scaled.polished(scaled.ascended(effort, starts))
         if end is None:
             continue
@@ -101,7 +101,7 @@ def best(
 
 
 @dataclass(frozen=True)
-class _Scaled:
+class Scaled:
     """The functions with their sizes over a pool of points, which makes the search independent of units."""
 
     functions: Truth
@@ -112,7 +112,7 @@ class _Scaled:
     spread: float
 
     @classmethod
-    def measured(cls, functions: Truth, pieces: int, U: Float64[ndarray, "p d"]) -> "_Scaled":
+    def measured(cls, functions: Truth, pieces: int, U: Float64[ndarray, "p d"]) -> "Scaled":
         F = functions(U)
         objective = F[:, :pieces].min(-1)
         low, high = np.quantile(objective, [0.25, 0.75]).tolist()

@@ -1,0 +1,166 @@
+"""The optimum of cheap functions of a setting and of continuous variables, by trying every setting.
+
+Continuous variables are solved for in every setting: roughly in all of them at once, by ever smaller clouds of points
+around the best ones (ridges of a penalty function stop ascents along slopes), then precisely, by a local solver, in
+every setting that can compete.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy import ndarray
+
+from pied.rng import Stream
+from pied.shapes import Float64, Int64
+from pied.suite.elementary import median
+from pied.suite.optimum import PENALTY, Scaled
+
+Settled = Callable[[Int64[ndarray, "b"], Float64[ndarray, "b a"]], Float64[ndarray, "b q"]]
+"""From settings (their numbers) and points of the unit cube to values: objective first, constraints (met when >= 0)."""
+
+BLOCK = 200_000
+"""Points evaluated at once."""
+
+
+@dataclass(frozen=True)
+class Thoroughness:
+    """The effort of an enumeration."""
+
+    pool: int = 64
+    """Points at which each setting is looked at."""
+    starts: int = 3
+    """Points of each setting around which it is searched."""
+    turns: int = 24
+    """Clouds around each of them, each smaller than the last."""
+    cloud: int = 12
+    """Points of a cloud."""
+    whole: int = 300
+    """Up to so many settings are all solved precisely."""
+    margin: float = 0.1
+    """Of the spread of the objective: a setting whose rough value is this much below the best cannot compete."""
+    most: int = 4000
+    """Settings that are solved precisely, at most."""
+
+
+@dataclass(frozen=True)
+class Settling:
+    """The result of an enumeration."""
+
+    setting: int
+    """The number of the best setting."""
+    u: Float64[ndarray, "a"]
+    """The best point of the cube in it."""
+    value: float
+    """The objective there."""
+    solved: int
+    """Settings that were solved precisely."""
+    complete: bool
+    """Whether these were all settings that could compete."""
+
+
+@np.errstate(all="ignore")
+def enumerate_settings(
+    functions: Settled, settings: int, a: int, *, stream: Stream, effort: Thoroughness | None = None
+) -> Settling | None:
+    """Maximize the first function subject to the others >= 0 over all settings; None if nothing feasible is found.
+
+    Args:
+        functions: the truth.
+        settings: how many settings there are.
+        a: continuous variables, 0 if there are none.
+        stream: randomness of the points.
+        effort: effort of the search.
+    """
+    effort = effort or Thoroughness()
+    if a == 0:
+        return _listed(functions, settings)
+    everywhere = np.repeat(np.arange(settings), effort.pool)
+    U = np.tile(stream.at("pool").sobol(effort.pool, a), (settings, 1))
+    F = _blocks(functions, everywhere, U)
+    low, high = np.quantile(F[:, 0], [0.25, 0.75]).tolist()
+    scale = median(np.abs(F))
+    scale[0] = (high - low) or float(np.abs(F[:, 0]).max()) or 1.0
+    scale = np.where(scale > 0, scale, 1.0)
+    merit = _merit(F, scale).reshape(settings, effort.pool)
+    first = np.argsort(-merit, axis=1, kind="stable")[:, : effort.starts]
+    which = np.repeat(np.arange(settings), first.shape[1])
+    ends, heights = _zoomed(functions, which, U[: effort.pool][first.ravel()], scale, effort, stream)
+    ends, heights = ends.reshape(settings, -1, a), heights.reshape(settings, -1)
+    return _solved(functions, ends, heights, scale, (U[: effort.pool], F.reshape(settings, effort.pool, -1)), effort)
+
+
+def _listed(functions: Settled, settings: int) -> Settling | None:
+    """Compare settings without continuous variables."""
+    best: Settling | None = None
+    for begin in range(0, settings, BLOCK):
+        which = np.arange(begin, min(begin + BLOCK, settings))
+        F = functions(which, np.zeros((len(which), 0)))
+        values = np.where((F[:, 1:] >= 0).all(-1), F[:, 0], -np.inf)
+        place = int(values.argmax())
+        if values[place] > (-np.inf if best is None else best.value):
+            best = Settling(int(which[place]), np.zeros(0), float(values[place]), settings, True)
+    return best
+
+
+def _merit(F: Float64[ndarray, "b q"], scale: Float64[ndarray, "q"]) -> Float64[ndarray, "b"]:
+    """Return the scaled objective minus the weighted scaled violations; -inf where it is not finite."""
+    scaled = F / scale
+    merit = scaled[:, 0] - PENALTY * np.maximum(-scaled[:, 1:], 0).sum(-1)
+    return np.where(np.isfinite(merit), merit, -np.inf)
+
+
+def _blocks(functions: Settled, which: ndarray, U: ndarray) -> Float64[ndarray, "b q"]:
+    """Evaluate many points, some at a time."""
+    parts = [functions(which[i : i + BLOCK], U[i : i + BLOCK]) for i in range(0, len(U), BLOCK)]
+    return np.concatenate(parts)
+
+
+def _zoomed(
+    functions: Settled, which: ndarray, U: ndarray, scale: ndarray, effort: Thoroughness, stream: Stream
+) -> tuple[Float64[ndarray, "b a"], Float64[ndarray, "b"]]:
+    """Maximize the merit around many points at once, each in its setting; return the best points and their merits."""
+    b, a = U.shape
+    merit = _merit(_blocks(functions, which, U), scale)
+    size = np.full(b, 0.15)
+    for turn in range(effort.turns):
+        way = stream.at("cloud", turn).normal(effort.cloud, a)
+        near = np.clip(U[:, None] + size[:, None, None] * way, 0, 1)
+        values = _merit(_blocks(functions, np.repeat(which, effort.cloud), near.reshape(-1, a)), scale)
+        values = values.reshape(b, effort.cloud)
+        place = values.argmax(1)
+        is_better = values[np.arange(b), place] > merit
+        U = np.where(is_better[:, None], near[np.arange(b), place], U)
+        merit = np.maximum(merit, values[np.arange(b), place])
+        size = np.where(is_better, 1.1 * size, 0.5 * size)
+    return U, merit
+
+
+def _solved(
+    functions: Settled,
+    ends: Float64[ndarray, "s e a"],
+    heights: Float64[ndarray, "s e"],
+    scale: Float64[ndarray, "q"],
+    pool: tuple[Float64[ndarray, "p a"], Float64[ndarray, "s p q"]],
+    effort: Thoroughness,
+) -> Settling | None:
+    """Solve precisely in the settings that can compete, the most promising first."""
+    best: Settling | None = None
+    order, top, solved = np.argsort(-heights.max(1), kind="stable").tolist(), heights.max(1), 0
+    for setting in order:
+        bar = -np.inf if best is None or len(order) <= effort.whole else best.value / scale[0] - effort.margin
+        if top[setting] < bar or solved == effort.most:
+            return None if best is None else _with(best, solved, top[setting] < bar)
+        solved += 1
+        here = Scaled(
+            lambda U, setting=setting: functions(np.full(len(U), setting), U), 1, pool[0], pool[1][setting], scale, scale[0]
+        )
+        u = here.polished(ends[setting][np.argsort(-heights[setting], kind="stable")])
+        if u is not None and here.objective(u) > (-np.inf if best is None else best.value):
+            best = Settling(setting, u, here.objective(u), solved, True)
+    return None if best is None else _with(best, solved, True)
+
+
+def _with(best: Settling, solved: int, complete: bool) -> Settling:
+    """Return the result with how it was found."""
+    return Settling(best.setting, best.u, best.value, solved, complete)

@@ -29,15 +29,15 @@ class Thoroughness:
 
     pool: int = 64
     """Points at which each setting is looked at."""
-    starts: int = 3
+    starts: int = 2
     """Points of each setting around which it is searched."""
-    turns: int = 24
+    turns: int = 20
     """Clouds around each of them, each smaller than the last."""
-    cloud: int = 12
+    cloud: int = 8
     """Points of a cloud."""
     whole: int = 300
     """Up to so many settings are all solved precisely."""
-    margin: float = 0.1
+    margin: float = 0.03
     """Of the spread of the objective: a setting whose rough value is this much below the best cannot compete."""
     most: int = 4000
     """Settings that are solved precisely, at most."""

@@ -196,7 +196,7 @@ def coolant() -> Benchmark:
         outputs=["viscosity", "density", "capacity", "freezing"],
         minimize="1.1*glycol + 0.75*glycerol + 1.5*salt + 0.05*water + 0.02*(T + 30) + 0.12*(4.2 - density*capacity)**2",
         subject_to={
-            "viscosity": "viscosity <= 2.6",
+            "viscosity": "viscosity <= 3",
             "density": "density <= 1.1",
             "frost": "freezing <= T - 5",
             "corrosion": "salt <= 0.25*(glycol + glycerol)",

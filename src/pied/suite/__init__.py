@@ -1,11 +1,12 @@
-"""Test problems with known optima: the paper's 22, its two illustrations, their twins, and random ones.
+"""Test problems with known optima: the paper's 22, its two illustrations, their twins, mixed and random ones.
 
 The module itself is the suite:
 
     suite["booth"].problem          what a solver is given
     suite["booth"].known.value      the best that can be done
     suite.get("g09", "black", 0.1)  the same with other structure and noise
-    suite.sets["constrained"]       names by set; iterating over the suite gives all names
+    suite.sets["constrained"]       names by set; iterating over the suite gives all names of the paper
+    suite.sets["mixed"]             problems with integers, standard sizes, choices and mixtures
     suite.table()                   one plain row per problem
     suite.twin("g09", scale=1e4)    the same problem made harder in one way
     suite.random(7)                 a fresh problem of known optimum
@@ -18,6 +19,7 @@ from types import ModuleType
 from pied.suite.benchmark import Benchmark as Benchmark
 from pied.suite.benchmark import Known as Known
 from pied.suite.catalogue import CATALOGUE as _CATALOGUE
+from pied.suite.catalogue import MIXED as _MIXED
 from pied.suite.catalogue import SETS as sets
 from pied.suite.catalogue import get as get
 from pied.suite.catalogue import table as table
@@ -41,7 +43,7 @@ class _Suite(ModuleType):
         return len(_CATALOGUE)
 
     def __contains__(self, name: object) -> bool:
-        return name in _CATALOGUE
+        return name in _CATALOGUE or name in _MIXED
 
 
 sys.modules[__name__].__class__ = _Suite

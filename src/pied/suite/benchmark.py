@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.errors import StatementError, did_you_mean
-from pied.problem import Named, Problem
+from pied.problem import Choice, Mixture, Named, Problem
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 from pied.suite.elementary import Number, median
@@ -22,10 +22,13 @@ STRICT_TOLERANCE = 1e-6
 """A point is strictly feasible if no constraint is violated by more than this times its benchmark scale."""
 STRUCTURES = ("full", "paper", "black")
 
+Setting = float | str
+"""The value of a variable at one point: a number, or the label of a choice."""
 Range = tuple[float | None, float | None]
 Function = str | Callable[[Named, Named], ndarray]
 BlackBoxFunction = Callable[..., Sequence[Number]]
-"""h: the variables in order, as numbers or as arrays of one length; returns the outputs in order."""
+"""h: the variables in order, as numbers or as arrays of one length (a choice as the place of its label); returns the
+outputs in order."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +37,11 @@ class Known:
 
     value: float
     """Optimal value, in the sense of the statement (the smallest if it minimizes)."""
-    x: Mapping[str, float]
+    x: Mapping[str, Setting]
     """A point that attains it."""
     source: str
     """How it is known."""
-    others: tuple[Mapping[str, float], ...] = ()
+    others: tuple[Mapping[str, Setting], ...] = ()
     """Further points that attain it."""
 
 
@@ -52,11 +55,16 @@ class BlackBox:
     """Names of its arguments, in order."""
     outputs: tuple[str, ...]
     """Names of its values, in order."""
+    labels: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    """The labels of each choice."""
 
-    def __call__(self, x: Mapping[str, float]) -> dict[str, float]:
+    def __call__(self, x: Mapping[str, Setting]) -> dict[str, float]:
         """Evaluate the truth at one point."""
-        values = self.h(*(float(x[name]) for name in self.variables))
+        values = self.h(*(self._number(name, x[name]) for name in self.variables))
         return {name: float(value) for name, value in zip(self.outputs, values, strict=True)}
+
+    def _number(self, name: str, value: Setting) -> float:
+        return float(self.labels[name].index(str(value)) if name in self.labels else value)
 
 
 class NoisyBlackBox:
@@ -78,7 +86,7 @@ class NoisyBlackBox:
         self.stream = stream
         self.calls = 0
 
-    def __call__(self, x: Mapping[str, float]) -> dict[str, float]:
+    def __call__(self, x: Mapping[str, Setting]) -> dict[str, float]:
         """Evaluate with fresh noise."""
         self.calls += 1
         draw = self.stream.at(self.calls).normal(len(self.std)).tolist()
@@ -113,7 +121,7 @@ class Benchmark:
     note: str = ""
     """What distinguishes a twin or a random problem."""
     printed: Reading | None = None
-    """What paper and code state, and how we read it; None for random problems."""
+    """What paper and code state, and how we read it; None for problems that are not the paper's."""
 
     @cached_property
     def problem(self) -> Problem:
@@ -122,7 +130,7 @@ class Benchmark:
         if self.structure == "paper":
             told = told.revised(inputs=list(self.code_inputs), ranges=None)
         if self.noise:
-            exact = BlackBox(self.h, tuple(told.variables), told.outputs)
+            exact = BlackBox(self.h, tuple(told.variables), told.outputs, labels_of(told.variables))
             blackbox = NoisyBlackBox(exact, self.noise, Stream(self.seed).at("noise", self.name))
             declared = dict(zip(told.outputs, self.noise, strict=True)) if self.declare_noise else None
             told = told.revised(blackbox=blackbox, noise=declared)
@@ -139,24 +147,36 @@ class Benchmark:
         """Return h at many points in natural units."""
         return _columns(len(X), self.h(*X.T))
 
-    def truth(self, X: Float64[ndarray, "b d"] | Mapping[str, float], *, unit: bool = False) -> Float64[ndarray, "b k"]:
+    def truth(self, X: Float64[ndarray, "b d"] | Mapping[str, Setting], *, unit: bool = False) -> Float64[ndarray, "b k"]:
         """Return all functions at many points, noise-free, in the paper's form (objective maximized, constraints >= 0).
 
         Args:
-            X: points in natural units, or one point by name.
-            unit: whether X are points of the unit cube instead.
+            X: points in natural units (a choice as the place of its label), or one point by name.
+            unit: whether X are points of the unit cube instead; values that cannot be set are moved to the nearest.
         """
         points = self._points(X)
-        points = self.whole.from_unit(points) if unit else points
+        points = self.settable(self.whole.from_unit(points)) if unit else points
         return _columns(len(points), self.whole.g(points, self.outputs(points)[None]))
 
-    def _points(self, X: Float64[ndarray, "b d"] | Mapping[str, float]) -> Float64[ndarray, "b d"]:
+    def _points(self, X: Float64[ndarray, "b d"] | Mapping[str, Setting]) -> Float64[ndarray, "b d"]:
         return X if isinstance(X, ndarray) else self.whole.point(X)[None]
+
+    def settable(self, X: Float64[ndarray, "b d"]) -> Float64[ndarray, "b d"]:
+        """Return points in natural units with the nearest values that can be set, where these are listed."""
+        if not any(each.is_stepped for each in self.whole.variables.values()):
+            return X
+        moved = X.copy()
+        for place, variable in enumerate(self.whole.variables.values()):
+            if variable.is_stepped:
+                levels = np.array(variable.levels())
+                moved[:, place] = levels[np.searchsorted((levels[1:] + levels[:-1]) / 2, X[:, place])]
+        return moved
 
     @cached_property
     def _pool(self) -> Float64[ndarray, "p k"]:
         """The truth at the fixed points for scales and medians."""
-        return self.truth(Stream(0).at("benchmark").sobol(POOL_POINTS, self.whole.d), unit=True)
+        U = Stream(0).at("benchmark").sobol(POOL_POINTS, self.whole.d)
+        return self.truth(self.whole.settled(U, Stream(0).at("settled")), unit=True)
 
     @cached_property
     def scales(self) -> Float64[ndarray, "k"]:
@@ -176,15 +196,15 @@ class Benchmark:
             return self.fraction
         return float((self._pool[:, 1:] >= 0).all(-1).mean())
 
-    def is_strictly_feasible(self, X: Float64[ndarray, "b d"] | Mapping[str, float]) -> Bool[ndarray, "b"]:
+    def is_strictly_feasible(self, X: Float64[ndarray, "b d"] | Mapping[str, Setting]) -> Bool[ndarray, "b"]:
         """Tell which points violate no constraint by more than 1e-6 of its benchmark scale."""
         return np.asarray((self.truth(X)[:, 1:] >= -STRICT_TOLERANCE * self.scales[1:]).all(-1))
 
-    def regret(self, X: Float64[ndarray, "b d"] | Mapping[str, float]) -> Float64[ndarray, "b"]:
+    def regret(self, X: Float64[ndarray, "b d"] | Mapping[str, Setting]) -> Float64[ndarray, "b"]:
         """Return f* - f in natural units, also at infeasible points."""
         return self.best - self.truth(X)[:, 0]
 
-    def normalized_regret(self, X: Float64[ndarray, "b d"] | Mapping[str, float]) -> Float64[ndarray, "b"]:
+    def normalized_regret(self, X: Float64[ndarray, "b d"] | Mapping[str, Setting]) -> Float64[ndarray, "b"]:
         """Return the regret in units of the distance from the median of the objective to the optimum."""
         return self.regret(X) / abs(self.best - self.median)
 
@@ -246,6 +266,11 @@ def _columns(b: int, values: Sequence[Number]) -> Float64[ndarray, "b k"]:
     return whole
 
 
+def labels_of(variables: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Return the labels of the choices among some variables."""
+    return {name: each.labels for name, each in variables.items() if isinstance(each, Choice)}
+
+
 def state(
     name: str,
     h: BlackBoxFunction,
@@ -253,9 +278,9 @@ def state(
     variables: Mapping[str, Any],
     outputs: Sequence[str],
     value: float | None,
-    at: Sequence[float] | None,
+    at: Sequence[Setting] | None,
     source: str,
-    others: Sequence[Sequence[float]] = (),
+    others: Sequence[Sequence[Setting]] = (),
     minimize: Function | None = None,
     maximize: Function | None = None,
     subject_to: Mapping[str, Function] | None = None,
@@ -265,12 +290,12 @@ def state(
     ranges: Mapping[str, Range] | None = None,
     feasible: float | None = 1.0,
 ) -> Benchmark:
-    """Build a problem of the paper.
+    """Build a problem: one of the paper's, or one with integers, standard sizes, choices or mixtures.
 
     Args:
         name: the name in the suite.
         h: the black box, for numbers and arrays.
-        variables: name to bounds.
+        variables: name to bounds, or to an integer, levels, a choice or a mixture.
         outputs: names of what h returns.
         value: optimal value in the sense of the statement; None without an objective.
         at: a point that attains it, in the order of the variables.
@@ -283,13 +308,15 @@ def state(
         inputs: the variables that each output depends on.
         code_inputs: the variables that the authors' code passes to h; by default all.
         ranges: physical limits of the outputs.
-        feasible: feasible fraction of the box, from 2^20 or more points.
+        feasible: feasible fraction of the box, from 2^20 or more points; None: estimated on first use.
     """
-    names = list(variables)
+    parts = (each.variables if isinstance(each, Mixture) else {name: each} for name, each in variables.items())
+    flat = {name: each for part in parts for name, each in part.items()}
+    names = list(flat)
     whole = Problem(
         variables=variables,
         outputs=list(outputs),
-        blackbox=BlackBox(h, tuple(names), tuple(outputs)),
+        blackbox=BlackBox(h, tuple(names), tuple(outputs), labels_of(flat)),
         minimize=minimize,
         maximize=maximize,
         subject_to=subject_to,
@@ -299,7 +326,7 @@ def state(
         noise=0,
     )
 
-    def by_name(point: Sequence[float]) -> dict[str, float]:
+    def by_name(point: Sequence[Setting]) -> dict[str, Setting]:
         return dict(zip(names, point, strict=True))
 
     known = None
@@ -312,5 +339,5 @@ def state(
         optimum=known,
         code_inputs=tuple(code_inputs or names),
         fraction=feasible,
-        printed=READINGS[name],
+        printed=READINGS.get(name),
     )

@@ -8,10 +8,16 @@ from pied.errors import UnknownName, did_you_mean
 from pied.suite.applied import APPLIED, ILLUSTRATIVE
 from pied.suite.benchmark import Benchmark
 from pied.suite.constrained import CONSTRAINED
+from pied.suite.equipment import EQUIPMENT
+from pied.suite.machines import MACHINES
+from pied.suite.processes import PROCESSES
 from pied.suite.unconstrained import UNCONSTRAINED
 
 CATALOGUE = UNCONSTRAINED | CONSTRAINED | APPLIED | ILLUSTRATIVE
 """Name to statement: the paper's 22 problems, then its two illustrations."""
+MIXED = MACHINES | PROCESSES | EQUIPMENT
+"""Name to statement: problems with integers, standard sizes, choices and mixtures. They are found by name and in their
+set; iterating over the suite gives the paper's problems, which every solver can solve."""
 
 SETS: dict[str, tuple[str, ...]] = {
     "unconstrained": tuple(UNCONSTRAINED),
@@ -19,13 +25,14 @@ SETS: dict[str, tuple[str, ...]] = {
     "applied": tuple(APPLIED),
     "illustrative": tuple(ILLUSTRATIVE),
     "paper": (*UNCONSTRAINED, *CONSTRAINED, *APPLIED),
+    "mixed": tuple(MIXED),
 }
-"""Names by set; 'paper' has all 22 problems of its comparison."""
+"""Names by set; 'paper' has all 22 problems of its comparison, 'mixed' those that are not continuous."""
 
 
 @cache
 def _stated(name: str) -> Benchmark:
-    return CATALOGUE[name]()
+    return {**CATALOGUE, **MIXED}[name]()
 
 
 def get(
@@ -46,8 +53,8 @@ def get(
         seed: of the noise; repeated evaluations differ, repeated runs do not.
         declare_noise: whether the statement gives the noise; by default it has to be learned.
     """
-    if name not in CATALOGUE:
-        raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), CATALOGUE)}", name)
+    if name not in CATALOGUE and name not in MIXED:
+        raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), [*CATALOGUE, *MIXED])}", name)
     return _stated(name).told(structure, noise, seed=seed, declare_noise=declare_noise)
 
 

@@ -5,14 +5,17 @@ around the best ones (ridges of a penalty function stop ascents along slopes), t
 every setting that can compete.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy import ndarray
 
+from pied.problem import Choice
 from pied.rng import Stream
 from pied.shapes import Float64, Int64
+from pied.suite.benchmark import Benchmark, Known
 from pied.suite.elementary import median
 from pied.suite.optimum import PENALTY, Scaled
 
@@ -57,6 +60,41 @@ class Settling:
     """Settings that were solved precisely."""
     complete: bool
     """Whether these were all settings that could compete."""
+
+
+def enumerated(benchmark: Benchmark, effort: Thoroughness | None = None) -> Known | None:
+    """Find the optimum of a problem by trying every setting; None if nothing feasible is found.
+
+    Args:
+        benchmark: the problem.
+        effort: effort of the search.
+    """
+    whole, grid = benchmark.whole, benchmark.whole.grid
+    is_discrete = np.zeros(whole.d, dtype=bool) if grid is None else grid.is_discrete
+    places = [] if grid is None else [each for each in grid.places if each is not None]
+    sizes = tuple(len(each) for each in places) or (1,)
+
+    def points(which: Int64[ndarray, "b"], U: Float64[ndarray, "b a"]) -> Float64[ndarray, "b d"]:
+        full = np.empty((len(which), whole.d))
+        full[:, ~is_discrete] = U
+        for axis, rows, values in zip(np.flatnonzero(is_discrete), np.unravel_index(which, sizes), places, strict=False):
+            full[:, axis] = values[rows]
+        return benchmark.settable(whole.from_unit(full))
+
+    settings, a = math.prod(sizes), int((~is_discrete).sum())
+    stream = Stream(0).at("enumeration", benchmark.name)
+    found = enumerate_settings(lambda which, U: benchmark.truth(points(which, U)), settings, a, stream=stream, effort=effort)
+    if found is None:
+        return None
+    X = np.clip(points(np.array([found.setting]), found.u[None])[0], *whole.bounds.T)
+    value = float(benchmark.truth(X[None])[0, 0])
+    how = "all settings that can compete" if found.complete else f"the best {found.solved} settings only"
+    source = f"enumeration of {settings:,} settings" + (f"; the continuous rest solved in {how}" if a else "")
+    named = {
+        name: each.labels[round(x)] if isinstance(each, Choice) else x
+        for (name, each), x in zip(whole.variables.items(), X.tolist(), strict=True)
+    }
+    return Known(whole.user_value(value), named, source)
 
 
 @np.errstate(all="ignore")

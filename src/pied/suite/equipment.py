@@ -77,6 +77,7 @@ def exchanger() -> Benchmark:
         value=0.0,
         at=[0.02, 3.66, 2.0, 150.0, 0.3],
         source=ENUMERATED,
+        feasible=None,
     )
 
 
@@ -120,6 +121,7 @@ def cascade() -> Benchmark:
         value=0.0,
         at=[4.0, 2.0, 3.0, 60.0],
         source=ENUMERATED,
+        feasible=None,
     )
 
 
@@ -185,6 +187,7 @@ def extraction() -> Benchmark:
         value=0.0,
         at=["MIBK", 8.0, 1.0, 30.0],
         source=ENUMERATED,
+        feasible=None,
     )
 
 
@@ -249,6 +252,7 @@ def heat_pump() -> Benchmark:
         value=0.0,
         at=["R290", 4.1, 6.0, 6.0],
         source=ENUMERATED,
+        feasible=None,
     )
 
 
@@ -307,6 +311,7 @@ def desalination() -> Benchmark:
         value=0.0,
         at=[12.0, 6.0, 58.0, 120.0],
         source=ENUMERATED,
+        feasible=None,
     )
 
 

@@ -52,6 +52,7 @@ def vessel() -> Benchmark:
         value=6059.714335,
         at=[0.8125, 0.4375, 42.0984456, 176.6365958],
         source=PRINTED,
+        feasible=None,
     )
 
 
@@ -111,6 +112,7 @@ def reducer() -> Benchmark:
         value=2994.4710661,
         at=[3.5, 0.7, 17.0, 7.3, 7.7153199, 3.3502147, 5.2866545],
         source=PRINTED,
+        feasible=None,
     )
 
 
@@ -161,6 +163,7 @@ def coil_spring() -> Benchmark:
         value=2.658559166,
         at=[9.0, 1.2230410, 0.283],
         source=PRINTED,
+        feasible=None,
     )
 
 
@@ -200,6 +203,7 @@ def concrete_beam() -> Benchmark:
         value=359.208,
         at=[6.32, 34.0, 8.5],
         source=PRINTED,
+        feasible=None,
     )
 
 
@@ -228,6 +232,7 @@ def gear_train() -> Benchmark:
         at=[19.0, 16.0, 43.0, 49.0],
         others=[[16.0, 19.0, 43.0, 49.0], [19.0, 16.0, 49.0, 43.0], [16.0, 19.0, 49.0, 43.0]],
         source=PRINTED,
+        feasible=None,
     )
 
 
@@ -290,6 +295,7 @@ def welded_beam() -> Benchmark:
         value=0.0,
         at=["steel", "two sides", 0.25, 2.0, 8.0, 0.25],
         source=ENUMERATED,
+        feasible=None,
     )
 
 

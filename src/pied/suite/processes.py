@@ -20,7 +20,7 @@ from pied.suite.machines import ENUMERATED
 
 def of(table: Sequence[float], which: Number) -> Number:
     """Return the entry of a table for a choice, given by its place."""
-    entries = np.array(table)[np.asarray(which).astype(int)]
+    entries = np.array(table)[np.rint(which).astype(int)]
     return entries if isinstance(which, ndarray) else float(entries)
 
 
@@ -94,6 +94,7 @@ def column() -> Benchmark:
         value=0.0,
         at=[20.0, 8.0, 2.0, 0.45],
         source=ENUMERATED,
+        feasible=None,
     )
 
 
@@ -156,6 +157,7 @@ def screening() -> Benchmark:
         value=0.0,
         at=["MeCN", "Pd/C", 70.0, 3.0, 0.5],
         source=ENUMERATED,
+        feasible=None,
     )
 
 
@@ -205,6 +207,7 @@ def coolant() -> Benchmark:
         value=0.0,
         at=[0.6, 0.3, 0.05, 0.05, -10.0],
         source=ENUMERATED,
+        feasible=None,
     )
 
 
@@ -244,7 +247,7 @@ def lubricant() -> Benchmark:
         minimize="0.82*light + 0.9*neutral + 1.25*heavy + 2.6*ester + polymer.price*dose",
         subject_to={
             "grade": "cold <= 4.3",
-            "film": "hot >= 2.5",
+            "film": "hot >= 2.4",
             "density": "0.86 <= density <= 0.885",
             "volatility": "light <= 0.45 + 0.2*ester",
         },
@@ -252,6 +255,7 @@ def lubricant() -> Benchmark:
         value=0.0,
         at=[0.3, 0.3, 0.2, 0.2, "PMA", 0.05],
         source=ENUMERATED,
+        feasible=None,
     )
 
 

@@ -147,7 +147,9 @@ class Benchmark:
         """Return h at many points in natural units."""
         return _columns(len(X), self.h(*X.T))
 
-    def truth(self, X: Float64[ndarray, "b d"] | Mapping[str, Setting], *, unit: bool = False) -> Float64[ndarray, "b k"]:
+    def truth(
+        self, X: Float64[ndarray, "b d"] | Mapping[str, Setting], *, unit: bool = False
+    ) -> Float64[ndarray, "b k"]:
         """Return all functions at many points, noise-free, in the paper's form (objective maximized, constraints >= 0).
 
         Args:

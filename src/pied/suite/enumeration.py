@@ -22,6 +22,10 @@ from pied.suite.optimum import PENALTY, Scaled
 Settled = Callable[[Int64[ndarray, "b"], Float64[ndarray, "b a"]], Float64[ndarray, "b q"]]
 """From settings (their numbers) and points of the unit cube to values: objective first, constraints (met when >= 0)."""
 
+MOST_STARTS = 24
+"""Points of one setting around which it is searched, at most."""
+APART = 0.02
+"""Ends of the rough search that are nearer to each other in every coordinate are one."""
 BLOCK = 200_000
 """Points evaluated at once."""
 
@@ -33,7 +37,9 @@ class Thoroughness:
     pool: int = 64
     """Points at which each setting is looked at."""
     starts: int = 2
-    """Points of each setting around which it is searched."""
+    """Points of each setting around which it is searched, at least."""
+    rows: int = 1200
+    """Points of all settings around which they are searched, at least: with few settings, more in each."""
     turns: int = 20
     """Clouds around each of them, each smaller than the last."""
     cloud: int = 8
@@ -77,13 +83,17 @@ def enumerated(benchmark: Benchmark, effort: Thoroughness | None = None) -> Know
     def points(which: Int64[ndarray, "b"], U: Float64[ndarray, "b a"]) -> Float64[ndarray, "b d"]:
         full = np.empty((len(which), whole.d))
         full[:, ~is_discrete] = U
-        for axis, rows, values in zip(np.flatnonzero(is_discrete), np.unravel_index(which, sizes), places, strict=False):
+        for axis, rows, values in zip(
+            np.flatnonzero(is_discrete), np.unravel_index(which, sizes), places, strict=False
+        ):
             full[:, axis] = values[rows]
         return benchmark.settable(whole.from_unit(full))
 
     settings, a = math.prod(sizes), int((~is_discrete).sum())
     stream = Stream(0).at("enumeration", benchmark.name)
-    found = enumerate_settings(lambda which, U: benchmark.truth(points(which, U)), settings, a, stream=stream, effort=effort)
+    found = enumerate_settings(
+        lambda which, U: benchmark.truth(points(which, U)), settings, a, stream=stream, effort=effort
+    )
     if found is None:
         return None
     X = np.clip(points(np.array([found.setting]), found.u[None])[0], *whole.bounds.T)
@@ -121,7 +131,8 @@ def enumerate_settings(
     scale[0] = (high - low) or float(np.abs(F[:, 0]).max()) or 1.0
     scale = np.where(scale > 0, scale, 1.0)
     merit = _merit(F, scale).reshape(settings, effort.pool)
-    first = np.argsort(-merit, axis=1, kind="stable")[:, : effort.starts]
+    starts = min(max(effort.starts, effort.rows // settings), MOST_STARTS)
+    first = np.argsort(-merit, axis=1, kind="stable")[:, :starts]
     which = np.repeat(np.arange(settings), first.shape[1])
     ends, heights = _zoomed(functions, which, U[: effort.pool][first.ravel()], scale, effort, stream)
     ends, heights = ends.reshape(settings, -1, a), heights.reshape(settings, -1)
@@ -191,12 +202,27 @@ def _solved(
             return None if best is None else _with(best, solved, top[setting] < bar)
         solved += 1
         here = Scaled(
-            lambda U, setting=setting: functions(np.full(len(U), setting), U), 1, pool[0], pool[1][setting], scale, scale[0]
+            lambda U, setting=setting: functions(np.full(len(U), setting), U),
+            1,
+            pool[0],
+            pool[1][setting],
+            scale,
+            scale[0],
         )
-        u = here.polished(ends[setting][np.argsort(-heights[setting], kind="stable")])
+        u = here.polished(_distinct(ends[setting], heights[setting], effort.margin))
         if u is not None and here.objective(u) > (-np.inf if best is None else best.value):
             best = Settling(setting, u, here.objective(u), solved, True)
     return None if best is None else _with(best, solved, True)
+
+
+def _distinct(ends: Float64[ndarray, "e a"], heights: Float64[ndarray, "e"], margin: float) -> Float64[ndarray, "s a"]:
+    """Return the ends that differ and can compete with the best of them, best first."""
+    kept: list[ndarray] = []
+    for place in np.argsort(-heights, kind="stable").tolist():
+        near = any(np.abs(ends[place] - each).max() < APART for each in kept)
+        if not near and heights[place] > heights.max() - 10 * margin:
+            kept.append(ends[place])
+    return np.stack(kept)
 
 
 def _with(best: Settling, solved: int, complete: bool) -> Settling:

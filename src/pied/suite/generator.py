@@ -9,9 +9,10 @@ Each kind is difficult in another way:
     reactor       stirred tanks in series at steady state, random kinetics
     separation    flash drums in series at steady state, random volatilities
     calibration   the parameters of a differential equation from its trajectory, by least squares
+    mixed         integers, steps, standard sizes and choices beside continuous variables; only when asked for
 
 The limits of the constraints are set so that an intended fraction of the box is feasible. The optimum is found by brute
-force on the truth on first use, and kept.
+force on the truth on first use, and kept; that of a mixed one by trying every setting.
 """
 
 import json
@@ -24,11 +25,13 @@ import numpy as np
 from numpy import ndarray
 
 from pied.errors import StatementError, did_you_mean
-from pied.problem import Formula, Named, Problem, Scope
+from pied.problem import Choice, Formula, Named, Problem, Scope
 from pied.rng import Stream
 from pied.shapes import Float64
-from pied.suite.benchmark import Benchmark, BlackBox, Known
+from pied.suite.assorted import mixed
+from pied.suite.benchmark import Benchmark, BlackBox, Known, labels_of
 from pied.suite.calibration import calibration
+from pied.suite.enumeration import Thoroughness, enumerated
 from pied.suite.latent import MAKERS
 from pied.suite.optimum import Effort, best
 from pied.suite.plants import reactor, separation
@@ -40,8 +43,12 @@ LIMIT_POINTS = 8192
 """Points at which the limits of the constraints are set."""
 FEWEST_FEASIBLE = 16
 """Of these points, how many must be feasible at least."""
-KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor", "separation", "calibration")
+CONTINUOUS = ("gp", "polynomial", "oscillating", "steep", "reactor", "separation", "calibration")
+"""The kinds among which a seed chooses."""
+KINDS = (*CONTINUOUS, "mixed")
 """All kinds, in the order above."""
+MIXED_EFFORT = Thoroughness(pool=256, starts=4, whole=0, margin=0.1)
+"""Effort for drawn mixed problems: they have several basins, and few settings."""
 EFFORTS: dict[str, Effort] = {
     "gp": Effort(agreeing=3),
     "oscillating": Effort(starts=192, agreeing=3),
@@ -65,7 +72,7 @@ def random(
 
     Args:
         seed: of the problem.
-        kind: one of `suite.kinds`; None lets the seed choose.
+        kind: one of `suite.kinds`; None lets the seed choose, among the continuous ones.
         d: number of variables, 1 to 8; None lets the seed choose, as for the next two.
         m: number of outputs.
         n: number of constraints.
@@ -75,7 +82,7 @@ def random(
         raise StatementError(f"A seed is a whole number, got {seed!r}.")
     stream = Stream(seed).at("random")
     if kind is None:
-        kind = KINDS[int(stream.at("kind").uniform(1).item() * len(KINDS))]
+        kind = CONTINUOUS[int(stream.at("kind").uniform(1).item() * len(CONTINUOUS))]
     if kind not in KINDS:
         raise StatementError(f"There is no kind '{kind}'.{did_you_mean(str(kind), KINDS)}")
     size_d, size_m, size_n = _sizes(stream.at("sizes", kind), kind, d, m, n)
@@ -110,6 +117,7 @@ def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> 
         "reactor": reactor,
         "separation": separation,
         "calibration": calibration,
+        "mixed": mixed,
     }
     made = (
         synthetic(kind, stream.at("sketch"), d, m, n) if kind in MAKERS else makers[kind](stream.at("sketch"), d, m, n)
@@ -120,7 +128,7 @@ def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> 
     problem = Problem(
         made.variables,
         list(made.outputs),
-        blackbox=BlackBox(made.h, tuple(made.variables), made.outputs),
+        blackbox=BlackBox(made.h, tuple(made.variables), made.outputs, labels_of(made.variables)),
         subject_to={name: f"{each.text} >= 0" for name, each in constraints.items()} or None,
         inputs=made.inputs,
         ranges=made.ranges,
@@ -162,8 +170,13 @@ def _keep(known: Known, file: Path) -> None:
 
 def _evaluated(made: Sketch, texts: list[str], X: Float64[ndarray, "b d"]) -> Float64[ndarray, "b t"]:
     """Return the values of formulas at many points, from the truth."""
-    scope = Scope(tuple(made.variables), made.outputs, made.constants)
-    return _Truth(made, tuple(Formula(text, scope) for text in texts))(X)
+    return _Truth(made, tuple(Formula(text, _scope(made)) for text in texts))(X)
+
+
+def _scope(made: Sketch) -> Scope:
+    """Return the names that the formulas use."""
+    choices = tuple((name, each) for name, each in made.variables.items() if isinstance(each, Choice))
+    return Scope(tuple(made.variables), made.outputs, made.constants, choices)
 
 
 class _Truth:
@@ -227,9 +240,14 @@ def _found(
     benchmark: Benchmark, made: Sketch, objective: Expression, constraints: dict[str, Expression], kind: str
 ) -> Known:
     """Find the optimum; the pieces of a minimum are separate functions, so kinks are exact."""
+    if kind == "mixed":
+        known = enumerated(benchmark, MIXED_EFFORT)
+        if known is None:
+            raise StatementError(f"No feasible point of '{benchmark.name}' was found; please report this seed.")
+        return known
     goals = list(objective.pieces) if objective.join == "min" else [objective.text]
     limits = [text for each in constraints.values() for text in (each.pieces if each.join == "min" else [each.text])]
-    scope = Scope(tuple(made.variables), made.outputs, made.constants)
+    scope = _scope(made)
     truth = _Truth(made, tuple(Formula(text, scope) for text in [*goals, *limits]))
     problem = benchmark.whole
     answer = best(

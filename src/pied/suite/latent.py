@@ -169,6 +169,38 @@ def draw(kind: str, stream: Stream, a: int, positive: bool) -> Latent:
 
 
 @dataclass(frozen=True, eq=False)
+class Labelled:
+    """A function some of whose inputs are choices: each label has a hidden place between 0 and 1."""
+
+    latent: Latent
+    places: tuple[Float64[ndarray, "q"] | None, ...]
+    """By input, the place of each label; None for a number."""
+
+    def __call__(self, U: Float64[ndarray, "b a"]) -> Float64[ndarray, "b"]:
+        moved = U.copy()
+        for column, places in enumerate(self.places):
+            if places is not None:
+                moved[:, column] = places[np.rint(U[:, column] * (len(places) - 1)).astype(int)]
+        return self.latent(moved)
+
+
+def labelled(latent: Latent, seen: Sequence[Variable], stream: Stream) -> Latent:
+    """Return a function with hidden places for the labels of the choices among its inputs; itself if there are none.
+
+    The places are in another order for each function, so that no order of the labels helps.
+    """
+    if not any(each.is_choice for each in seen):
+        return latent
+    places: list[ndarray | None] = []
+    for column, each in enumerate(seen):
+        at = stream.at("labels", column)
+        q = len(each.levels()) if each.is_choice else 1
+        spread = (np.arange(q) + at.at("jitter").uniform(q)) / q
+        places.append(spread[at.at("order").uniform(q).argsort()] if each.is_choice else None)
+    return Labelled(latent, tuple(places))
+
+
+@dataclass(frozen=True, eq=False)
 class Patchwork:
     """A random black box: each output has its own inputs and units."""
 

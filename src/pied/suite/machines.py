@@ -49,8 +49,8 @@ def vessel() -> Benchmark:
         },
         inputs={"volume": ["radius", "length"], "shell_cost": ["shell", "radius", "length"]},
         ranges={"volume": (0.0, None), "shell_cost": (0.0, None)},
-        value=6059.714335,
-        at=[0.8125, 0.4375, 42.0984456, 176.6365958],
+        value=6059.714335048436,
+        at=[0.8125, 0.4375, 42.09844559585492, 176.63659584243933],
         source=PRINTED,
         feasible=None,
     )
@@ -109,8 +109,8 @@ def reducer() -> Benchmark:
             "deflection2": ["module", "teeth", "l2", "d2"],
         },
         ranges={name: (0.0, None) for name in ("gears", "stress1", "stress2", "deflection1", "deflection2")},
-        value=2994.4710661,
-        at=[3.5, 0.7, 17.0, 7.3, 7.7153199, 3.3502147, 5.2866545],
+        value=2994.4710661468202,
+        at=[3.5, 0.7, 17.0, 7.3, 7.715319911478245, 3.3502146660964476, 5.286654464980222],
         source=PRINTED,
         feasible=None,
     )
@@ -160,8 +160,8 @@ def coil_spring() -> Benchmark:
         },
         inputs={"stress": ["diameter", "wire"]},
         ranges={"stress": (0.0, None), "softness": (0.0, None)},
-        value=2.658559166,
-        at=[9.0, 1.2230410, 0.283],
+        value=2.658559165965501,
+        at=[9.0, 1.2230410099619213, 0.283],
         source=PRINTED,
         feasible=None,
     )
@@ -292,8 +292,8 @@ def welded_beam() -> Benchmark:
         },
         inputs={name: ["sides", "weld", "joint", "height"] for name in ("direct", "twist")},
         ranges={"direct": (0.0, None), "twist": (0.0, None)},
-        value=0.0,
-        at=["steel", "two sides", 0.25, 2.0, 8.0, 0.25],
+        value=2.003493180653304,
+        at=["steel", "four sides", 0.1875, 1.7185637878751074, 8.5, 0.25],
         source=ENUMERATED,
         feasible=None,
     )

@@ -91,8 +91,8 @@ def column() -> Benchmark:
             "bottom purity": "bottom <= 0.03",
         },
         ranges={"top": (0.0, 1.0), "bottom": (0.0, 1.0)},
-        value=0.0,
-        at=[20.0, 8.0, 2.0, 0.45],
+        value=50.484388067957596,
+        at=[18.0, 10.0, 1.4660710342243617, 0.4516129032258065],
         source=ENUMERATED,
         feasible=None,
     )
@@ -154,8 +154,8 @@ def screening() -> Benchmark:
         maximize="(100*product - 60*byproduct - 12 - solvent.price - catalyst.price*loading)/(hours + 3)",
         subject_to={"byproduct": "byproduct <= 0.06", "boiling": "T <= solvent.boiling - 5"},
         ranges={"product": (0.0, 1.0), "byproduct": (0.0, 1.0)},
-        value=0.0,
-        at=["MeCN", "Pd/C", 70.0, 3.0, 0.5],
+        value=12.98164617049239,
+        at=["DMF", "Pd/C", 94.10964504302534, 0.6758232768314815, 0.38264083706693347],
         source=ENUMERATED,
         feasible=None,
     )
@@ -204,8 +204,8 @@ def coolant() -> Benchmark:
             "corrosion": "salt <= 0.25*(glycol + glycerol)",
         },
         inputs={name: ["water", "glycol", "glycerol", "salt"] for name in ("density", "capacity", "freezing")},
-        value=0.0,
-        at=[0.6, 0.3, 0.05, 0.05, -10.0],
+        value=0.7441827188462232,
+        at=[0.5982163991530258, 0.3214268806775792, 0.0, 0.08035672016939498, -21.100763714441243],
         source=ENUMERATED,
         feasible=None,
     )
@@ -239,7 +239,9 @@ def lubricant() -> Benchmark:
         "lubricant-blend",
         _lubricant,
         variables={
-            "base": Mixture("light", "neutral", "heavy", "ester", total=1, bounds={"heavy": (0.0, 0.6), "ester": (0.0, 0.4)}),
+            "base": Mixture(
+                "light", "neutral", "heavy", "ester", total=1, bounds={"heavy": (0.0, 0.6), "ester": (0.0, 0.4)}
+            ),
             "polymer": Choice(*POLYMERS, properties={"price": {name: each[2] for name, each in POLYMERS.items()}}),
             "dose": Variable(0.0, 0.1, step=0.005),
         },
@@ -252,8 +254,8 @@ def lubricant() -> Benchmark:
             "volatility": "light <= 0.45 + 0.2*ester",
         },
         inputs={"density": ["light", "neutral", "heavy", "ester", "dose"]},
-        value=0.0,
-        at=[0.3, 0.3, 0.2, 0.2, "PMA", 0.05],
+        value=1.122838709677236,
+        at=[0.0, 0.8090322580635223, 0.1909677419364777, 0.0, "OCP", 0.03],
         source=ENUMERATED,
         feasible=None,
     )

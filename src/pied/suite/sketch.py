@@ -12,8 +12,10 @@ from pied.rng import Stream
 from pied.shapes import Float64
 from pied.suite.benchmark import BlackBoxFunction, Range
 from pied.suite.elementary import Number
-from pied.suite.latent import Patchwork, draw
+from pied.suite.latent import Patchwork, draw, labelled
 
+PROPERTY = "grade"
+"""The known property of a drawn choice, between 0 and 1."""
 MOST_INPUTS = 4
 """Inputs of one output of a synthetic problem, at most: more cannot be learned in a hundred evaluations."""
 
@@ -99,14 +101,19 @@ def scaled_text(name: str, unit: float, offset: float = 0.0) -> str:
 
 
 def unit_text(name: str, v: Variable) -> str:
-    """Return the formula that maps a variable to [0, 1]."""
+    """Return the formula that maps a variable to [0, 1]; of a choice, its known property."""
+    if v.is_choice:
+        return f"{name}.{PROPERTY}"
     if v.log:
         return f"(log({scaled_text(name, v.lo)})/{number(math.log(v.hi / v.lo))})"
     return scaled_text(name, float(number(v.hi - v.lo)), v.lo)
 
 
 def natural(v: Variable, u: Number) -> Number:
-    """Return the natural value of a variable at u in [0, 1]."""
+    """Return the natural value of a variable at u in [0, 1]; of listed values, one of these, all equally likely."""
+    if v.is_stepped:
+        levels = np.array(v.levels())
+        return levels[np.minimum((np.asarray(u) * len(levels)).astype(int), len(levels) - 1)]
     return v.lo ** (1 - u) * v.hi**u if v.log else v.lo + u * (v.hi - v.lo)
 
 
@@ -145,7 +152,9 @@ CONSTRAINTS = (
 )
 
 
-def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
+def synthetic(
+    kind: str, stream: Stream, d: int, m: int, n: int, variables: dict[str, Variable] | None = None
+) -> Sketch:
     """Draw a problem whose black box has random functions as outputs.
 
     Args:
@@ -154,8 +163,9 @@ def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
         d: variables; h does not depend on some of them.
         m: outputs, each with its own inputs.
         n: constraints.
+        variables: these, if they are drawn already; some may be choices.
     """
-    variables = {f"x{j + 1}": _variable(stream.at("variable", j)) for j in range(d)}
+    variables = variables or {f"x{j + 1}": drawn_variable(stream.at("variable", j)) for j in range(d)}
     hidden, inputs = _wiring(stream.at("wiring"), d, m)
     forms = [pick(stream.at("objective"), OBJECTIVES)]
     forms += [pick(stream.at("constraint", i), CONSTRAINTS) for i in range(n)]
@@ -164,7 +174,11 @@ def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
     for form, places in zip(forms, used, strict=True):
         if form == "logarithm":
             positive[places[0]] = True
-    latents = tuple(draw(kind, stream.at("latent", j), len(inputs[j]), positive[j]) for j in range(m))
+    kinds = list(variables.values())
+    latents = tuple(
+        labelled(draw(kind, at, len(row), positive[j]), [kinds[i] for i in row], at)
+        for j, (row, at) in enumerate(zip(inputs, (stream.at("latent", j) for j in range(m)), strict=True))
+    )
     units = [power_of_ten(stream.at("unit", j)) for j in range(m)]
     shifts = stream.at("offset").normal(m).tolist()
     offsets = [0.0 if positive[j] else float(f"{3 * shifts[j] * units[j]:.3g}") for j in range(m)]
@@ -189,7 +203,7 @@ def synthetic(kind: str, stream: Stream, d: int, m: int, n: int) -> Sketch:
     )
 
 
-def _variable(stream: Stream) -> Variable:
+def drawn_variable(stream: Stream) -> Variable:
     """Draw the bounds of a variable, sometimes in other units or logarithmic."""
     unit = power_of_ten(stream.at("unit"))
     which, where, decades = stream.at("box").uniform(3).tolist()

@@ -9,7 +9,7 @@ from pied.suite.sketch import PROPERTY, Sketch, drawn_variable, number, pick, sy
 
 MOST_SETTINGS = 150
 """Settings of the discrete variables of one problem, at most: the optimum is found by trying all of them."""
-SHARES = (0.4, 0.6, 0.7, 0.8)
+SHARES = (0.3, 0.5, 0.6, 0.7)
 """Below these shares a further variable is continuous, an integer, stepped, of listed sizes; else a choice."""
 LABELS = "ABCDEFGH"
 

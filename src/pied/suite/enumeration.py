@@ -7,7 +7,7 @@ every setting that can compete.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy import ndarray
@@ -17,7 +17,7 @@ from pied.rng import Stream
 from pied.shapes import Float64, Int64
 from pied.suite.benchmark import Benchmark, Known
 from pied.suite.elementary import median
-from pied.suite.optimum import PENALTY, Scaled
+from pied.suite.optimum import PENALTY, Scaled, Truth
 
 Settled = Callable[[Int64[ndarray, "b"], Float64[ndarray, "b a"]], Float64[ndarray, "b q"]]
 """From settings (their numbers) and points of the unit cube to values: objective first, constraints (met when >= 0)."""
@@ -68,12 +68,16 @@ class Settling:
     """Whether these were all settings that could compete."""
 
 
-def enumerated(benchmark: Benchmark, effort: Thoroughness | None = None) -> Known | None:
+def enumerated(
+    benchmark: Benchmark, effort: Thoroughness | None = None, *, truth: Truth | None = None, pieces: int = 1
+) -> Known | None:
     """Find the optimum of a problem by trying every setting; None if nothing feasible is found.
 
     Args:
         benchmark: the problem.
         effort: effort of the search.
+        truth: its functions at points in natural units, if they have kinks that `pieces` take apart.
+        pieces: how many of them belong to the objective, which is their minimum.
     """
     whole, grid = benchmark.whole, benchmark.whole.grid
     is_discrete = np.zeros(whole.d, dtype=bool) if grid is None else grid.is_discrete
@@ -89,10 +93,11 @@ def enumerated(benchmark: Benchmark, effort: Thoroughness | None = None) -> Know
             full[:, axis] = values[rows]
         return benchmark.settable(whole.from_unit(full))
 
+    of = truth or benchmark.truth
     settings, a = math.prod(sizes), int((~is_discrete).sum())
     stream = Stream(0).at("enumeration", benchmark.name)
     found = enumerate_settings(
-        lambda which, U: benchmark.truth(points(which, U)), settings, a, stream=stream, effort=effort
+        lambda which, U: of(points(which, U)), settings, a, stream=stream, effort=effort, pieces=pieces
     )
     if found is None:
         return None
@@ -109,9 +114,15 @@ def enumerated(benchmark: Benchmark, effort: Thoroughness | None = None) -> Know
 
 @np.errstate(all="ignore")
 def enumerate_settings(
-    functions: Settled, settings: int, a: int, *, stream: Stream, effort: Thoroughness | None = None
+    functions: Settled,
+    settings: int,
+    a: int,
+    *,
+    stream: Stream,
+    effort: Thoroughness | None = None,
+    pieces: int = 1,
 ) -> Settling | None:
-    """Maximize the first function subject to the others >= 0 over all settings; None if nothing feasible is found.
+    """Maximize the smallest of the first functions subject to the others >= 0; None if nothing feasible is found.
 
     Args:
         functions: the truth.
@@ -119,44 +130,32 @@ def enumerate_settings(
         a: continuous variables, 0 if there are none.
         stream: randomness of the points.
         effort: effort of the search.
+        pieces: how many functions belong to the objective, which is their minimum.
     """
     effort = effort or Thoroughness()
     if a == 0:
-        return _listed(functions, settings)
-    everywhere = np.repeat(np.arange(settings), effort.pool)
-    U = np.tile(stream.at("pool").sobol(effort.pool, a), (settings, 1))
-    F = _blocks(functions, everywhere, U)
-    low, high = np.quantile(F[:, 0], [0.25, 0.75]).tolist()
+        return _listed(functions, settings, pieces)
+    cube = stream.at("pool").sobol(effort.pool, a)
+    F = _blocks(functions, np.repeat(np.arange(settings), effort.pool), np.tile(cube, (settings, 1)))
+    objective = F[:, :pieces].min(-1)
+    low, high = np.quantile(objective, [0.25, 0.75]).tolist()
     scale = median(np.abs(F))
-    scale[0] = (high - low) or float(np.abs(F[:, 0]).max()) or 1.0
-    scale = np.where(scale > 0, scale, 1.0)
-    merit = _merit(F, scale).reshape(settings, effort.pool)
-    starts = min(max(effort.starts, effort.rows // settings), MOST_STARTS)
-    first = np.argsort(-merit, axis=1, kind="stable")[:, :starts]
-    which = np.repeat(np.arange(settings), first.shape[1])
-    ends, heights = _zoomed(functions, which, U[: effort.pool][first.ravel()], scale, effort, stream)
-    ends, heights = ends.reshape(settings, -1, a), heights.reshape(settings, -1)
-    return _solved(functions, ends, heights, scale, (U[: effort.pool], F.reshape(settings, effort.pool, -1)), effort)
+    scale[:pieces] = (high - low) or float(np.abs(objective).max()) or 1.0
+    looked = _Looked(functions, pieces, np.where(scale > 0, scale, 1.0), cube, F.reshape(settings, effort.pool, -1))
+    return looked.solved(*looked.zoomed(effort, stream), effort)
 
 
-def _listed(functions: Settled, settings: int) -> Settling | None:
+def _listed(functions: Settled, settings: int, pieces: int) -> Settling | None:
     """Compare settings without continuous variables."""
     best: Settling | None = None
     for begin in range(0, settings, BLOCK):
         which = np.arange(begin, min(begin + BLOCK, settings))
         F = functions(which, np.zeros((len(which), 0)))
-        values = np.where((F[:, 1:] >= 0).all(-1), F[:, 0], -np.inf)
+        values = np.where((F[:, pieces:] >= 0).all(-1), F[:, :pieces].min(-1), -np.inf)
         place = int(values.argmax())
         if values[place] > (-np.inf if best is None else best.value):
             best = Settling(int(which[place]), np.zeros(0), float(values[place]), settings, True)
     return best
-
-
-def _merit(F: Float64[ndarray, "b q"], scale: Float64[ndarray, "q"]) -> Float64[ndarray, "b"]:
-    """Return the scaled objective minus the weighted scaled violations; -inf where it is not finite."""
-    scaled = F / scale
-    merit = scaled[:, 0] - PENALTY * np.maximum(-scaled[:, 1:], 0).sum(-1)
-    return np.where(np.isfinite(merit), merit, -np.inf)
 
 
 def _blocks(functions: Settled, which: ndarray, U: ndarray) -> Float64[ndarray, "b q"]:
@@ -165,54 +164,76 @@ def _blocks(functions: Settled, which: ndarray, U: ndarray) -> Float64[ndarray, 
     return np.concatenate(parts)
 
 
-def _zoomed(
-    functions: Settled, which: ndarray, U: ndarray, scale: ndarray, effort: Thoroughness, stream: Stream
-) -> tuple[Float64[ndarray, "b a"], Float64[ndarray, "b"]]:
-    """Maximize the merit around many points at once, each in its setting; return the best points and their merits."""
-    b, a = U.shape
-    merit = _merit(_blocks(functions, which, U), scale)
-    size = np.full(b, 0.15)
-    for turn in range(effort.turns):
-        way = stream.at("cloud", turn).normal(effort.cloud, a)
-        near = np.clip(U[:, None] + size[:, None, None] * way, 0, 1)
-        values = _merit(_blocks(functions, np.repeat(which, effort.cloud), near.reshape(-1, a)), scale)
-        values = values.reshape(b, effort.cloud)
-        place = values.argmax(1)
-        is_better = values[np.arange(b), place] > merit
-        U = np.where(is_better[:, None], near[np.arange(b), place], U)
-        merit = np.maximum(merit, values[np.arange(b), place])
-        size = np.where(is_better, 1.1 * size, 0.5 * size)
-    return U, merit
+@dataclass(frozen=True, eq=False)
+class _Looked:
+    """The functions, looked at in every setting, with their sizes, which makes the search independent of units."""
 
+    functions: Settled
+    pieces: int
+    scale: Float64[ndarray, "q"]
+    cube: Float64[ndarray, "p a"]
+    """Points of the unit cube, the same in every setting."""
+    F: Float64[ndarray, "s p q"]
+    """The functions there."""
 
-def _solved(
-    functions: Settled,
-    ends: Float64[ndarray, "s e a"],
-    heights: Float64[ndarray, "s e"],
-    scale: Float64[ndarray, "q"],
-    pool: tuple[Float64[ndarray, "p a"], Float64[ndarray, "s p q"]],
-    effort: Thoroughness,
-) -> Settling | None:
-    """Solve precisely in the settings that can compete, the most promising first."""
-    best: Settling | None = None
-    order, top, solved = np.argsort(-heights.max(1), kind="stable").tolist(), heights.max(1), 0
-    for setting in order:
-        bar = -np.inf if best is None or len(order) <= effort.whole else best.value / scale[0] - effort.margin
-        if top[setting] < bar or solved == effort.most:
-            return None if best is None else _with(best, solved, top[setting] < bar)
-        solved += 1
-        here = Scaled(
-            lambda U, setting=setting: functions(np.full(len(U), setting), U),
-            1,
-            pool[0],
-            pool[1][setting],
-            scale,
-            scale[0],
-        )
-        u = here.polished(_distinct(ends[setting], heights[setting], effort.margin))
-        if u is not None and here.objective(u) > (-np.inf if best is None else best.value):
-            best = Settling(setting, u, here.objective(u), solved, True)
-    return None if best is None else _with(best, solved, True)
+    def merit(self, F: Float64[ndarray, "*b q"]) -> Float64[ndarray, "*b"]:
+        """Return the scaled objective minus the weighted scaled violations; -inf where it is not finite."""
+        scaled = F / self.scale
+        violated = np.maximum(-scaled[..., self.pieces :], 0).sum(-1)
+        merit = scaled[..., : self.pieces].min(-1) - PENALTY * violated
+        return np.where(np.isfinite(merit), merit, -np.inf)
+
+    def zoomed(self, effort: Thoroughness, stream: Stream) -> tuple[Float64[ndarray, "s e a"], Float64[ndarray, "s e"]]:
+        """Maximize the merit around the best points of each setting; return the ends and their merits."""
+        settings, a = len(self.F), self.cube.shape[1]
+        starts = min(max(effort.starts, effort.rows // settings), MOST_STARTS)
+        first = np.argsort(-self.merit(self.F), axis=1, kind="stable")[:, :starts]
+        which, U = np.repeat(np.arange(settings), first.shape[1]), self.cube[first.ravel()]
+        every = np.arange(len(U))
+        merit, size = self.merit(_blocks(self.functions, which, U)), np.full(len(U), 0.15)
+        for turn in range(effort.turns):
+            way = stream.at("cloud", turn).normal(effort.cloud, a)
+            near = np.clip(U[:, None] + size[:, None, None] * way, 0, 1)
+            F = _blocks(self.functions, np.repeat(which, effort.cloud), near.reshape(-1, a))
+            values = self.merit(F).reshape(len(U), effort.cloud)
+            place = values.argmax(1)
+            is_better = values[every, place] > merit
+            U = np.where(is_better[:, None], near[every, place], U)
+            merit = np.maximum(merit, values[every, place])
+            size = np.where(is_better, 1.1 * size, 0.5 * size)
+        return U.reshape(settings, -1, a), merit.reshape(settings, -1)
+
+    def solved(
+        self, ends: Float64[ndarray, "s e a"], heights: Float64[ndarray, "s e"], effort: Thoroughness
+    ) -> Settling | None:
+        """Solve precisely in the settings that can compete, the most promising first."""
+        best: Settling | None = None
+        top = heights.max(1)
+        order, solved, complete = np.argsort(-top, kind="stable").tolist(), 0, True
+        for setting in order:
+            if (
+                best is not None
+                and len(order) > effort.whole
+                and top[setting] < best.value / self.scale[0] - effort.margin
+            ):
+                break
+            if solved == effort.most:
+                complete = False
+                break
+            solved += 1
+            here = self._within(setting)
+            u = here.polished(_distinct(ends[setting], heights[setting], effort.margin))
+            if u is not None and (best is None or here.objective(u) > best.value):
+                best = Settling(setting, u, here.objective(u), solved, True)
+        return None if best is None else replace(best, solved=solved, complete=complete)
+
+    def _within(self, setting: int) -> Scaled:
+        """Return the functions of the continuous variables in one setting."""
+
+        def functions(U: Float64[ndarray, "b a"]) -> Float64[ndarray, "b q"]:
+            return self.functions(np.full(len(U), setting), U)
+
+        return Scaled(functions, self.pieces, self.cube, self.F[setting], self.scale, float(self.scale[0]))
 
 
 def _distinct(ends: Float64[ndarray, "e a"], heights: Float64[ndarray, "e"], margin: float) -> Float64[ndarray, "s a"]:
@@ -223,8 +244,3 @@ def _distinct(ends: Float64[ndarray, "e a"], heights: Float64[ndarray, "e"], mar
         if not near and heights[place] > heights.max() - 10 * margin:
             kept.append(ends[place])
     return np.stack(kept)
-
-
-def _with(best: Settling, solved: int, complete: bool) -> Settling:
-    """Return the result with how it was found."""
-    return Settling(best.setting, best.u, best.value, solved, complete)

@@ -67,13 +67,14 @@ def exchanger() -> Benchmark:
         " + 0.09*tube_drop + 0.075*shell_drop",
         subject_to={
             "duty": "3.141592653589793*tube*length*tubes"
-            "/(1/shell_film + 0.0005 + tube/(tube - 0.0042)*(1/tube_film + 0.0002)) >= 22000 + 1600*(passes - 1)/passes",
+            "/(1/shell_film + 0.0005 + tube/(tube - 0.0042)*(1/tube_film + 0.0002))"
+            " >= 22000 + 1600*(passes - 1)/passes",
             "tube drop": "tube_drop <= 60",
             "shell drop": "shell_drop <= 40",
             "baffles": "spacing <= length/4",
         },
         inputs={"tube_film": ["tube", "passes", "tubes"], "tube_drop": ["tube", "length", "passes", "tubes"]},
-        ranges={name: (0.0, None) for name in ("tube_film", "shell_film", "tube_drop", "shell_drop")},
+        ranges=dict.fromkeys(("tube_film", "shell_film", "tube_drop", "shell_drop"), (0.0, None)),
         value=14.877111974002796,
         at=[0.016, 3.66, 1.0, 259.0, 0.4536094717719078],
         source=ENUMERATED,
@@ -260,7 +261,7 @@ def heat_pump() -> Benchmark:
 
 
 def _desalination(vessels: Number, elements: Number, pressure: Number, feed: Number) -> tuple[Number, ...]:
-    """Return permeate (m3/h), its salt (g/l) and the pressure of the brine (bar): solution-diffusion, element by element.
+    """Return permeate (m3/h), its salt (g/l) and the pressure of the brine (bar), by solution and diffusion.
 
     Each element passes water by pressure above the osmotic one, and salt by its concentration with polarization.
     """

@@ -240,16 +240,17 @@ def _found(
     benchmark: Benchmark, made: Sketch, objective: Expression, constraints: dict[str, Expression], kind: str
 ) -> Known:
     """Find the optimum; the pieces of a minimum are separate functions, so kinks are exact."""
-    if kind == "mixed":
-        known = enumerated(benchmark, MIXED_EFFORT)
-        if known is None:
-            raise StatementError(f"No feasible point of '{benchmark.name}' was found; please report this seed.")
-        return known
     goals = list(objective.pieces) if objective.join == "min" else [objective.text]
     limits = [text for each in constraints.values() for text in (each.pieces if each.join == "min" else [each.text])]
     scope = _scope(made)
     truth = _Truth(made, tuple(Formula(text, scope) for text in [*goals, *limits]))
     problem = benchmark.whole
+    none = f"No feasible point of '{benchmark.name}' was found; please report this seed."
+    if kind == "mixed":
+        known = enumerated(benchmark, MIXED_EFFORT, truth=truth, pieces=len(goals))
+        if known is None:
+            raise StatementError(none)
+        return known
     answer = best(
         lambda U: truth(problem.from_unit(U)),
         problem.d,
@@ -259,7 +260,7 @@ def _found(
         starts=np.array([made.start]) if made.start else None,
     )
     if answer is None:
-        raise StatementError(f"No feasible point of '{benchmark.name}' was found; please report this seed.")
+        raise StatementError(none)
     X = np.clip(problem.from_unit(answer.u), *problem.bounds.T)  # rounding may leave the box by a last bit
     value = float(benchmark.truth(X[None])[0, 0])
     how = "agree" if answer.agreed else "do not agree; the best is taken"

@@ -7,9 +7,9 @@ place in the list), and returns its outputs. All optima were verified by enumera
 import math
 from collections.abc import Callable
 
+from pied.problem import Choice, Integer, Levels, Variable
 from pied.suite.benchmark import Benchmark, state
 from pied.suite.elementary import Number, sqrt
-from pied.problem import Choice, Integer, Levels, Variable
 
 ENUMERATED = "enumeration of all settings, the continuous rest by local searches from many starts"
 """How the optima of this page are known."""
@@ -108,7 +108,7 @@ def reducer() -> Benchmark:
             "deflection1": ["module", "teeth", "l1", "d1"],
             "deflection2": ["module", "teeth", "l2", "d2"],
         },
-        ranges={name: (0.0, None) for name in ("gears", "stress1", "stress2", "deflection1", "deflection2")},
+        ranges=dict.fromkeys(("gears", "stress1", "stress2", "deflection1", "deflection2"), (0.0, None)),
         value=2994.4710661468202,
         at=[3.5, 0.7, 17.0, 7.3, 7.715319911478245, 3.3502146660964476, 5.286654464980222],
         source=PRINTED,
@@ -263,8 +263,8 @@ def _welded_beam(
 def welded_beam() -> Benchmark:
     """The cheapest welded beam: metal, weld on two or four sides, sizes in parts of an inch (after Deb 1996).
 
-    The two stresses in the weld (Shigley's fillet welds in torsion) are h. The metal's properties are known numbers: bending, deflection and buckling are
-    formulas of them.
+    The two stresses in the weld (Shigley's fillet welds in torsion) are h. The metal's properties are known numbers:
+    bending, deflection and buckling are formulas of them.
     """
     properties = {word: {name: each[word] for name, each in METALS.items()} for word in METALS["steel"]}
     sides = {"extra": {"two sides": 0.0, "four sides": 1.0}}

@@ -5,16 +5,15 @@ the short-cut and steady-state models of textbooks, with constants of our own; e
 All optima were verified by enumeration (`enumeration`).
 """
 
-import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy import ndarray
 
-from pied.problem import Choice, Integer, Levels, Mixture, Variable
+from pied.problem import Choice, Integer, Mixture, Variable
 from pied.shapes import Float64
 from pied.suite.benchmark import Benchmark, state
-from pied.suite.elementary import Number, exp, on_arrays, sqrt
+from pied.suite.elementary import Number, exp, on_arrays
 from pied.suite.machines import ENUMERATED
 
 
@@ -196,7 +195,8 @@ def coolant() -> Benchmark:
             "T": Variable(-30.0, -10.0, unit="C"),
         },
         outputs=["viscosity", "density", "capacity", "freezing"],
-        minimize="1.1*glycol + 0.75*glycerol + 1.5*salt + 0.05*water + 0.02*(T + 30) + 0.12*(4.2 - density*capacity)**2",
+        minimize="1.1*glycol + 0.75*glycerol + 1.5*salt + 0.05*water + 0.02*(T + 30)"
+        " + 0.12*(4.2 - density*capacity)**2",
         subject_to={
             "viscosity": "viscosity <= 3",
             "density": "density <= 1.1",

@@ -22,13 +22,10 @@ import slices  # first: see there
 import dataclasses
 import json
 import math
-import os
 import statistics
-import subprocess
 import sys
 import time
 import warnings
-from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
 from importlib.util import find_spec
@@ -39,8 +36,7 @@ import report
 from numpy import ndarray
 
 from pied import suite
-from pied.bench import away, measures
-from pied.bench.drive import THREADS
+from pied.bench import measures
 from pied.bench.plan import _optima
 from pied.errors import SolverDone
 from pied.problem import Named, Problem
@@ -395,38 +391,6 @@ def verdict(item: slices.Item) -> dict[str, Any]:
     return {"pairs": pairs}
 
 
-def performed(item: slices.Item, seconds: float | None) -> dict[str, Any] | None:
-    """Perform one run in a process of its own; None if its time was up or it died."""
-    words = [sys.executable, __file__, "--one", json.dumps(item)]
-    try:
-        done = subprocess.run(
-            words, stdout=subprocess.PIPE, env=os.environ | dict.fromkeys(THREADS, "1"), timeout=seconds, check=True
-        )
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        print(f"{item}: {type(error).__name__}", file=sys.stderr)
-        return None
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def work_on(items: Sequence[slices.Item], given: Namespace) -> int:
-    """Perform the unfinished runs one by one until the time limit; return how many are left."""
-    origin, until = report.made(), math.inf if given.limit is None else time.monotonic() + given.limit
-    records = slices.read(given.out)
-    done = {report.key(r["item"]) for r in records if given.any_code or r["made"]["code"] == origin["code"]}
-    todo = [item for item in items if report.key(item) not in done]
-    left = len(todo)
-    for item in todo:
-        if time.monotonic() > until:
-            break
-        record = performed(item, None if until == math.inf else until - time.monotonic())
-        if record is not None:
-            with away.opened(given.out, "a") as out:
-                out.write(json.dumps({"item": item, **record, "made": origin}) + "\n")
-            left -= 1
-            print(f"{item['problem']}, {item['loop']}: {record['spent']:.0f} s; {left} runs left", file=sys.stderr)
-    return left
-
-
 # --- The page ---------------------------------------------------------------------------------------------------------
 
 Cases = dict[tuple[str, str], dict[str, list[Any]]]
@@ -570,12 +534,12 @@ def main(words: Sequence[str] | None = None) -> int | str:
         return slices.write(given, page, "loops.md")
     if given.verdict:
         problems = [name for name in VERDICTS if name in given.problems]
-        return work_on(items_of(problems, (False,), ["verdict"], given.seeds, given.budget), given)
+        return slices.work_alone(items_of(problems, (False,), ["verdict"], given.seeds, given.budget), given, __file__)
     absent = [loop for loop in given.loops if find_spec(loop) is None]
     if absent:
         print(f"left out, because not installed: {', '.join(absent)}", file=sys.stderr)
     loops = [loop for loop in given.loops if loop not in absent]
-    return work_on(items_of(given.problems, (False, True), loops, given.seeds, given.budget), given)
+    return slices.work_alone(items_of(given.problems, (False, True), loops, given.seeds, given.budget), given, __file__)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ from pied.bench import away  # must be first: it makes the others loadable witho
 # isort: split
 import argparse
 import json
+import math
+import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +25,7 @@ from typing import Any
 import report
 import runner
 
-from pied.bench.drive import each
+from pied.bench.drive import THREADS, each
 from pied.evaluation.executors import Processes, Serial
 
 Item = dict[str, Any]
@@ -90,6 +93,41 @@ def work_on(items: Sequence[Item], work: Work, given: argparse.Namespace) -> int
     finally:
         pool.shutdown(wait=False)
     _say(f"{left} tasks are left")
+    return left
+
+
+def performed(item: Item, script: str, seconds: float | None) -> dict[str, Any] | None:
+    """Perform one task in a process of its own, `script --one ITEM`; None if its time was up or it died."""
+    words = [sys.executable, script, "--one", json.dumps(item)]
+    environment = os.environ | dict.fromkeys(THREADS, "1")
+    try:
+        done = subprocess.run(words, stdout=subprocess.PIPE, env=environment, timeout=seconds, check=True)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        _say(f"{item}: {type(error).__name__}")
+        return None
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def work_alone(items: Sequence[Item], given: argparse.Namespace, script: str) -> int:
+    """Perform the unfinished tasks one by one, each in a fresh process; return how many the time limit left.
+
+    For comparisons of time: nothing else runs, and no library has been loaded by the task before.
+    """
+    origin, until = report.made(), math.inf if given.limit is None else time.monotonic() + given.limit
+    records = read(given.out)
+    done = {report.key(r["item"]) for r in records if given.any_code or r["made"]["code"] == origin["code"]}
+    todo = [item for item in items if report.key(item) not in done]
+    left = len(todo)
+    for item in todo:
+        if time.monotonic() > until:
+            break
+        record = performed(item, script, None if until == math.inf else until - time.monotonic())
+        if record is not None:
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            with away.opened(given.out, "a") as out:
+                out.write(json.dumps({"item": item, **record, "made": origin}) + "\n")
+            left -= 1
+            _say(f"{item['problem']}, {item.get('loop', '')}: {record['spent']:.0f} s; {left} tasks left")
     return left
 
 

@@ -4,8 +4,8 @@
     python benchmarks/combinations.py --out combinations.jsonl.gz --report         # the page
     python benchmarks/combinations.py --only times --seeds 1 --out try.jsonl.gz
 
-- distance: a run of pied on each problem of the set 'mixed' provides the data. After t evaluations, the value of what it
-  proposes to explore is compared with brute force over all settings of the discrete variables, if there are at most
+- distance: a run of pied on each problem of the set 'mixed' provides the data. After t evaluations, the value of what
+  it proposes to explore is compared with brute force over all settings of the discrete variables, if there are at most
   100,000: each is solved for its continuous variables. In units of the objective's spread over the pool.
 - times: a smooth problem with two continuous and some discrete variables of ten values each, so 10, 1,000 and 1,000,000
   settings, integers or choices; and its relaxation, all of them continuous. Processor seconds of an `ask` with the same
@@ -37,8 +37,8 @@ from pied.suite.enumeration import Thoroughness, enumerate_settings
 
 MOST_SETTINGS = 100_000
 """Up to which brute force is possible."""
-TIMES = (15, 30, 45)
-"""Evaluations after which the proposal is compared."""
+AFTER = (0, 1, 2, 4, 8, 16)
+"""Evaluations after the initial design, at which the proposal is compared; later ones are seldom explorations."""
 BRUTE = Thoroughness(pool=16, starts=1, turns=12, cloud=6, rows=64, whole=40, margin=0.02, most=200)
 """Effort of brute force: bounds cost more than the truth of a problem, and are smooth."""
 TARGET = 1e-3
@@ -65,10 +65,10 @@ def distance(item: slices.Item) -> dict[str, Any]:
     problem = suite[item["problem"]].problem
     study = Study(problem, solver=CUQB(), seed=item["seed"], patience=None)
     answers = []
-    while study.used < max(TIMES):
+    while study.used < study.initial + max(AFTER):
         trial = study.ask()
         study.tell(trial, problem.named_y(problem.evaluate(trial.x)), anyway=True)
-        if study.used in TIMES:
+        if study.used - study.initial in AFTER:
             answers += compared(problem, item["seed"], Dataset.of(problem, study.trials), study.used)
     return {"settings": settings_of(problem), "answers": answers}
 

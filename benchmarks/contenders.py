@@ -202,7 +202,10 @@ def in_torch(problem: Problem) -> list[Callable[[Any, Any], Any]]:
     words |= {"sin": torch.sin, "cos": torch.cos, "tan": torch.tan}
     words |= {"min": lambda *v: reduce(torch.minimum, v), "max": lambda *v: reduce(torch.maximum, v)}
     tables = {
-        name: {key: torch.tensor([own[label] for label in each.labels]) for key, own in each.properties.items()}
+        name: {
+            key: torch.tensor([own[label] for label in each.labels], dtype=torch.float64)
+            for key, own in each.properties.items()
+        }
         for name, each in problem.variables.items()
         if each.is_choice
     }
@@ -213,7 +216,7 @@ def in_torch(problem: Problem) -> list[Callable[[Any, Any], Any]]:
             column = X[..., place]
             if name in tables:
                 codes = column.round().long()
-                column = SimpleNamespace(**{key: table.to(X)[codes] for key, table in tables[name].items()})
+                column = SimpleNamespace(**{key: table[codes] for key, table in tables[name].items()})
             known[name] = column
         return known | {name: Y[..., place] for place, name in enumerate(problem.outputs)}
 

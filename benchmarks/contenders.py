@@ -226,7 +226,7 @@ def in_torch(problem: Problem) -> list[Callable[[Any, Any], Any]]:
     objective = told["objective"]["formula"]
     made = [function(compile(objective, "objective", "eval"), -1.0 if problem.minimizes else 1.0)]
     for each in told["subject_to"]:
-        made += [function(code, 1.0) for code in _slacks(each["formula"])]
+        made.append(function(_slacks(each["formula"])[each["part"]], 1.0))
     return made
 
 

@@ -40,7 +40,8 @@ listed = pytest.mark.parametrize("name", list(suite))
 
 
 def points(benchmark: Benchmark, count: int, label: str = "points") -> ndarray:
-    return benchmark.whole.from_unit(Stream(5).at(label).sobol(count, benchmark.whole.d).clip(1e-4, 1 - 1e-4))
+    U = Stream(5).at(label).sobol(count, benchmark.whole.d).clip(1e-4, 1 - 1e-4)
+    return benchmark.settable(benchmark.whole.from_unit(U))
 
 
 @listed
@@ -93,7 +94,7 @@ def test_optimizers_lie_in_the_box_are_feasible_and_attain_the_value(name):
         return
     lo, hi = benchmark.whole.bounds.T
     for x in (benchmark.known.x, *benchmark.known.others):
-        X = np.array([[x[each] for each in benchmark.whole.variables]])
+        X = np.array([benchmark.whole.codes(x)])
         assert bool((lo <= X).all())
         assert bool((hi >= X).all())
         f = benchmark.truth(X)[0]

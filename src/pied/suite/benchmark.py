@@ -22,7 +22,7 @@ STRICT_TOLERANCE = 1e-6
 """A point is strictly feasible if no constraint is violated by more than this times its benchmark scale."""
 STRUCTURES = ("full", "paper", "black")
 
-Setting = float | str
+Setting = float | int | str
 """The value of a variable at one point: a number, or the label of a choice."""
 Range = tuple[float | None, float | None]
 Function = str | Callable[[Named, Named], ndarray]

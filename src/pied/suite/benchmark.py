@@ -37,11 +37,11 @@ class Known:
 
     value: float
     """Optimal value, in the sense of the statement (the smallest if it minimizes)."""
-    x: Mapping[str, Setting]
-    """A point that attains it."""
+    x: Mapping[str, Any]
+    """A point that attains it: numbers, and the labels of choices."""
     source: str
     """How it is known."""
-    others: tuple[Mapping[str, Setting], ...] = ()
+    others: tuple[Mapping[str, Any], ...] = ()
     """Further points that attain it."""
 
 

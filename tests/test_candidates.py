@@ -231,7 +231,7 @@ def test_the_best_candidate_is_found_with_its_own_numbers_and_never_asked_twice(
     assert tuple(dict(result.x or {}).values()) == best_of(TABLE)
     rows = {tuple(row) for row in TABLE.tolist()}
     assert set(points(study.trials)) <= rows
-    assert len(set(points(study.trials))) == 20
+    assert len(set(points(study.trials))) == study.used >= (TABLE.sum(1) <= 3).sum(), "all that meet the known limit"
     assert result.gap is not None
     assert result.gap >= 0
 
@@ -241,10 +241,10 @@ def test_when_every_candidate_is_measured_the_study_is_done_and_the_gap_closed()
     study = Study(problem, solver=fast(), seed=0)
     result = study.run(30)
     assert result.status is Status.DONE
-    assert result.evaluations == 12
+    assert result.evaluations == (TABLE[:12].sum(1) <= 3).sum(), "others break the known limit"
     assert tuple(dict(result.x or {}).values()) == best_of(TABLE[:12])
     assert result.gap == pytest.approx(0.0, abs=1e-9)
-    with pytest.raises(SolverDone, match="every candidate has been measured"):
+    with pytest.raises(SolverDone, match="every setting that can be chosen has been measured"):
         study.ask()
 
 
@@ -269,7 +269,7 @@ def test_candidates_that_lie_close_together_are_all_measured_before_any_is_again
 
 
 def test_added_candidates_are_not_measured_again_and_a_short_list_ends_in_the_design() -> None:
-    problem = listed(candidates=TABLE[:4])
+    problem = listed(candidates=TABLE[:4], subject_to=["y >= 1"])
     study = Study(problem, solver=fast(), seed=0)
     assert study.initial == 4
     study.add(TABLE[2], problem.evaluate(TABLE[2]))

@@ -202,7 +202,7 @@ def test_mistakes_are_refused_with_their_reason(text: str, message: str) -> None
         ("a <= outputs", "3 numbers for one point: compare one number"),
         ("1 <= 2", "nothing to decide"),
         ("a <=", "missing here"),
-        ("a <= u == b", "an equality stands alone"),
+        ("a <= u == b", "An equality stands alone"),
         ("0 <= a <= foo", "no 'foo'"),
     ],
 )

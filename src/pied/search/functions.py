@@ -81,6 +81,37 @@ class Picked:
 
 
 @dataclass(frozen=True, eq=False)
+class Held:
+    """Functions whose slopes by some coordinates are 0, so that local solves leave these as they are."""
+
+    functions: Functions
+    held: Bool[ndarray, "d"]
+    inside: Float64[ndarray, "k"]
+    """Taken off each function: so far inside its constraints a solve ends, which stops a little before or behind."""
+
+    @property
+    def k(self) -> int:
+        """Number of functions."""
+        return self.functions.k
+
+    @property
+    def white(self) -> Sequence[int]:
+        """Positions of the constraints that are known exactly."""
+        return self.functions.white
+
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
+        """Return them for screening."""
+        return self.functions.values(U) - self.inside
+
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
+        """Return them, and their slopes by the coordinates that may move."""
+        f, J = self.functions.values_and_slopes(U)
+        return f - self.inside, np.where(self.held, 0.0, J)
+
+
+@dataclass(frozen=True, eq=False)
 class Slice:
     """Functions of the free coordinates; the others are fixed at a point."""
 

@@ -60,9 +60,24 @@ def distinct(pool: Float64[ndarray, "b d"], merit: Float64[ndarray, "b"], count:
 
 
 def solve_locally(
-    functions: Functions, scales: ndarray, starts: Float64[ndarray, "s d"], rounds: int, before: Sequence[Ends] = ()
+    functions: Functions,
+    scales: ndarray,
+    starts: Float64[ndarray, "s d"],
+    rounds: int,
+    before: Sequence[Ends] = (),
+    *,
+    each_to_its_end: bool = False,
 ) -> Ends:
-    """Solve from every start; a batch that does not soon beat the earlier ends is abandoned."""
+    """Solve from every start; a batch that does not soon beat the earlier ends is abandoned.
+
+    Args:
+        functions: What is solved.
+        scales: One scale per function.
+        starts: Where to begin.
+        rounds: Largest number of batched evaluations.
+        before: Earlier ends.
+        each_to_its_end: Whether no start is given up because another one is better or near.
+    """
     signed = np.concatenate([-scales[:1], scales[1:]])  # the objective is minimized
     by_slope = signed[:, None]
 
@@ -72,7 +87,8 @@ def solve_locally(
 
     d = starts.shape[1]
     lead = min((sqp.lead_of(end.f / signed) for end in before), default=None)
-    found = sqp.minimize(evaluate, starts, np.zeros(d), np.ones(d), rounds, lead=lead)
+    patience = None if each_to_its_end else sqp.PATIENCE
+    found = sqp.minimize(evaluate, starts, np.zeros(d), np.ones(d), rounds, patience, lead)
     return Ends(found.z, found.f * signed, found.multipliers)
 
 

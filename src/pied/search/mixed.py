@@ -1,11 +1,13 @@
 """The best point where some coordinates take listed values only: a search of the cube, then moves on the grid.
 
-The cube is searched first as if every value could be set. Around its best point and the best points of the pool, points
-of the grid are compared, by steps of one or two values in one or two coordinates, until none is better; continuous
-coordinates are solved for again. Points on the grid are compared as a list (`enumeration`), so constraints known
+The cube is searched first as if every number could be set. Around its best point and the best points of the pool,
+points of the grid are compared, by other labels and by steps of one or two values in one or two coordinates, until none
+is better. A *setting* is what the discrete coordinates are; where others are continuous, these are solved for in many
+settings at once, in all settings if there are few. Points are compared as a list (`enumeration`), so constraints known
 exactly hold at the point that is chosen if they hold at any that was compared.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations, product
@@ -16,19 +18,24 @@ from numpy import ndarray
 from pied.problem import SAME, Grid
 from pied.rng import Stream
 from pied.search.enumeration import Enumeration
-from pied.search.functions import Functions, Slice
-from pied.search.local import best_feasible, best_first, ranked, solve_locally, tied
+from pied.search.functions import Functions, Held
+from pied.search.local import best_first, ranked, solve_locally, tied
 from pied.search.multistart import Search
 from pied.search.optimum import Optimum
 from pied.shapes import Bool, Float64, Int64
 
 MOVES = 40  # comparisons of a point with its neighbours, at most
-SOLVED_MOVES = 3  # the same where continuous coordinates are solved for each time
+SOLVED_MOVES = 4  # the same where continuous coordinates are solved for each time
 LEAST_GAIN = 1e-9  # scaled: a smaller gain is rounding error
 PAIRED = 8  # discrete coordinates up to which steps in two of them at once are tried
 CORNERS = 6  # discrete coordinates up to which a point is rounded down and up in all combinations
 COMBINATIONS = 12  # combinations of labels from which local solves start
-SETTINGS = 2  # neighbouring settings of the discrete coordinates for which the continuous ones are solved
+SETTINGS = 16  # settings for which the continuous coordinates are solved at once
+EVERY_SETTING = 48  # settings up to which all of them are solved
+ROUNDS = 25  # of these solves
+DIVED = 4  # numbers that are fixed in turn, while the rest is solved for
+DIVE = 3  # values to either side at which each of them is fixed
+INSIDE = 3e-8  # scaled: how far inside the constraints they aim
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,18 +93,65 @@ class Mixed:
         self, functions: Functions, scales: Float64[ndarray, "k"], u: Float64[ndarray, "d"], also: ndarray
     ) -> Optimum:
         """Return the best point of the grid around u and among some others."""
-        best = self._best_of(functions, scales, np.concatenate([self._rounded(u), self.grid.snapped(also)]))
-        is_whole = bool(self.grid.is_discrete.all())
-        for _ in range(MOVES if is_whole else SOLVED_MOVES):
-            around = self._neighbours(best.u)
-            if not is_whole:
-                around = self._solved(functions, scales, best.u, around)
-            better = self._best_of(functions, scales, np.concatenate([best.u[None], around]))
-            is_better = _is_better(better, best, float(scales[0]))
-            best = better if is_better else best
-            if not is_better:
+        first = np.concatenate([self._rounded(u), self._dives(functions, scales, u), self.grid.snapped(also)])
+        if not bool(self.grid.is_discrete.all()):
+            return self._near_settings(functions, scales, first)
+        best = self._best_of(functions, scales, first)
+        for _ in range(MOVES):
+            better = self._best_of(functions, scales, np.concatenate([best.u[None], self._neighbours(best.u)]))
+            if not _is_better(better, best, float(scales[0])):
                 break
+            best = better
         return best
+
+    def _dives(
+        self, functions: Functions, scales: Float64[ndarray, "k"], u: Float64[ndarray, "d"]
+    ) -> Float64[ndarray, "b d"]:
+        """Fix one number after the other at each of its nearest values, solve for the rest, and round that.
+
+        The best values of two coordinates may both lie far from those of the search that takes numbers as continuous,
+        and then no step in one of them is a gain.
+        """
+        ordered = (self.grid.is_discrete & ~self.grid.is_choice).nonzero()[0].tolist()
+        if len(ordered) < 2:
+            return self.grid.snapped(u[None])
+        found = []
+        for j in ordered[:DIVED]:
+            rows = np.repeat(self.grid.rows(u)[None], 2 * DIVE + 1, 0)
+            rows[:, j] += np.arange(-DIVE, DIVE + 1)
+            starts = np.repeat(u[None], len(rows), 0)
+            starts[:, j] = self.grid.at(rows, starts)[:, j]
+            held = self.grid.is_choice.copy()
+            held[j] = True
+            ends = solve_locally(self._held(functions, scales, held), scales, _unique(starts), ROUNDS)
+            found += [self._rounded(each) for each in ends.u]
+        return np.concatenate(found)
+
+    def _held(self, functions: Functions, scales: Float64[ndarray, "k"], held: Bool[ndarray, "d"]) -> Held:
+        """Return the functions for local solves that leave some coordinates as they are."""
+        inside = INSIDE * scales
+        inside[0] = 0.0
+        return Held(functions, held, inside)
+
+    def _near_settings(
+        self, functions: Functions, scales: Float64[ndarray, "k"], points: Float64[ndarray, "b d"]
+    ) -> Optimum:
+        """Return the best point in the best settings among some points and around them."""
+        count = self._settings
+        best = self._best_of(functions, scales, self._solved(functions, scales, points))
+        for _ in range(0 if count is not None and count <= EVERY_SETTING else SOLVED_MOVES):
+            around = self._solved(functions, scales, self._neighbours(best.u))
+            better = self._best_of(functions, scales, np.concatenate([best.u[None], around]))
+            if not _is_better(better, best, float(scales[0])):
+                break
+            best = better
+        return best
+
+    @property
+    def _settings(self) -> int | None:
+        """The number of settings, if there are few enough to solve in all of them; None if not."""
+        count = math.prod(1 if each is None else len(each) for each in self.grid.places)
+        return count if count <= EVERY_SETTING else None
 
     def _best_of(self, functions: Functions, scales: ndarray, points: Float64[ndarray, "b d"]) -> Optimum:
         """Return the best of some points; of taken ones only if there is no other."""
@@ -133,23 +187,18 @@ class Mixed:
         return np.concatenate(around)
 
     def _solved(
-        self, functions: Functions, scales: ndarray, u: Float64[ndarray, "d"], around: Float64[ndarray, "b d"]
+        self, functions: Functions, scales: Float64[ndarray, "k"], points: Float64[ndarray, "b d"]
     ) -> Float64[ndarray, "c d"]:
-        """Solve for the continuous coordinates at u and at its best neighbours; return these and all neighbours."""
-        is_discrete = self.grid.is_discrete
-        chosen, left = [u], around
-        while len(chosen) <= SETTINGS and len(left):
-            chosen.append(self._best_of(functions, scales, left).u)
-            left = left[(left[:, is_discrete] != chosen[-1][is_discrete]).any(1)]
-        made = []
-        for point in chosen:
-            part = Slice(functions, point, ~is_discrete)
-            found = best_feasible(
-                part, scales, [solve_locally(part, scales, point[None, ~is_discrete], self.inner.rounds)]
-            )
-            if found is not None:
-                made.append(part.whole(found.u[None]))
-        return np.concatenate([*made, around])
+        """Solve for the continuous coordinates in the best settings of some points; return the ends and all points."""
+        points = _unique(points)
+        order = best_first(tied(ranked(functions.values(points) / scales)[0]), len(points))
+        rows = self.grid.rows(points[order])[:, self.grid.is_discrete]
+        _, first = np.unique(rows, axis=0, return_index=True)
+        most = SETTINGS if self._settings is None else EVERY_SETTING
+        starts = points[order[np.sort(first)[:most]]]
+        held = self._held(functions, scales, self.grid.is_discrete)
+        ends = solve_locally(held, scales, starts, ROUNDS, each_to_its_end=True)
+        return np.concatenate([ends.u, points])
 
 
 def searching(search: Search, grid: Grid | None, taken: Float64[ndarray, "p d"]) -> Search | Mixed:

@@ -44,6 +44,8 @@ FRESH_DISTANCE = 1e-4  # unit cube: a pool point this far from all known points 
 BATCH_WIDENINGS = (2.0, 3.0)  # factors of the deviations with which a batch searches on beside pending points
 SETTLED_WIDTH = 1e-3  # of a function's scale: a told candidate with bounds this near to each other is known
 MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool breaks them
+HEAVY_TAIL = 100.0  # a constraint whose spread is so many times what it changes by near the best points has a long tail
+SMALLEST_SCALE = 1e-8  # of the spread of a constraint: its scale is not below this
 SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken
 INCUMBENTS = 3  # told points that clouds and local solves start from
 FILL_POINTS = 1024  # Sobol points among which the last rung looks for the most distant one
@@ -188,6 +190,7 @@ class BayesRun(Run):
             search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
         pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
         scales = spread(composite.values(pool[:SCALE_POINTS], [0.5] * problem.k, screening=True))
+        scales = _tamed(scales, composite, known)
         pool = problem.on_equalities(pool)  # afterwards: there, the scale of an equality would be nothing
         if isinstance(search, Enumeration) and problem.listing is not None:
             search = search.without(problem.listing.same(self._settled(data, composite, scales)))
@@ -363,6 +366,23 @@ class BayesRun(Run):
         memory = to_memory(previous) if previous else {}
         u = self._honoured(pool[distance.argmax()])
         return Proposal(u, Why("fill", rung=f"space-filling: {reason}", memory=memory))
+
+
+def _tamed(
+    scales: Float64[ndarray, "k"], composite: Composite, known: Float64[ndarray, "s d"]
+) -> Float64[ndarray, "k"]:
+    """Return scales that are not far above what constraints change by around the best told points.
+
+    Where an output ranges over many powers of ten, the spread of a constraint is that of its largest values, and a
+    violation that matters near the optimum would count as rounding error.
+    """
+    if not len(known):
+        return scales
+    _, slopes = composite.values_and_slopes(known, [0.5] * composite.problem.k, screening=True)
+    local = np.abs(slopes).max((0, 2))
+    wild = (local > 0) & (local * HEAVY_TAIL < scales)
+    wild[0] = False
+    return np.where(wild, np.maximum(local, SMALLEST_SCALE * scales), scales)
 
 
 def meets_white(problem: Problem, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:

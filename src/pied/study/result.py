@@ -75,7 +75,7 @@ class Result:
             lines.append(f"  {words.worth(self.value, self.bounds[self.objective], is_measured=is_measured)}")
             lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
             lines += [f"  {self.limit_line(name)}" for name in self.slack]
-            if self.gap == 0.0:
+            if self.gap == 0.0 and self.status is Status.DONE:
                 lines.append("  nothing better is possible: every setting that can be chosen is known")
             elif self.gap is not None and math.isfinite(self.gap):
                 unit = f" {words.unit}" if words.unit else ""

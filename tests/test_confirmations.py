@@ -35,6 +35,11 @@ def test_tests_made_side_by_side_confirm_once() -> None:
     assert together.status is Status.RUNNING
 
 
+def test_a_result_says_how_near_the_verdict_is() -> None:
+    one = judged(trial(1, -1.0, ()), trial(2, -1.0, (1,)))
+    assert "1 of 3 confirmations that there are none" in one.result().message
+
+
 def test_tests_made_one_after_the_other_confirm_each() -> None:
     in_turn = judged(*(trial(number, -1.0, ()) for number in (1, 2, 3)))
     assert in_turn.confirmations == 3

@@ -432,8 +432,14 @@ class Snapshot:
                 f"give a budget above {self.initial}."
             )
         if found is not None and not found.is_feasible:
-            text += " No settings are known to meet all limits. Closest so far:"
+            text += f" No settings are known to meet all limits{self._doubt(status)}. Closest so far:"
         return text
+
+    def _doubt(self, status: Status) -> str:
+        """Return how near the verdict is that no settings can meet them, as a phrase; empty if nothing points to it."""
+        if status is Status.INFEASIBLE or self.patience is None or not self.confirmations:
+            return ""
+        return f"; {self.confirmations} of {self.patience} confirmations that there are none"
 
     def _broken(self) -> str:
         """Return a message: how many evaluations failed, why, and what to do."""

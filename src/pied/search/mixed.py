@@ -18,7 +18,7 @@ from numpy import ndarray
 from pied.problem import SAME, Grid
 from pied.rng import Stream
 from pied.search.enumeration import Enumeration
-from pied.search.functions import Functions, Held
+from pied.search.functions import Functions, Held, Refined
 from pied.search.local import best_first, ranked, solve_locally, tied
 from pied.search.multistart import Search
 from pied.search.optimum import Optimum
@@ -35,6 +35,7 @@ EVERY_SETTING = 48  # settings up to which all of them are solved
 ROUNDS = 25  # of these solves
 DIVED = 4  # numbers that are fixed in turn, while the rest is solved for
 DIVE = 3  # values to either side at which each of them is fixed
+REFINED = 2  # neighbours of the best point that are compared with it precisely
 INSIDE = 3e-8  # scaled: how far inside the constraints they aim
 
 
@@ -93,8 +94,24 @@ class Mixed:
         self, functions: Functions, scales: Float64[ndarray, "k"], u: Float64[ndarray, "d"], also: ndarray
     ) -> Optimum:
         """Return the best point of the grid around u and among some others."""
-        first = np.concatenate([self._rounded(u), self._dives(functions, scales, u), self.grid.snapped(also)])
-        if not bool(self.grid.is_discrete.all()):
+        rough = (functions.coarse() if isinstance(functions, Refined) else None) or functions
+        first = np.concatenate([self._rounded(u), self._dives(rough, scales, u), self.grid.snapped(also)])
+        best = self._moved(rough, scales, first)
+        if rough is functions:
+            return best
+        around = self._neighbours(best.u)
+        around = around[best_first(tied(ranked(rough.values(around) / scales)[0]), REFINED)]
+        last = np.concatenate([best.u[None], around])
+        return self._best_of(functions, scales, last if self._is_whole else self._solved(functions, scales, last))
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether every coordinate is discrete."""
+        return bool(self.grid.is_discrete.all())
+
+    def _moved(self, functions: Functions, scales: Float64[ndarray, "k"], first: Float64[ndarray, "b d"]) -> Optimum:
+        """Return the best of some points, and of what can be reached from it by moves that gain."""
+        if not self._is_whole:
             return self._near_settings(functions, scales, first)
         best = self._best_of(functions, scales, first)
         for _ in range(MOVES):

@@ -33,7 +33,8 @@ def test_it_prints_status_value_point_slacks_and_counts(answer: Result) -> None:
     assert lines[3] == f"    b = {answer.x.b:.9g}"
     assert re.fullmatch(r"  y [\d.]+, at least 1(\.0+)?: met", lines[4])
     assert re.fullmatch(r"  a \+ b = [\d.]+, limit 3(\.0+)?: met", lines[5])
-    assert lines[-1] == "  7 proposed (6 measured, 1 failed); seed 0"
+    assert lines[-2] == "  7 proposed (6 measured, 1 failed); seed 0"
+    assert lines[-1] == "    1 failed: The black box raised ValueError: pump tripped"
     assert max(map(len, lines)) <= 120
 
 

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -92,14 +92,15 @@ class Command:
         """Evaluate one point."""
         for left in range(self.retries, -1, -1):
             try:
-                return answer(self._once(x))
+                out, said = self._once(x)
+                return _read(out, said)
             except EvaluationError as error:
                 if not left or self._ended.is_set():
                     raise
                 logger.warning("%s; it is started again", error)
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, x: Mapping[str, Any]) -> str:
+    def _once(self, x: Mapping[str, Any]) -> tuple[str, str]:
         program = self.words[0]
         try:
             process = subprocess.Popen(
@@ -116,7 +117,8 @@ class Command:
         except BaseException as error:
             _kill(process)
             if isinstance(error, subprocess.TimeoutExpired):
-                raise EvaluationError(f"'{program}' took longer than {self.timeout:g} s.") from None
+                last = _last(str(error.stderr or error.output or ""), otherwise=".")
+                raise EvaluationError(f"'{program}' took longer than {self.timeout:g} s{last}") from None
             raise
         finally:
             self._alive.discard(process)
@@ -124,7 +126,11 @@ class Command:
             code = process.returncode
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             raise EvaluationError(f"'{program}' {how}{_last(said or out)}")
-        return out
+        return out, said
+
+    def within(self, seconds: float) -> "Command":
+        """Return the same command that is ended after so many seconds, or earlier if it was to be."""
+        return replace(self, timeout=seconds if self.timeout is None else min(seconds, self.timeout))
 
     def stop(self) -> None:
         """End every program that is still running."""
@@ -153,7 +159,7 @@ def _talk(process: "subprocess.Popen[bytes]", point: str, timeout: float | None)
     for thread in threads:
         thread.join(None if until is None else max(0.0, until - time.monotonic()))
         if thread.is_alive():
-            raise subprocess.TimeoutExpired(process.args, timeout or 0.0)
+            raise subprocess.TimeoutExpired(process.args, timeout or 0.0, str(out), str(said))
     process.wait(None if until is None else max(0.0, until - time.monotonic()))
     return str(out), str(said)
 
@@ -194,9 +200,18 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
-def _last(said: str) -> str:
+def _last(said: str, otherwise: str = " and said nothing.") -> str:
+    """Return the last words of a program, as they follow a reason."""
     text = said.strip()
-    return f"; it said: {'...' * (len(text) > SAID)}{text[-SAID:]}" if text else " and said nothing."
+    return f"; it said: {'...' * (len(text) > SAID)}{text[-SAID:]}" if text else otherwise
+
+
+def _read(out: str, said: str) -> Any:
+    """Read the answer of a program; what it said on standard error often tells why there is none."""
+    try:
+        return answer(out)
+    except EvaluationError as error:
+        raise EvaluationError(f"{error}{_last(said, otherwise='')}") from None
 
 
 def answer(out: str) -> Any:

@@ -23,7 +23,8 @@ from concurrent.futures import (
 from dataclasses import dataclass
 from typing import Any
 
-from pied.errors import EvaluationError, SettingError, did_you_mean
+from pied.errors import EvaluationError, SettingError, did_you_mean, is_everywhere
+from pied.evaluation.command import Command
 from pied.evaluation.executors import NAMED, Serial, Threads
 from pied.evaluation.processes import Processes, WorkerDied
 
@@ -35,6 +36,8 @@ RESUBMIT_FOR = 60.0
 """Seconds during which a lost evaluation is submitted again; a scheduler restarts in less."""
 MOST_LOSSES = 20
 """How often one evaluation may be lost in all; it may be what brings the executor down."""
+GRACE = 5.0
+"""Seconds after which a program that ends itself at its timeout is given up."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between such attempts: the first pause, doubled each time, and the longest."""
 
@@ -57,6 +60,8 @@ class _Job:
     x: Any
     began: float = 0.0
     is_second: bool = False
+    tries: int = 0
+    """How often the black box has failed."""
     lost: float | None = None
     """When the executor first lost it, in monotonic seconds."""
     losses: int = 0
@@ -119,23 +124,34 @@ class Crew:
         executor: Executor | str | None = None,
         workers: int | None = None,
         timeout: float | None = None,
+        retries: int = 0,
     ) -> None:
         if workers is not None and workers < 1:
             raise SettingError(f"workers counts from 1, got {workers}")
         if timeout is not None and not timeout > 0:
             raise SettingError(f"timeout is a number of seconds above 0, got {timeout}")
+        if retries < 0:
+            raise SettingError(f"retries counts further attempts, 0 or more, got {retries}")
         if isinstance(executor, str) and executor not in NAMED:
             raise SettingError(f"unknown executor '{executor}'.{did_you_mean(executor, NAMED)}")
+        self._program = None
+        if isinstance(blackbox, Command) and timeout is not None:  # a program can be ended, and tell its last words
+            blackbox = self._program = blackbox.within(timeout)
+            timeout = timeout * (1 + blackbox.retries) + GRACE
+        if executor == "serial" and (workers or 1) > 1:
+            raise SettingError("the executor 'serial' has one worker: use 'threads' or 'processes'")
+        if executor == "serial" and timeout is not None:
+            executor = "threads"  # one after the other, but a late one can be abandoned
+            workers = 1
         if executor is None:
+            workers = workers or 1
             executor = "serial" if (workers or 1) == 1 and timeout is None else "threads"
         self._is_own = isinstance(executor, str)
         self._executor = NAMED[executor]() if isinstance(executor, str) else executor
-        if executor == "serial" and ((workers or 1) > 1 or timeout is not None):
-            raise SettingError("the executor 'serial' has one worker and no timeout: use 'threads' or 'processes'")
         if isinstance(self._executor, Processes | ProcessPoolExecutor):
             _check_sendable(blackbox)
         self.workers = workers or (1 if isinstance(self._executor, Serial) else 2)
-        self._blackbox, self._timeout = blackbox, timeout
+        self._blackbox, self._timeout, self._retries = blackbox, timeout, retries
         self._jobs: dict[Future[Any], _Job] = {}
         self._lost: list[_Job] = []  # to be submitted again
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
@@ -146,6 +162,8 @@ class Crew:
     def __exit__(self, *raised: object) -> None:
         for future in self._jobs:
             self._stop(future)
+        if self._program is not None:
+            self._program.stop()
         if self._is_own:
             self._executor.shutdown(wait=False)
 
@@ -203,13 +221,22 @@ class Crew:
             self._again_later(job, f"{type(error).__name__}: {_said(error)}" if error else "the executor cancelled it")
             return None
         if isinstance(error, WorkerDied):
-            return Outcome(job.key, failure=f"The evaluation ended without an answer: {error}.")
+            return self._failed(job, f"The evaluation ended without an answer: {error}.")
         if error is not None:
             if not isinstance(error, Exception):
                 raise error
-            return Outcome(job.key, failure=f"The evaluation failed: {type(error).__name__}: {_said(error)}")
+            return self._failed(job, f"The evaluation failed: {type(error).__name__}: {_said(error)}")
         is_fine, value = future.result()
-        return Outcome(job.key, answer=value) if is_fine else Outcome(job.key, failure=value)
+        return Outcome(job.key, answer=value) if is_fine else self._failed(job, value)
+
+    def _failed(self, job: _Job, reason: str) -> Outcome | None:
+        """Try a failed evaluation again, unless it has been, or the failure cannot depend on luck."""
+        job.tries += 1
+        if job.tries > self._retries or is_everywhere(reason):
+            return Outcome(job.key, failure=reason + (f" ({job.tries} attempts)" if job.tries > 1 else ""))
+        logger.warning("trial %s: %s; it is tried again", job.key, reason)
+        self._submit(job)
+        return None
 
     def _again_later(self, job: _Job, reason: str) -> None:
         """Submit a lost evaluation again after a pause; give up when the executor has been away too long."""
@@ -231,7 +258,7 @@ class Crew:
                 del self._jobs[future]
                 if not self._stop(future):
                     self._refresh()  # its worker is still blocked
-                return Outcome(job.key, failure=f"The evaluation took longer than {self._timeout:g} s.")
+                return self._failed(job, f"The evaluation took longer than {self._timeout:g} s.")
         return None
 
     def _left(self, future: "Future[Any]", job: _Job) -> float:

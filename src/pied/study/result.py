@@ -9,7 +9,7 @@ from pied.errors import MissingExtra, Status
 from pied.problem import Named
 from pied.records import Trial
 from pied.study.relaxation import Relaxation
-from pied.study.words import Words, about, counted, short
+from pied.study.words import Words, about, counted, failed, failures, short
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,11 @@ class Result:
         return sum(not trial.is_added for trial in self.trials)
 
     @property
+    def failures(self) -> dict[str, int]:
+        """Number of failed trials by reason, the most frequent first; reasons that differ in numbers alone are one."""
+        return failures(self.trials)
+
+    @property
     def rungs(self) -> dict[str, int]:
         """Number of proposals that needed a numerical fallback, by its name: "jitter 1e-08", "space-filling"."""
         return dict(Counter(trial.why.rung.partition(":")[0] for trial in self.trials if trial.why.rung != "plain"))
@@ -81,6 +86,8 @@ class Result:
                 unit = f" {words.unit}" if words.unit else ""
                 lines.append(f"  at most about {about(self.gap)}{unit} better is still possible")
         lines.append(f"  {counted(self.trials)}; seed {self.seed}")
+        if self.status is not Status.BROKEN:  # whose message quotes them
+            lines += [f"    {line}" for line in failed(self.trials)]
         return "\n".join(lines)
 
     def limit_line(self, name: str) -> str:
@@ -112,6 +119,7 @@ class Result:
             "seed": self.seed,
             "conflict": list(self.relaxation.conflict) if self.relaxation else [],
             "relaxation": self.relaxation.alone if self.relaxation else {},
+            "failures": self.failures,
             "rungs": self.rungs,
             "trials": [_row(trial) for trial in self.trials],
         }

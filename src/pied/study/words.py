@@ -1,7 +1,9 @@
 """Results in the words of people at the bench: the quantity, its limit, its unit, and no digit that means nothing."""
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pied.problem import Limit, Problem
@@ -19,6 +21,11 @@ LONGEST_NAME = 24
 """Characters of the name of an objective; a longer one, a formula, becomes "objective"."""
 SURE, LIKELY = 0.9, 0.5
 """Probabilities from which a limit counts as met, and as probably met."""
+REASONS_SHOWN = 3
+"""Reasons of failure that are quoted, the most frequent first; the rest are counted."""
+LONGEST_REASON = 110
+"""Characters of a reason of failure on one line; the trial has all of it."""
+_DIGITS = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 AIMS = {
     "initial": "one of the first points, spread over the ranges",
     "explore": "may be better than the best so far",
@@ -86,6 +93,29 @@ def counted(trials: Sequence[Trial]) -> str:
     older = len(trials) - len(states)
     text = f"{len(states)} proposed" + (f" ({', '.join(parts)})" if parts else "")
     return text + (f", {older} older" if older else "")
+
+
+def failures(trials: Iterable[Trial]) -> dict[str, int]:
+    """Return how many trials failed for each reason, the most frequent first.
+
+    Reasons that differ in their numbers alone are one, in the words of the first: a simulator often names the point.
+    """
+    kinds: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for trial in trials:
+        if trial.state is State.FAILED:
+            lines = trial.reason.strip().splitlines() or [""]
+            counts[kinds.setdefault(_DIGITS.sub("#", lines[0]), trial.reason)] += 1
+    return dict(counts.most_common())
+
+
+def failed(trials: Iterable[Trial]) -> list[str]:
+    """Return why trials failed, a line for each of the most frequent reasons."""
+    found = failures(trials)
+    lines = [f"{count} failed: {' '.join(reason.split())}" for reason, count in list(found.items())[:REASONS_SHOWN]]
+    lines = [line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}..." for line in lines]
+    others = sum(list(found.values())[REASONS_SHOWN:])
+    return lines + ([f"{others} failed for other reasons"] if others else [])
 
 
 @dataclass(frozen=True)

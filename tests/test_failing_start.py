@@ -61,7 +61,6 @@ EVERYWHERE = [
     (uninstalled, "ModuleNotFoundError"),
     (wrong_type, "TypeError"),
     (lambda x: {"y": 1.0, "zz": 1.0}, "'zz' is not an output"),
-    (lambda x: {"y": 1.0}, "The output 'z' is missing"),
     (lambda x: [1.0, 2.0, 3.0], "2 outputs are expected"),
     (lambda x: 1.0, "2 outputs are expected"),
     (lambda x: None, "is a 'return' missing"),
@@ -93,7 +92,7 @@ def without_result(x: Named) -> Any:
     [
         raising(RuntimeError("did not converge")), raising(ValueError("too hot")), raising(ZeroDivisionError("zero")),
         raising(KeyError("flow")), raising(FileNotFoundError("no such file")), local, without_result,
-        lambda x: (float("nan"), 1.0), lambda x: ("hot", 1.0),
+        lambda x: (float("nan"), float("nan")), lambda x: ("hot", 1.0),
     ],
 )  # fmt: skip
 def test_what_may_depend_on_the_point_is_tried_at_the_whole_initial_design(blackbox: Any) -> None:
@@ -180,3 +179,11 @@ def test_a_point_that_works_keeps_a_failing_start_going() -> None:
         assert study.run(9).status is Status.BROKEN
         study.add({"a": 0.5, "b": 0.5}, {"y": 1.0, "z": 1.0})
         assert study.status is Status.RUNNING
+
+
+@pytest.mark.parametrize("blackbox", [lambda x: (1.0, float("nan")), lambda x: {"y": 1.0}, lambda x: (1.0, None)])
+def test_an_output_that_never_comes_stops_after_the_initial_design(blackbox: Any) -> None:
+    result = run(blackbox)
+    assert result.status is Status.BROKEN
+    assert len(result.trials) == 5
+    assert "never gave 'z' in 5 evaluations" in result.message

@@ -174,7 +174,7 @@ def test_tensors_of_every_kind_are_answers() -> None:
     [
         lambda u: np.array([u + 1j, 1.0]),
         lambda u: Hostile(),
-        lambda u: np.array([math.nan, 1.0], dtype=np.float16),
+        lambda u: np.array([math.nan, math.nan], dtype=np.float16),
         lambda u: np.zeros(3),
         lambda u: [10**5000, 1.0],
     ],

@@ -21,11 +21,24 @@ def test_names_reach_columns_as_attributes_and_items() -> None:
 
 def test_floats_are_reached_the_same_way() -> None:
     x = Named(("F_B", "T_r"), (4.5, 80.0))
-    assert (x.F_B, x["T_r"], x.array) == (4.5, 80.0, (4.5, 80.0))
+    assert (x.F_B, x["T_r"], x.array.tolist()) == (4.5, 80.0, [4.5, 80.0])
 
 
-def test_a_list_of_floats_is_kept_as_a_tuple() -> None:
-    assert Named(("a",), [1.0]).array == (1.0,)
+def test_a_list_of_floats_is_kept_as_numbers_of_its_own() -> None:
+    given = [1.0]
+    x = Named(("a",), given)
+    given[0] = x.array[0] = 2.0
+    assert x.a == 1.0
+
+
+def test_a_point_is_an_array_and_has_places() -> None:
+    x = Named(("F_B", "T_r"), (4.5, 80.0))
+    assert (x[0], x[1], x[-1], x[np.int64(1)]) == (4.5, 80.0, 80.0, 80.0)
+    assert np.array(x).tolist() == np.asarray(x, dtype=float).tolist() == list(x.values()) == [4.5, 80.0]
+    assert (2 * x.array).tolist() == [9.0, 160.0]
+    assert np.array_equal(array_view()[1], array_view().X_G)
+    with pytest.raises(IndexError, match="no place 2 among 2"):
+        x[2]
 
 
 def test_named_is_a_mapping() -> None:
@@ -60,7 +73,7 @@ def test_unknown_name_is_a_key_and_an_attribute_error() -> None:
 def test_names_that_clash_with_methods_stay_reachable_by_item(name: str) -> None:
     x = Named((name, "b"), (1.0, 2.0))
     assert x[name] == 1.0
-    assert x.array == (1.0, 2.0)
+    assert x.array.tolist() == [1.0, 2.0]
     assert dict(x) == {name: 1.0, "b": 2.0}
 
 

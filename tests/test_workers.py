@@ -121,7 +121,7 @@ def test_a_black_box_that_no_process_can_receive_is_refused_at_once() -> None:
         ({"workers": 0}, "workers counts from 1, got 0"),
         ({"timeout": 0.0}, "timeout is a number of seconds above 0"),
         ({"executor": "thread"}, r"unknown executor 'thread'\. Did you mean 'threads'"),
-        ({"executor": "serial", "workers": 2}, "'serial' has one worker and no timeout"),
+        ({"executor": "serial", "workers": 2}, "'serial' has one worker"),
     ],
 )
 def test_senseless_words_are_refused(words: dict[str, Any], says: str) -> None:

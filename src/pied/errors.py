@@ -174,12 +174,17 @@ def is_everywhere(reason: str) -> bool:
     return _EVERYWHERE.match(reason) is not None
 
 
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that was probably meant, if one is similar."""
+    short = [each for each in known if len(each) <= LONGEST_NAME] if len(name) <= LONGEST_NAME else []
+    return next(iter(difflib.get_close_matches(name, short, n=1, cutoff=0.6)), None)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ' Did you mean ...?' if a known name is similar, else the list of known names."""
     names = [str(each) for each in known]
-    short = [each for each in names if len(each) <= LONGEST_NAME] if len(name) <= LONGEST_NAME else []
-    close = difflib.get_close_matches(name, short, n=1, cutoff=0.6)
-    if close:
-        return f" Did you mean '{close[0]}'?"
+    close = closest(name, names)
+    if close is not None:
+        return f" Did you mean '{close}'?"
     shown = ", ".join(f"'{each}'" for each in names[:12]) + (", ..." if len(names) > 12 else "")
     return f" Known: {shown}." if names else ""

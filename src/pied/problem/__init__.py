@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pied.problem.named import Named, groups
+from pied.problem.named import Named, groups, raw
 
 if TYPE_CHECKING:
     from pied.problem.candidates import SAME, Listing
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pied.problem.ranges import doubts
     from pied.problem.reach import unreachable
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
+    from pied.problem.values import listed
     from pied.problem.variables import Integer, Levels, Variable
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "doubts",
     "element_names",
     "groups",
+    "listed",
+    "raw",
     "renamed_formula",
     "renamed_words",
     "unreachable",
@@ -55,6 +58,7 @@ _HOMES = {
     "Variable": "variables",
     "doubts": "ranges",
     "element_names": "renaming",
+    "listed": "values",
     "renamed_formula": "renaming",
     "renamed_words": "renaming",
     "unreachable": "reach",

@@ -1,9 +1,10 @@
 """One array with names on its last axis: `x` and `y` as users' functions see them."""
 
 import itertools
+import operator
 import unicodedata
 from collections.abc import Callable, Iterator, KeysView, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 from pied.errors import UnknownName, did_you_mean
 
@@ -52,9 +53,9 @@ class Names(dict[str, int]):
 class Named(Mapping[str, Any]):
     """An array with names on its last axis, which are attributes (`y.X_A`) and items (`y["X_A"]`).
 
-    In the black box the array is a tuple of floats, one point. In the white box it is an array, of one point or of many
-    (`b d` for x, `L b m` for y), or the symbol of one. A name that is also a method (`array`, `keys`, `items`,
-    `values`, `get`), or is not an identifier, can only be used as an item.
+    In the black box it is one point, and `x[1]` and `np.array(x)` work, too. In the white box it is an array, of one
+    point or of many (`b d` for x, `L b m` for y), or the symbol of one. A name that is also a method (`array`, `keys`,
+    `items`, `values`, `get`), or is not an identifier, can only be used as an item.
     """
 
     __slots__ = ("_array", "_index")
@@ -71,11 +72,25 @@ class Named(Mapping[str, Any]):
 
     @property
     def array(self) -> Any:
-        """All values, names on the last axis: an array, or a tuple of floats."""
-        return self._array
+        """All values, names on the last axis."""
+        if not isinstance(self._array, tuple):
+            return self._array
+        import numpy as np  # not at the top: a worker process that gets points may need no arrays
 
-    def __getitem__(self, name: str) -> Any:
-        place = self._index.get(name)
+        return np.array(self._array)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """Return the values as an array, with labels as text."""
+        import numpy as np
+
+        if not isinstance(self._array, tuple):
+            return np.asarray(self._array, dtype=dtype)
+        values = list(self.values())
+        return np.array(values, dtype=object if any(isinstance(each, str) for each in values) else dtype)
+
+    def __getitem__(self, name: str | SupportsIndex) -> Any:
+        """Return the values of a name, or at a place."""
+        place = self._index.get(name)  # type: ignore[arg-type]  # numbers are never names
         if place is None:
             place = self._search(name)
         array = self._array
@@ -89,7 +104,12 @@ class Named(Mapping[str, Any]):
         return self[name]
 
     def _search(self, name: Any) -> int:
-        """Find a name in another Unicode form, or suggest the one that was probably meant."""
+        """Find a place, or a name in another Unicode form, or suggest the one that was probably meant."""
+        if isinstance(name, SupportsIndex) and not isinstance(name, bool):
+            place, count = operator.index(name), len(self._index)
+            if not -count <= place < count:
+                raise IndexError(f"There is no place {place} among {count}: they count from 0 to {count - 1}.")
+            return place % count
         if isinstance(name, str):
             for known, place in self._index.items():
                 if canonical(known) == canonical(name):
@@ -116,6 +136,11 @@ class Named(Mapping[str, Any]):
         if isinstance(self._array, tuple):
             return "Named(" + ", ".join(f"{name}={value:.6g}" for name, value in self.items()) + ")"
         return f"Named({', '.join(self._index)}; shape {tuple(self._array.shape)})"
+
+
+def raw(named: Named) -> Any:
+    """Return what a view was made of, a tuple of floats for a point: fast, since records have thousands of them."""
+    return named._array
 
 
 Function = Callable[[Named, Named], Any]

@@ -19,8 +19,9 @@ from pied.problem.grids import Grid
 from pied.problem.identity import described
 from pied.problem.limits import Limit, limit_of
 from pied.problem.named import Function, Kind, Named, Names
+from pied.problem.signatures import OfOne, Unpacked
 from pied.problem.structure import POINTS_TRIED, Structure
-from pied.problem.values import Reader, numbers
+from pied.problem.values import Reader, answered, numbers
 from pied.problem.variables import Box, Variable, Whole
 from pied.problem.white_box import Backs, WhiteBox
 from pied.rng import Stream
@@ -128,8 +129,9 @@ class Problem:
             outputs: Names of what the black box returns, in order; with units as `{"y": {"unit": "mol/L"}}`.
             candidates: A table of the only points that can be chosen: a data frame, a dictionary of columns, a list of
                 dictionaries, or an array with a column for each variable. Each search looks at every candidate.
-            blackbox: Function of x (named floats, one point) that returns the outputs: a mapping by name, a sequence
-                in order, or a number if there is one output. None if someone else measures and tells.
+            blackbox: Function of x (named floats, one point), or of variables by their names, that returns the
+                outputs: a mapping by name, a sequence in order, or a number if there is one output. None if someone
+                else measures and tells.
             maximize: A formula, a Python function of (x, y) at one point, an expression of SymPy or a function of
                 CasADi. Without an objective any feasible point is a solution.
             minimize: The same, for the smallest value; give one of the two.
@@ -238,7 +240,7 @@ class Problem:
             units=units,
             m=len(names),
             constants=validation.read_constants(constants, [*self.variables, *names]),
-            blackbox=validation.read_blackbox(blackbox),
+            blackbox=validation.read_blackbox(blackbox, self.variables),
             _y={name: place for place, name in enumerate(names)},
         )
 
@@ -470,22 +472,40 @@ class Problem:
         except PiedError:
             raise
         except Exception as error:  # reading a user's object may raise anything
-            kind = type(y).__name__
-            raise EvaluationError(f"The outputs came as {kind}, which cannot be read: {error}") from error
+            raise _unreadable(y, error) from error
         return np.array(read, dtype=float)
 
     # --------------------------------------------------------------------------------------------------- black, white
 
     def evaluate(self, x: Any) -> Float64[ndarray, "m"]:
-        """Call the black box at one point (named floats, a mapping or a sequence) and read its answer."""
+        """Call the black box at one point (named floats, a mapping or a sequence) and return all of its outputs."""
         if self.blackbox is None:
             raise EvaluationError("This problem has no black box: measure, and tell the study what you found.")
         named = self.named_x(self.point(x))
         try:
-            answer = self.blackbox(named)
+            given = self.blackbox(named)
         except Exception as error:
             raise EvaluationError(f"The black box raised {type(error).__name__}: {error}") from error
-        return self.output(answer)
+        y, gaps, _ = self.answer(given)
+        if gaps:
+            raise EvaluationError(" ".join(gaps.values()))
+        return y
+
+    def answer(self, given: Any) -> tuple[Float64[ndarray, "m"], dict[str, str], list[str]]:
+        """Read an answer of the black box more leniently than what people tell: simulators are as they are.
+
+        Text and booleans that are numbers count as such. Outputs that are missing, None or not finite are NaN.
+
+        Returns:
+            The outputs, why some of them are NaN, and the names that were returned besides.
+        """
+        try:
+            read, gaps, ignored = answered(given, self._y)
+        except PiedError:
+            raise
+        except Exception as error:  # reading a user's object may raise anything
+            raise _unreadable(given, error) from error
+        return np.array(read, dtype=float), gaps, ignored
 
     def stated(self, place: int) -> Function:
         """Return a function of the white box, of (x, y), as it was stated."""
@@ -569,13 +589,13 @@ class Problem:
         functions = [
             described(name, call) for name, call in zip(self._own_names, self._white_box.functions, strict=True)
         ]
+        plain = self.blackbox.function if isinstance(self.blackbox, OfOne | Unpacked) else self.blackbox
         ends = [[each if math.isfinite(each) else None for each in row] for row in self.ranges.tolist()]
         return {
             "variables": {name: each.stated() for name, each in self.variables.items()},
             **({"candidates": [len(self.candidates), self.candidates.digest]} if self.candidates is not None else {}),
             "outputs": list(self.outputs),
-            "blackbox": self.blackbox
-            and described(validation.own_name(self.blackbox, "blackbox"), self.blackbox, with_values=False),
+            "blackbox": plain and described(validation.own_name(plain, "blackbox"), plain, with_values=False),
             "sense": "minimize" if self.minimizes else "maximize",
             "objective": functions[0],
             "subject_to": functions[1:],
@@ -604,6 +624,11 @@ class Problem:
         programs = self._white_box.programs
         ways = "".join(f"; {name} {way}" for name, way in self.ways.items() if name not in programs)
         return f"Problem({sense} {self.objective}{limits}; {box}; outputs {', '.join(self.outputs)}{ways})"
+
+
+def _unreadable(given: Any, error: Exception) -> EvaluationError:
+    """Return the error about an object that cannot be read."""
+    return EvaluationError(f"The outputs came as {type(given).__name__}, which cannot be read: {error}")
 
 
 def _without(tolerance: Any, groups: Mapping[str, Any], solved: Mapping[str, str]) -> Any:

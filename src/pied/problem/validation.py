@@ -17,6 +17,7 @@ from pied.problem.choices import Choice
 from pied.problem.equalities import Mixture
 from pied.problem.formula import Formula, Scope
 from pied.problem.named import Function, Named, canonical
+from pied.problem.signatures import of_point
 from pied.problem.tensors import dense, is_tensor
 from pied.problem.values import Reader, listed, number, with_article
 from pied.problem.variables import Variable
@@ -222,23 +223,13 @@ def _column(name: Any, given: Any, choice: Choice | None) -> Float64[np.ndarray,
     return np.array([number(each, f"'{name}' of candidate {row}", StatementError) for row, each in enumerate(given, 1)])
 
 
-def read_blackbox(given: Any) -> Callable[[Named], Any] | None:
-    """Check that the black box is a function of one argument."""
+def read_blackbox(given: Any, variables: Mapping[str, Variable]) -> Callable[[Named], Any] | None:
+    """Read the black box: a function of the point, or of variables by their names."""
     if given is None:
         return None
     if not callable(given):
         raise StatementError(f"blackbox should be a function of x, got {type(given).__name__}.")
-    try:
-        inspect.signature(given).bind(None)
-    except TypeError:
-        name = getattr(given, "__name__", "function")
-        raise StatementError(
-            f"blackbox should be a function of one argument x: write blackbox=lambda x: {name}(**x) to pass "
-            "the variables by name."
-        ) from None
-    except ValueError:  # a built-in function without a signature: the first call will show
-        pass
-    return given
+    return of_point(given, variables)
 
 
 def read_function(name: str, given: Any, scope: Scope) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pied.errors import EvaluationError, PiedError, WrongOutputs, did_you_mean
+from pied.errors import EvaluationError, PiedError, WrongOutputs, closest, did_you_mean
 from pied.problem.tensors import dense, is_tensor
 
 MOST_LISTED = 6
@@ -86,6 +86,73 @@ def numbers(
     return [readers.get(names[0], number)(given, f"{kind} '{names[0]}'", error)]
 
 
+def answered(given: Any, places: Mapping[str, int]) -> tuple[list[float], dict[str, str], list[str]]:
+    """Read an answer of the black box: numbers as text and booleans count, and outputs may be missing.
+
+    Returns:
+        A value for each output, NaN where there is none; why, by output; and the names that are no outputs.
+
+    Raises:
+        EvaluationError: When no output has a value, or one cannot be read.
+        WrongOutputs: When the answer cannot be the outputs, for instance because a name is misspelled.
+    """
+    names, gaps, ignored = list(places), dict[str, str](), list[str]()
+    if hasattr(given, "keys") and hasattr(given, "__getitem__"):
+        found = list(given.keys())
+        ignored = [str(name) for name in found if name not in places]
+        absent = [name for name in names if name not in found]
+        for name in absent:
+            if (near := closest(name, ignored)) is not None:
+                raise WrongOutputs(f"'{near}' is not an output. Did you mean '{name}'?")
+        if len(absent) == len(names):
+            raise WrongOutputs(f"None of the outputs {listed(names)} is given.{did_you_mean(names[0], ignored)}")
+        gaps = {name: f"Output '{name}' is missing." for name in absent}
+        given = {name: given[name] for name in found if name in places}
+
+    def read(value: Any, what: str, error: type[PiedError]) -> float:
+        number_or_gap = _lenient(value, what, error)
+        if isinstance(number_or_gap, float):
+            return number_or_gap
+        gaps[what.removeprefix("output '").removesuffix("'")] = number_or_gap
+        return math.nan
+
+    is_single = isinstance(given, str | bool | np.bool_) and len(names) == 1
+    given = [given] if is_single else given
+    values = numbers(given, places, "output", EvaluationError, partial=True, readers=dict.fromkeys(names, read))
+    if len(gaps) == len(names):
+        raise EvaluationError(" ".join(list(gaps.values())[:MOST_LISTED]))
+    return values, {name: gaps[name] for name in names if name in gaps}, ignored
+
+
+def _lenient(value: Any, what: str, error: type[PiedError]) -> float | str:
+    """Read one number of an answer, or return why there is none."""
+    title = f"{what[0].upper()}{what[1:]}"
+    if is_tensor(value):
+        value = _array(value, what, error)
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    if isinstance(value, str | bytes):
+        try:
+            value = float(value)
+        except ValueError:
+            raise error(f"{title} should be a number, got {value!r}.") from None
+    if isinstance(value, bool | np.bool_):
+        value = float(value)
+    if value is None:
+        return f"{title} is None."
+    if isinstance(value, complex | np.complexfloating):
+        return number(value, what, error)
+    try:
+        is_nan, is_infinite = math.isnan(value), math.isinf(value)
+    except (TypeError, ValueError, OverflowError):
+        return number(value, what, error)
+    if is_nan:
+        return f"{title} is not a number (NaN)."
+    if is_infinite:
+        return f"{title} is infinite: is something divided by zero there?"
+    return number(value, what, error)
+
+
 def _by_name(
     given: Any,
     places: Mapping[str, int],
@@ -104,7 +171,7 @@ def _by_name(
     missing = [name for name, value in found.items() if math.isnan(value)]
     if missing and not partial:
         raise odd(f"The {kind} {listed(missing)} is missing: give all of {listed(list(places))}.")
-    if len(missing) == len(places):
+    if len(missing) == len(places) and not any(name in given.keys() for name in places):  # noqa: SIM118
         raise odd(f"None of the {kind}s {listed(missing)} is given.")
     return list(found.values())
 

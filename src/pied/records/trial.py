@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.problem import Named, Problem
+from pied.problem import Named, Problem, raw
 from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Row
 from pied.shapes import Bool, Float64
 
@@ -252,12 +252,12 @@ class Dataset:
         known = (State.TOLD, State.PARTIAL)
         present = [trial for trial in trials if trial.state is not State.WITHDRAWN]
         for trial in present:
-            point = trial.x.array
+            point = raw(trial.x)
             if trial.y is not None and trial.state in known:
                 numbers.append(trial.number)
                 whys.append(trial.why)
                 points.append(point)
-                outputs.append(trial.y.array)
+                outputs.append(raw(trial.y))
             else:
                 if trial.state is State.FAILED:
                     failures.append(len(imagined))

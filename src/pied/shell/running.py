@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--command", metavar="WORDS", help="The program to start for each point; {NAME} stands for a variable.")
 @click.option("--python", metavar="MODULE.PY:NAME", help="A Python function of x to call for each point.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="After which an evaluation has failed.")
-@click.option("--retries", type=click.IntRange(min=0), help="How often a failed program is started again.")
+@click.option("--retries", type=click.IntRange(min=0), help="How often a failed evaluation is tried again.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many points are evaluated at once.")
 @click.option("--executor", type=click.Choice(["threads", "processes"]), help="Where Python functions are called.")
 @click.option("--worker", metavar="NAME", help="A name under which a run that died takes up its own open trials.")
@@ -63,6 +63,7 @@ def run(
         "executor": executor,
         "workers": workers or stated.workers,
         "timeout": None if program is not None else timeout,
+        "retries": 0 if program is not None else retries or 0,
     }
     if stated.problem.blackbox is not None:
         Crew(stated.problem.blackbox, **crew)  # refuse wrong settings before a study is created
@@ -135,8 +136,6 @@ def _with_blackbox(
         raise Mistake(
             f"{stated.file} names nothing that evaluates points: give --command or --python, or measure with 'pied ask'"
         )
-    if program is None and retries:
-        raise Mistake("--retries is for programs: a Python function can try again by itself")
     if program is not None:
         problem = problem.revised(blackbox=program)
     return dataclasses.replace(stated, problem=problem), program

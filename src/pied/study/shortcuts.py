@@ -9,7 +9,7 @@ from pied.study.study import Observer, Study
 
 STUDY_WORDS = (
     "name", "store", "solver", "seed", "on_tell", "patience", "initial", "stop_at_gap", "settings", "worker", "lease",
-    "executor", "workers", "timeout",
+    "executor", "workers", "timeout", "retries",
 )  # fmt: skip
 """Arguments of `maximize` and `minimize` that go to the study; all others go to the problem."""
 
@@ -22,11 +22,12 @@ def solve(
     executor: Executor | str | None = None,
     workers: int | None = None,
     timeout: float | None = None,
+    retries: int = 0,
     **study: Any,
 ) -> Result:
     """Solve a problem with a budget of evaluations; takes the arguments of `Study` and of `Study.run`."""
     with Study(problem, **study) as made:
-        return made.run(budget, on_tell=on_tell, executor=executor, workers=workers, timeout=timeout)
+        return made.run(budget, on_tell=on_tell, executor=executor, workers=workers, timeout=timeout, retries=retries)
 
 
 def maximize(objective: Any, *, budget: int, **words: Any) -> Result:

@@ -1,7 +1,6 @@
 """Status, gap, verdict and recommendation of a study, all computed from one snapshot of its record."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,14 +11,14 @@ from numpy import ndarray
 
 from pied.distances import to_nearest
 from pied.errors import Status, is_everywhere
-from pied.problem import SAME, Named, Problem
+from pied.problem import SAME, Named, Problem, listed
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.rng import Stream
 from pied.shapes import Float64
 from pied.solvers.base import Solver
 from pied.study.relaxation import Relaxation, conflict_of, relax
 from pied.study.result import Result, Revision
-from pied.study.words import Words
+from pied.study.words import REASONS_SHOWN, Words, failures
 
 if TYPE_CHECKING:
     from pied.bounds import Composite
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 FIRST_FAILURES = 3
 """Trials: if these first ones all fail for reasons that cannot depend on the point, a run stops."""
-REASONS_SHOWN = 3
-"""Reasons of failure that a message quotes, the most frequent first; the rest are counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +143,10 @@ class Snapshot:
         """Whether the black box does not work at all; failures in a part of the box are normal and are learned.
 
         It does not when nothing was told and either the whole initial design failed, or the first evaluations failed
-        for reasons that cannot depend on the point.
+        for reasons that cannot depend on the point; nor when an output came in no evaluation of the initial design.
         """
+        if self._never_came:
+            return True
         if any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials):
             return False
         asked = [trial for trial in self.trials if not trial.is_added and trial.state is not State.WITHDRAWN]
@@ -159,14 +158,32 @@ class Snapshot:
         return len(first) == FIRST_FAILURES and is_code
 
     @cached_property
+    def _never_came(self) -> tuple[str, ...]:
+        """Outputs that the black box gave at no point of a whole initial design; people may tell them later."""
+        done = [trial for trial in self.trials if trial.state in (State.TOLD, State.PARTIAL)]
+        if self.problem.blackbox is None or not done or len(done) < self.initial:
+            return ()
+        missing = np.isnan(self.data.Y).all(0)
+        return tuple(
+            name for name, is_missing in zip(self.problem.outputs, missing.tolist(), strict=True) if is_missing
+        )
+
+    @cached_property
     def is_infeasible(self) -> bool:
         """Whether the verdict is reached: confirmed, and no outcome is awaited that could still be feasible.
 
         A pending trial could be if it was proposed when the constraints seemed satisfiable, so the verdict waits until
         it is told or failed. Without this, a feasible problem was declared while its best point was being evaluated.
+        What a black box left out of its answer will not come any more.
         """
+        is_run = self.problem.blackbox is not None
+        awaited = {
+            trial.number
+            for trial in self.trials
+            if trial.state is State.ASKED or (trial.state is State.PARTIAL and not is_run)
+        }
         is_awaited = any(
-            trial.number in self.pending and not (trial.why.margin is not None and trial.why.margin < 0)
+            trial.number in awaited and not (trial.why.margin is not None and trial.why.margin < 0)
             for trial in self._of_this_question
         )
         return self.is_confirmed and not is_awaited
@@ -443,9 +460,15 @@ class Snapshot:
 
     def _broken(self) -> str:
         """Return a message: how many evaluations failed, why, and what to do."""
-        reasons = Counter(trial.reason for trial in self.trials if trial.state is State.FAILED)
-        shown = [f"{count} x {reason}" for reason, count in reasons.most_common(REASONS_SHOWN)]
-        others = sum(reasons.values()) - sum(count for _, count in reasons.most_common(REASONS_SHOWN))
+        if self._never_came:
+            count = sum(trial.y is not None for trial in self.trials)
+            return (
+                f"The black box never gave {listed(self._never_came)} in {count} evaluations (missing, None or not "
+                "finite): mend it, or leave this output out, then run again."
+            )
+        reasons = failures(self.trials)
+        shown = [f"{count} x {reason}" for reason, count in list(reasons.items())[:REASONS_SHOWN]]
+        others = sum(list(reasons.values())[REASONS_SHOWN:])
         shown += [f"{others} x other reasons"] if others else []
         text = f"{Status.BROKEN.value} {sum(reasons.values())} of {self.used} failed. Reasons: {' | '.join(shown)}"
         if all(is_everywhere(reason) for reason in reasons):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pied.errors import Infeasible, SettingError, SolverDone, Status, StoreError, TellError
-from pied.problem import Problem, doubts
+from pied.problem import Problem, doubts, listed
 from pied.records import Dataset, Entry, Keeper, Question, Row, State, Trial, Value, Why
 from pied.rng import Stream
 from pied.solvers import make
@@ -97,6 +97,7 @@ class Study(Amendable):
         self._rows: dict[int, Row] = {}
         self._run: Run | None = None
         self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
+        self._has_remarked = False  # on what the black box returns besides the outputs
         self._put(problem)
         if isinstance(self._stored_solver, Solver):  # a solver that cannot work on this problem is refused now
             self._running()
@@ -354,12 +355,14 @@ class Study(Amendable):
         executor: Executor | str | None = None,
         workers: int | None = None,
         timeout: float | None = None,
+        retries: int = 0,
     ) -> Result:
         """Evaluate the black box `budget` times more and return the result so far.
 
         When the black box raises an exception, returns invalid values, or its worker dies, the trial fails and the run
-        goes on. Ctrl-C keeps all told values and returns. If the store is away, the run retries for a minute; results
-        that still cannot be written are saved in files, which the next opening reads (`Unwritten` has them, too).
+        goes on. When some outputs are missing, None or not finite, the others count. Ctrl-C keeps all told values and
+        returns. If the store is away, the run retries for a minute; results that still cannot be written are saved in
+        files, which the next opening reads (`Unwritten` has them, too).
 
         Args:
             budget: Number of trials to propose.
@@ -367,7 +370,9 @@ class Study(Amendable):
             executor: Where to call the black box: "threads", "processes", or any executor of `concurrent.futures`; by
                 default in this thread, or in threads when there are several workers.
             workers: Number of trials evaluated at once.
-            timeout: Seconds after which an evaluation fails.
+            timeout: Seconds after which an evaluation fails. A command and a worker process are ended then; a Python
+                function in this process cannot be, so it is called in a thread and abandoned.
+            retries: How often a failed evaluation is tried again, for simulators that fail now and then.
         """
         if self.problem.blackbox is None:
             raise SettingError("this problem has no black box to run: use ask and tell, or state it with blackbox=")
@@ -376,9 +381,9 @@ class Study(Amendable):
         from pied.evaluation import Crew, Terminated
         from pied.study.loop import renewing
 
-        crew = Crew(self.problem.blackbox, executor=executor, workers=workers, timeout=timeout)
+        crew = Crew(self.problem.blackbox, executor=executor, workers=workers, timeout=timeout, retries=retries)
         status, plain = Status.FINISHED, self._record
-        keeper = Keeper(plain, lambda answer: self.problem.named_y(self.problem.output(answer)), self._settle)
+        keeper = Keeper(plain, self._answered, self._settle)
         self._record = keeper.patient()
         try:
             with crew, renewing(self._renew, self.lease), keeper.rescuing(crew):
@@ -423,6 +428,16 @@ class Study(Amendable):
             return None, False
         again = self._offered(resume=False)
         return (again, False) if again is not None else (self._propose(), True)
+
+    def _answered(self, answer: Any) -> dict[str, float]:
+        """Return the outputs that an answer of the black box has; say once per study what it has besides."""
+        y, gaps, ignored = self.problem.answer(answer)
+        if ignored and not self._has_remarked:
+            logger.warning("the black box also returns %s: ignored, because they are not outputs", listed(ignored))
+            self._has_remarked = True
+        if gaps:
+            logger.warning("%s The other outputs count: the trial is measured in part", " ".join(gaps.values()))
+        return {name: float(y[place]) for place, name in enumerate(self.problem.outputs) if name not in gaps}
 
     def _settle(self, entry: Entry) -> Trial:
         """Write the result of an evaluation, which may be a failure."""

@@ -60,7 +60,7 @@ def test_parts_are_told_one_after_the_other() -> None:
     assert math.isnan(first.y.p)
     second = study.tell(1, {"p": 0.25, "r": 0.125})
     assert second.state is State.TOLD
-    assert second.y.array == (0.25, 0.5, 0.125)
+    assert tuple(second.y.values()) == (0.25, 0.5, 0.125)
 
 
 def test_telling_the_same_again_is_fine() -> None:
@@ -69,7 +69,7 @@ def test_telling_the_same_again_is_fine() -> None:
     study.tell(1, {"q": 0.5})
     study.tell(1, {"q": 0.5, "p": 0.25})
     study.tell(1, [0.25, 0.5, 0.125])
-    assert study.tell(1, [0.25, 0.5, 0.125]).y.array == (0.25, 0.5, 0.125)
+    assert tuple(study.tell(1, [0.25, 0.5, 0.125]).y.values()) == (0.25, 0.5, 0.125)
 
 
 def test_a_contradiction_raises_and_nothing_is_lost() -> None:

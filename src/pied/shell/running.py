@@ -76,6 +76,7 @@ def run(
                 progress.say(f"each point is evaluated by: {program}")
             found = study.run(
                 count,
+                progress=False,  # the lines below are more than that
                 on_tell=lambda study, trial: progress.step(trial_line(study.problem, trial)),
                 **crew,
             )

@@ -34,7 +34,7 @@ class Loop:
     """Return whether the gap is small enough to stop."""
     awaits_verdict: Callable[[], bool]
     """Return whether the verdict of infeasibility only waits for pending outcomes."""
-    on_settled: Callable[[Trial], None] | None
+    on_settled: Callable[[Trial], None]
     """Called with each trial that was told or failed."""
     under_way: set[int]
     """Numbers of the trials under evaluation; updated here, and kept by the study after an interruption."""
@@ -54,7 +54,7 @@ class Loop:
                 continue
             trial = self.settle(outcome)
             self.under_way.discard(trial.number)
-            if self.on_settled is not None and trial.state is not State.ASKED:  # else another worker evaluates it
+            if trial.state is not State.ASKED:  # else another worker evaluates it
                 self.on_settled(trial)
             confirmed = confirmed + 1 if self.is_gap_reached() and trial.why.aim != "probe" else 0
             if confirmed == GAP_CONFIRMATIONS:

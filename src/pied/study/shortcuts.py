@@ -9,7 +9,7 @@ from pied.study.study import Observer, Study
 
 STUDY_WORDS = (
     "name", "store", "solver", "seed", "on_tell", "patience", "initial", "stop_at_gap", "settings", "worker", "lease",
-    "executor", "workers", "timeout", "retries",
+    "executor", "workers", "timeout", "retries", "progress",
 )  # fmt: skip
 """Arguments of `maximize` and `minimize` that go to the study; all others go to the problem."""
 
@@ -23,6 +23,7 @@ def solve(
     workers: int | None = None,
     timeout: float | None = None,
     retries: int = 0,
+    progress: bool | None = None,
     **study: Any,
 ) -> Result:
     """Solve a problem with a budget of evaluations; takes the arguments of `Study` and of `Study.run`."""

@@ -30,6 +30,7 @@ from pied.study.words import expectation
 if TYPE_CHECKING:
     from pied.evaluation import Crew
     from pied.study.loop import Loop
+    from pied.study.progress import Line
     from pied.study.recommendation import Recommendation
 
 logger = logging.getLogger(__name__)
@@ -356,6 +357,7 @@ class Study(Amendable):
         workers: int | None = None,
         timeout: float | None = None,
         retries: int = 0,
+        progress: bool | None = None,
     ) -> Result:
         """Evaluate the black box `budget` times more and return the result so far.
 
@@ -373,6 +375,8 @@ class Study(Amendable):
             timeout: Seconds after which an evaluation fails. A command and a worker process are ended then; a Python
                 function in this process cannot be, so it is called in a thread and abandoned.
             retries: How often a failed evaluation is tried again, for simulators that fail now and then.
+            progress: Whether to show a line with the number of evaluations, the best value, the gap and the seconds; by
+                default on a terminal and in a notebook, not in logs.
         """
         if self.problem.blackbox is None:
             raise SettingError("this problem has no black box to run: use ask and tell, or state it with blackbox=")
@@ -380,24 +384,33 @@ class Study(Amendable):
             raise SettingError(f"the budget counts evaluations, 0 or more, got {budget}")
         from pied.evaluation import Crew, Terminated
         from pied.study.loop import renewing
+        from pied.study.progress import Line
 
         crew = Crew(self.problem.blackbox, executor=executor, workers=workers, timeout=timeout, retries=retries)
+        line = Line(lambda: self.snapshot, budget, progress=progress)
         status, plain = Status.FINISHED, self._record
         keeper = Keeper(plain, self._answered, self._settle)
         self._record = keeper.patient()
         try:
             with crew, renewing(self._renew, self.lease), keeper.rescuing(crew):
-                status = self._loop(crew, keeper, on_tell).run(budget)
+                status = self._loop(crew, keeper, partial(self._observed, line, on_tell)).run(budget)
         except Terminated:
             raise
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         finally:
             self._record = plain
+            line.end()
         self._ended = (self._snapshot().stamp, status)
         return self.result()
 
-    def _loop(self, crew: "Crew", keeper: Keeper[Trial], on_tell: Observer | None) -> "Loop":
+    def _observed(self, line: "Line", on_tell: Observer | None, trial: Trial) -> None:
+        """Show an evaluation to those who look on."""
+        line.step()
+        if on_tell is not None:
+            on_tell(self, trial)
+
+    def _loop(self, crew: "Crew", keeper: Keeper[Trial], on_settled: Callable[[Trial], None]) -> "Loop":
         """Connect the loop of a run to this study."""
         from pied.study.loop import Loop
 
@@ -409,7 +422,7 @@ class Study(Amendable):
             settle=keeper.settle,
             is_gap_reached=self._gap_reached,
             awaits_verdict=lambda: self.snapshot.is_confirmed,
-            on_settled=None if on_tell is None else partial(on_tell, self),
+            on_settled=on_settled,
             under_way=self._open,
         )
 
@@ -477,9 +490,19 @@ class Study(Amendable):
             rule: "observed", "lower", "asked" or "anywhere"; by default "observed" for exact black boxes, "anywhere"
                 for noisy ones.
         """
-        snapshot = self._snapshot()
-        ended = self._ended[1] if self._ended is not None and self._ended[0] == snapshot.stamp else None
-        return snapshot.result(rule, ended)
+        return self._snapshot().result(rule, self._end)
+
+    @property
+    def _end(self) -> Status | None:
+        """How the last run ended, if nothing has changed since."""
+        return self._ended[1] if self._ended is not None and self._ended[0] == self._snapshot().stamp else None
+
+    def __str__(self) -> str:
+        """Say where the study stands, from what was told; `result` also says what is believed."""
+        from pied.study.progress import standing
+
+        status, end = self.status, self._end
+        return standing(self._snapshot(), end if end is not None and status is Status.RUNNING else status)
 
     def expect(self, x: Any) -> dict[str, tuple[float, float, float]]:
         """Return what a measurement at a point probably gives: for each output its lower end, median and upper end."""

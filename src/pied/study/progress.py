@@ -1,0 +1,162 @@
+"""Where a study stands, cheaply: from told values alone, without fitting a belief."""
+
+import math
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pied.errors import Status
+from pied.records import State, Trial, feasible
+from pied.study.snapshot import Snapshot
+from pied.study.words import Words, about, counted, failed, figure, titled
+
+NARROWEST = 40
+"""Columns that a line of progress takes at least, however narrow the terminal says it is."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best told point that meets all limits."""
+
+    trial: Trial
+    value: float
+    """Its objective, with the user's sign."""
+    slack: dict[str, float]
+    """Its constraints."""
+    gap: float | None
+    """How much better any point could be at most; None where that is not known without a belief."""
+
+
+def best(snapshot: Snapshot) -> Best | None:
+    """Return the best told point that meets all limits, if there is one."""
+    problem, data = snapshot.problem, snapshot.data
+    f = data.functions(problem)
+    rows = np.flatnonzero(feasible(problem, f))
+    if not len(rows):
+        return None
+    row = int(rows[np.argmax(f[rows, 0])])
+    number = data.numbers[row]
+    optima = [
+        trial.why.optimistic
+        for trial in snapshot.current
+        if trial.revision == snapshot.revision and trial.why.optimistic is not None
+    ]
+    is_exact = all(noise == 0 for noise in problem.noise)
+    return Best(
+        next(trial for trial in snapshot.trials if trial.number == number),
+        problem.user_value(float(f[row, 0])),
+        {name: float(f[row, place]) for place, name in enumerate(problem.constraints, 1)},
+        max(0.0, min(optima) - float(f[row, 0])) if optima and is_exact else None,
+    )
+
+
+def standing(snapshot: Snapshot, status: Status) -> str:
+    """Return where a study stands, in a few lines."""
+    words, found = Words.of(snapshot.problem), best(snapshot)
+    has_objective = words.objective != "any feasible point"
+    lines = [snapshot.message(status)]
+    if found is not None:
+        measured = "" if words.is_exact else " measured"
+        worth = f"{titled(words.objective)} {_value(words, found.value)}{measured}"
+        lines.append(f"  best so far, trial {found.trial.number}{f': {worth}' if has_objective else ''}")
+        lines += [f"    {name} = {words.setting(name, value)}" for name, value in found.trial.x.items()]
+        lines += [f"  {words.limit(name, slack, None, None, is_near=slack < 0)}" for name, slack in found.slack.items()]
+        lines += [f"  {still}" for still in _still(words, found) if has_objective]
+    elif any(trial.state is State.TOLD for trial in snapshot.trials) and status is not Status.INFEASIBLE:
+        lines.append("  no settings are known to meet all limits")
+    lines.append(f"  {counted(snapshot.trials)}; seed {snapshot.seed}")
+    return "\n".join(lines + [f"    {line}" for line in failed(snapshot.trials) if status is not Status.BROKEN])
+
+
+def _value(words: Words, value: float) -> str:
+    """Return the objective with its unit."""
+    return figure(value) + (f" {words.unit}" if words.unit else "")
+
+
+def _still(words: Words, found: Best) -> list[str]:
+    """Return how much better is still possible, if that is known."""
+    if found.gap is None or not math.isfinite(found.gap):
+        return []
+    unit = f" {words.unit}" if words.unit else ""
+    return [f"at most about {about(found.gap)}{unit} better is still possible"]
+
+
+class Line:
+    """One line on a terminal or in a notebook that says how far a run is."""
+
+    def __init__(self, snapshot: Callable[[], Snapshot], budget: int, *, progress: bool | None = None) -> None:
+        """Begin the line.
+
+        Args:
+            snapshot: Returns the study at this moment.
+            budget: Evaluations of the run.
+            progress: Whether to show the line; None: where someone looks on, not in a log.
+        """
+        self._snapshot, self._budget, self._done = snapshot, budget, 0
+        self._began, self._shown = time.monotonic(), 0
+        self._stream = _stream(progress)
+        self._show()
+
+    def step(self) -> None:
+        """Count one more evaluation."""
+        self._done += 1
+        self._show()
+
+    def end(self) -> None:
+        """Leave the line as it is, and go to the next."""
+        if self._stream is not None and self._shown:
+            self._write("\n")
+
+    def _show(self) -> None:
+        if self._stream is None:
+            return
+        columns = max(NARROWEST, shutil.get_terminal_size().columns - 1)
+        text = self.text()
+        text = text if len(text) <= columns else f"{text[: columns - 3]}..."
+        self._write(f"\r{text.ljust(self._shown)}")
+        self._shown = len(text)
+
+    def text(self) -> str:
+        """Return the line: how many, the best value, what is still possible, and the seconds."""
+        snapshot = self._snapshot()
+        words, found = Words.of(snapshot.problem), best(snapshot)
+        parts = [f"{self._done} of {self._budget}"]
+        if found is not None and words.objective != "any feasible point":
+            parts += [f"best {titled(words.objective)} {_value(words, found.value)}", *_still(words, found)]
+        elif found is not None:
+            parts.append("all limits are met")
+        elif any(trial.state is State.TOLD for trial in snapshot.trials):
+            parts.append("no settings are known to meet all limits")
+        lost = sum(trial.state is State.FAILED for trial in snapshot.trials)
+        parts += [f"{lost} failed"] if lost else []
+        return "  |  ".join([*parts, f"{time.monotonic() - self._began:.0f} s"])
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError, UnicodeError):  # the terminal is gone or cannot show it; the run goes on
+            self._stream = None
+
+
+def _stream(progress: bool | None) -> Any:
+    """Return where a line of progress is shown; None: nowhere."""
+    if progress is False:
+        return None
+    if _is_notebook():
+        return sys.stdout  # standard error is red there
+    stream = sys.stderr
+    is_watched = stream is not None and stream.isatty() and not os.environ.get("CI")
+    return stream if progress or is_watched else None
+
+
+def _is_notebook() -> bool:
+    """Tell whether this runs in a Jupyter notebook; IPython is not loaded for it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return type(shell).__name__ == "ZMQInteractiveShell"

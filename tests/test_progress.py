@@ -1,0 +1,102 @@
+"""Where a study stands: the line of a run, and what a study prints."""
+
+import io
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from pied import Study
+from tiny import hill, parabola
+
+
+class Terminal(io.StringIO):
+    """A terminal that keeps what it shows."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def watched(patch: pytest.MonkeyPatch) -> Terminal:
+    """Put a terminal in the place of standard error; in the test itself, because pytest replaces it before."""
+    made = Terminal()
+    patch.setattr(sys, "stderr", made)
+    patch.delenv("CI", raising=False)
+    patch.setenv("COLUMNS", "200")
+    return made
+
+
+def test_a_run_on_a_terminal_shows_one_line_with_count_best_gap_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watched(monkeypatch)
+    with Study(parabola(name="profit", unit="EUR/h"), seed=0) as study:
+        result = study.run(5)
+    shown = terminal.getvalue()
+    assert shown.endswith("\n")
+    assert shown.count("\n") == 1
+    lines = shown.rstrip("\n").split("\r")[1:]
+    assert [line.split("  |  ")[0].strip() for line in lines] == [f"{count} of 5" for count in range(6)]
+    assert f"best profit {result.value:.6g} EUR/h" in lines[-1]
+    assert re.search(r"at most about [\d.e-]+ EUR/h better is still possible  \|  \d+ s", lines[-1])
+
+
+@pytest.mark.parametrize("words", [{"progress": False}, {}])
+def test_nothing_is_shown_when_turned_off_or_in_a_log(monkeypatch: pytest.MonkeyPatch, words: dict[str, Any]) -> None:
+    terminal = watched(monkeypatch)
+    if not words:
+        monkeypatch.setenv("CI", "true")
+    with Study(parabola(), solver="random", seed=0) as study:
+        study.run(2, **words)
+    assert terminal.getvalue() == ""
+
+
+def test_a_file_shows_progress_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    with Study(parabola(), solver="random", seed=0) as study:
+        study.run(1)
+        assert log.getvalue() == ""
+        study.run(1, progress=True)
+        assert "1 of 1" in log.getvalue()
+
+
+def test_the_line_counts_failures_and_says_when_no_limit_is_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = watched(monkeypatch)
+
+    def sometimes(x: Any) -> Any:
+        if x.a < 2.0:
+            raise RuntimeError("no convergence")
+        return 0.0
+
+    with Study(hill(blackbox=sometimes), solver="random", seed=0) as study:
+        study.run(6)
+        lost = sum(trial.y is None for trial in study.trials)
+    assert f"no settings are known to meet all limits  |  {lost} failed" in terminal.getvalue()
+
+
+def test_a_terminal_that_goes_away_does_not_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = watched(monkeypatch)
+    with Study(parabola(), solver="random", seed=0) as study:
+        assert study.run(3, on_tell=lambda *_: gone.close()).evaluations == 3
+
+
+def test_a_study_prints_where_it_stands() -> None:
+    with Study(hill(name="cost", unit="EUR"), seed=0) as study:
+        assert "Nothing has been evaluated yet." in str(study)
+        study.add({"a": 2.0, "b": 1.0}, {"y": 2.0})
+        study.fail(study.ask(), "pump tripped")
+        study.ask()
+        lines = str(study).splitlines()
+    assert lines[0].startswith("The study is under way.")
+    assert "  best so far, trial 1: cost 2 EUR" in lines
+    assert "    a = 2" in lines
+    assert any(re.fullmatch(r"  a \+ b = 3.*: met", line) for line in lines)
+    assert "  2 proposed (1 open, 1 failed), 1 older; seed 0" in lines
+    assert lines[-1] == "    1 failed: pump tripped"
+
+
+def test_a_noisy_study_prints_what_was_measured_without_a_belief() -> None:
+    with Study(parabola(noise=None), seed=0) as study:
+        study.add([1.0], [0.5])
+        assert "measured" in str(study)
+        assert "better is still possible" not in str(study)

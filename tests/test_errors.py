@@ -59,9 +59,9 @@ STATEMENTS: list[tuple[dict[str, Any], type[PiedError], str]] = [
     # black box
     ({"blackbox": 3.0}, StatementError, "blackbox should be a function of x, got float"),
     (
-        {"blackbox": lambda F_B, T_r: 0.0},
+        {"blackbox": lambda F, G: 0.0},
         StatementError,
-        r"function of one argument x: write .*lambda x: .*\*\*x",
+        r"function of one argument x, or of variables by their names, .*\(F, G\) is neither",
     ),
     # objective and constraints
     ({"minimize": "X_G"}, StatementError, "objective is given twice: leave out maximize or minimize"),

@@ -57,6 +57,16 @@ def constant(text: str) -> float:
         ("2 * -3", -6.0),
         ("- - 2", 2.0),
         ("+2", 2.0),
+        ("ln(e^2)", 2.0),
+        ("2 * pi", 2.0 * math.pi),
+        ("sign(-3) + floor(2.7) + ceil(2.1)", 4.0),
+        ("sum(1, 2, 6) + mean(1, 2, 6)", 12.0),
+        ("where(1 < 2, 3, 4)", 3.0),
+        ("where(2 < 2, 3, 4)", 4.0),
+        ("where(2 <= 2, 3, 4)", 3.0),
+        ("where(2 = 2, 3, 4) + where(2 == 2, 3, 4)", 6.0),
+        ("where(2 != 2, 3, 4)", 4.0),
+        ("where(1 + 1 > 2, 3, where(5 >= 5, 6, 7)) * 2", 12.0),
         ("1e-3", 0.001),
         (".5 + 1. + 2E2", 201.5),
         ("exp(1)", math.e),
@@ -163,6 +173,15 @@ def test_formulas_survive_pickling() -> None:
         ("a != u", "not expected"),
         ("(a <= u) * 2", "only stand at the top"),
         ("exp(a <= u)", "only stand at the top"),
+        ("where(a, 1, 2)", "begins with a comparison"),
+        ("where(a > 1, 2)", "a comparison and two values.*got 2"),
+        ("where(a > 1, u <= 2, 3)", "only stand at the top of a formula and first in where"),
+        ("where(0 < a < 1, 2, 3)", "has one comparison"),
+        ("where((a > 1), 2, 3)", "only stand at the top"),
+        (
+            "gamma(a)",
+            "Known: abs, ceil, cos, exp, floor, ln, log, log10, max, mean, min, sign, sin, sqrt, sum, tan, tanh, ",
+        ),
         ("a +", "missing here"),
         ("a + * u", "expected here"),
         ("a u", "operator is missing"),
@@ -397,3 +416,41 @@ def test_one_point_and_a_traced_function_take_formulas_too() -> None:
     index = tuple({name: place for place, name in enumerate(names)} for names in (SCOPE.variables, SCOPE.outputs))
     made = trace(lambda x, y: 2 * formula(x, y) + x.b, index)  # type: ignore[arg-type]
     np.testing.assert_allclose(made.values(x.array, y.array), 2 * formula(x, y) + x.b, rtol=1e-12)
+
+
+# -------------------------------------------------------------------------------------------------------------- where
+
+
+def test_where_chooses_by_point_and_sample_and_has_the_slopes_of_the_branch_taken() -> None:
+    x, y = views()
+    formula = Formula("where(u > 1, sqrt(u - 1), a*u)", SCOPE)
+    u, a = y.u, np.broadcast_to(x.a, y.u.shape)
+    with np.errstate(invalid="ignore"):
+        expected = np.where(u > 1, np.sqrt(u - 1), a * u)
+        by_u = np.where(u > 1, 0.5 / np.sqrt(u - 1), a)
+    assert (u > 1).any()
+    assert (u <= 1).any()
+    found, back = formula.program.traced(x.array, y.array)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    by_x, by_Y = back(np.ones_like(found))
+    np.testing.assert_allclose(by_Y[..., 0], by_u, rtol=1e-12)
+    np.testing.assert_allclose(by_x[:, 0], np.where(u > 1, 0.0, u).sum(0), rtol=1e-12)
+
+
+def test_where_works_on_vectors() -> None:
+    y = views()[1]
+    np.testing.assert_allclose(value("sum(where(outputs > 1, outputs, 0))"), np.where(y.array > 1, y.array, 0).sum(-1))
+    np.testing.assert_allclose(value("sum(where(a > 1, data, outputs))").shape, y.u.shape)
+
+
+def test_steps_have_the_values_of_numpy() -> None:
+    y = views()[1]
+    np.testing.assert_array_equal(
+        value("floor(u) + ceil(u) + sign(u - 1)"), np.floor(y.u) + np.ceil(y.u) + np.sign(y.u - 1)
+    )
+
+
+def test_what_the_problem_calls_e_or_pi_comes_before_the_numbers() -> None:
+    x, y = views()
+    assert np.array_equal(value("e + pi", scope=Scope(("e", "pi"), ("u", "v", "w"))), x.array.sum(-1))
+    assert np.array_equal(value("sum(e)", scope=Scope(("a", "b"), ("e[1]", "e[2]", "w"))), y.array[..., :2].sum(-1))

@@ -25,6 +25,7 @@ from pied import (
     Status,
     Study,
     TellError,
+    UnknownName,
 )
 from pied.evaluation import Command
 
@@ -328,3 +329,42 @@ def test_the_last_words_of_a_program_are_kept_with_the_trial(tmp_path: Path, tex
     with Study(stated(script(tmp_path, text), {"u": (0.0, 1.0)}), solver="random", seed=0) as study:
         result = study.run(1, **words)
     assert "mesh is degenerate" in result.trials[0].reason
+
+
+# ------------------------------------------------------------------------------------------------- names and constants
+
+
+def test_an_objective_may_bring_its_name() -> None:
+    problem = stated(plant, maximize={"profit": "p*y - F_B"}, constants={"p": 2.0})
+    same = stated(plant, maximize="p*y - F_B", name="profit", constants={"p": 2.0})
+    assert problem.objective == "profit"
+    assert problem.statement() == same.statement()
+    assert stated(plant, maximize=None, minimize={"cost": lambda x, y: y.y}).objective == "cost"
+    assert problem.revised(minimize={"cost": "y"}).objective == "cost"
+    assert problem.revised(maximize="y").objective == "profit"
+    with pytest.raises(StatementError, match="There is one objective"):
+        stated(plant, maximize={"profit": "y", "yield": "y"})
+    with pytest.raises(StatementError, match="called 'profit' and 'gain'"):
+        stated(plant, maximize={"profit": "y"}, name="gain")
+
+
+def test_revising_a_constant_keeps_the_others() -> None:
+    problem = stated(plant, maximize="p*y - q*F_B", constants={"p": 2.0, "q": 1.0})
+    with Study(problem, solver="random", seed=0) as study:
+        study.run(3)
+        study.revise(constants={"p": 0.3})
+        assert study.problem.constants == {"p": 0.3, "q": 1.0}
+        with pytest.raises(UnknownName, match=r"no constant 'pp'\. Did you mean 'p'"):
+            study.revise(constants={"pp": 0.3})
+        study.revise(maximize="p*y - r*T_r", constants={"r": 4.0})
+        assert study.problem.constants == {"p": 0.3, "q": 1.0, "r": 4.0}
+
+
+def test_formulas_with_cases_are_optimized() -> None:
+    problem = Problem(
+        {"u": (0.0, 4.0)}, ["y"], blackbox=lambda u: u, noise=0,
+        maximize="where(y > 3, 6 - y, y) - 0.1*floor(u)", subject_to={"limit": "where(u <= 2, u, 4 - u) >= 0.5"},
+    )  # fmt: skip
+    with Study(problem, seed=0) as study:
+        assert study.run(14).value > 2.6  # 3 - 0.3 at u = 3, just below it almost 2.8
+    assert problem.limits()["limit"].quantity == "where(u <= 2, u, 4 - u)"

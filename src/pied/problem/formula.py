@@ -4,6 +4,7 @@ A value is one number per point and sample, or a vector on a further last axis. 
 no care at run time.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,9 +16,12 @@ from pied.errors import FormulaError, did_you_mean
 from pied.problem.choices import Choice
 from pied.problem.named import canonical, groups
 from pied.problem.operations import operation
-from pied.problem.parser import EQUAL, REDUCTIONS, UP, Node, fail, parse
+from pied.problem.parser import COMPARED, EQUAL, REDUCTIONS, UP, Node, fail, parse
 from pied.problem.program import Program, Writer
 from pied.problem.symbols import Symbols
+
+NUMBERS = {"pi": math.pi, "e": math.e}
+"""Numbers that are known by name, unless the problem has something of that name."""
 
 
 @dataclass(frozen=True)
@@ -239,8 +243,6 @@ class _Builder:
                 is_constant = kind == "constant"
                 self.parts[name] = _constant(self.scope.constants[name]) if is_constant else _Part(kind, place)
             return self.parts[name]
-        if wanted == "pi":
-            return _constant(float(np.pi))
         if wanted == "outputs":
             self.names.update(dict.fromkeys(self.scope.outputs))
             everything = list(range(len(self.scope.outputs)))
@@ -248,10 +250,12 @@ class _Builder:
         if wanted in self.groups:
             self.names.update({self.scope.outputs[place]: None for place in self.groups[wanted]})
             return _Part("y", self.groups[wanted], size=len(self.groups[wanted]))
+        if wanted in NUMBERS:
+            return _constant(NUMBERS[wanted])
         stem, dot, rest = node.value.partition(".")
         if dot and stem in ("x", "y") and canonical(rest) in self.known:
             fail(self.text, f"write the name alone, '{rest}' instead of '{node.value}'", node.place)
-        near = did_you_mean(node.value, [*self.known, *self.scope.properties, *self.groups, "pi", "outputs"])
+        near = did_you_mean(node.value, [*self.known, *self.scope.properties, *self.groups, *NUMBERS, "outputs"])
         return fail(self.text, f"there is no '{node.value}'.{near}", node.place)
 
 
@@ -278,7 +282,9 @@ def _operation(node: Node, parts: Sequence[_Part], size: int | None) -> _Part:
         count = len(inner) if several else inner[0].size or 1
         return _Part("product", (False, True), (total, _constant(float(count))), size)
     if kind == "call":
-        kind, value = value, None
+        kind, value = "log" if value == "ln" else value, None
+    if kind == "compare":
+        kind, value = COMPARED[value], None
     return _Part(kind, value, inner, size)
 
 

@@ -1,9 +1,9 @@
 """A constraint as people say it: a quantity and its limit, `impurity <= 0.06`."""
 
-import re
 from dataclasses import dataclass
 
 from pied.problem.formula import Formula, sides_of
+from pied.problem.parser import side_texts
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ def limit_of(formula: Formula) -> Limit | None:
     low, high, is_up = sides_of(formula)
     if (low is None) == (high is None):
         return None
-    texts = [each.strip() for each in re.split(r"[<>\u2264\u2265]=?|==?", formula.text)]
+    texts = side_texts(formula.text)
     first = 0 if formula.is_equality else formula.part
     left, right = (text.strip("`") if text.count("`") == 2 else text for text in texts[first : first + 2])
     small, large = (left, right) if is_up else (right, left)

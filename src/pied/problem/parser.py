@@ -2,11 +2,13 @@
 
 sum        a + b, a - b                    product    a * b, a / b
 power      a ^ b or a ** b, to the right   sign       -a (weaker than the power: -2^2 is -4)
-call       exp log log10 sqrt abs sin cos tan tanh, min max sum mean (of several numbers or of a vector)
-name       a variable, an output or a constant; any name can be written in backticks: `c(1,10)`; a property of a
-           choice: solvent.price
+call       exp log ln log10 sqrt abs sin cos tan tanh sign floor ceil, min max sum mean (of several numbers or of a
+           vector), where(a > b, c, d): c where a > b, else d
+name       a variable, an output or a constant; pi and e, unless something is called so; any name can be written in
+           backticks: `c(1,10)`; a property of a choice: solvent.price
 vector     a constant given as a list; `outputs`, all outputs in order; `c`, if outputs are called c[1], c[2] ...
-compare    a <= b, a >= b, a <= b <= c, a == b, at the top level only; < means <=, = means ==
+compare    a <= b, a >= b, a <= b <= c, a == b, at the top level, where < means <= and = means ==; in `where` also
+           < and > without equality, and !=
 """
 
 import math
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from pied.errors import FormulaError, did_you_mean
+from pied.errors import FormulaError, closest
 
 MOST_CHARACTERS = 10_000
 """Characters of a formula: longer text is a mistake or an attack."""
@@ -24,7 +26,7 @@ MOST_LEVELS = 64
 MOST_COMPARISONS = 32
 """Comparisons in one formula: each becomes a constraint of its own, and people write two at most."""
 
-FUNCTIONS = ("exp", "log", "log10", "sqrt", "abs", "sin", "cos", "tan", "tanh")
+FUNCTIONS = ("exp", "log", "ln", "log10", "sqrt", "abs", "sin", "cos", "tan", "tanh", "sign", "floor", "ceil")
 """Functions of one number."""
 REDUCTIONS = ("min", "max", "sum", "mean")
 """Functions of several numbers, or of one vector."""
@@ -32,8 +34,13 @@ UP = ("<=", "<")
 """Comparisons whose left side is the smaller one."""
 DOWN = (">=", ">")
 EQUAL = ("==", "=")
+COMPARED = {
+    "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal", "=": "equal", "==": "equal",
+    "!=": "not_equal",
+}  # fmt: skip
+"""Comparisons inside of `where`, with the operation of each."""
 
-_CALLS = (*FUNCTIONS, *REDUCTIONS)
+_CALLS = (*FUNCTIONS, *REDUCTIONS, "where")
 _SPELLINGS = str.maketrans({"≤": "<=", "≥": ">=", "−": "-", "·": "*", "×": "*"})
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _PLACE = re.compile(r"\[[0-9]+\]")
@@ -51,7 +58,7 @@ class Node:
     """One node of the tree of a formula."""
 
     kind: str
-    """"number", "name", "minus", "sum", "product", "power" or "call"."""
+    """"number", "name", "minus", "sum", "product", "power", "compare" or "call"."""
     place: int
     """Where it begins in the text."""
     value: Any = None
@@ -147,20 +154,35 @@ class _Parser:
 
     def call(self, name: str, place: int) -> Node:
         if name not in _CALLS:
-            self.fail(f"there is no function '{name}'.{did_you_mean(name, _CALLS)}", place)
+            near = closest(name, _CALLS)
+            hint = f" Did you mean '{near}'?" if near else ""
+            self.fail(f"there is no function '{name}'.{hint} Known: {', '.join(sorted(_CALLS))}", place)
         opened = self.take()[2]
-        parts = [self.expression(0)]
+        parts = [self.condition() if name == "where" else self.expression(0)]
         while self.sign() == ",":
             self.take()
             parts.append(self.expression(0))
         self.close(opened)
         if name in FUNCTIONS and len(parts) > 1:
             self.fail(f"'{name}' takes one value, got {len(parts)}", place)
+        if name == "where" and len(parts) != 3:
+            self.fail(f"'where' takes a comparison and two values, where(a > 1, b, c), got {len(parts)} of them", place)
         return Node("call", place, name, tuple(parts))
 
+    def condition(self) -> Node:
+        """Parse the comparison of a `where`."""
+        left, place, sign = self.expression(0), self.tokens[self.next][2], self.sign()
+        if sign not in COMPARED:
+            self.fail("'where' begins with a comparison, where(a > 1, b, c)")
+        self.take()
+        right = self.expression(0)
+        if self.sign() in COMPARED:
+            self.fail("a 'where' has one comparison: put a second one into another 'where'")
+        return Node("compare", place, sign, (left, right))
+
     def close(self, opened: int) -> None:
-        if self.sign() in UP + DOWN + EQUAL:
-            self.fail("a comparison may only stand at the top of a formula, not inside parentheses")
+        if self.sign() in COMPARED:
+            self.fail("a comparison may only stand at the top of a formula and first in where(a > 1, b, c)")
         if self.sign() != ")":
             self.fail("this parenthesis is never closed", opened)
         self.take()
@@ -212,6 +234,18 @@ def tokens(text: str) -> list[Token]:
         else:
             fail(text, f"the character {char!r} is not used in formulas; odd names stand in `backticks`", place)
     return [*found, ("end", "", len(text))]
+
+
+def side_texts(text: str) -> list[str]:
+    """Return the texts between the comparisons at the top of a formula; those inside of `where` do not part it."""
+    cut, depth, made = 0, 0, []
+    for kind, value, place in tokens(text):
+        if kind == "sign" and value in ("(", ")"):
+            depth += 1 if value == "(" else -1
+        elif kind == "sign" and depth == 0 and value in UP + DOWN + EQUAL:
+            made.append(text[cut:place].strip())
+            cut = place + (len(value) if text.startswith(value, place) else 1)  # one character, as in a ≤ b
+    return [*made, text[cut:].strip()]
 
 
 @lru_cache(maxsize=16)

@@ -133,7 +133,7 @@ class Problem:
                 outputs: a mapping by name, a sequence in order, or a number if there is one output. None if someone
                 else measures and tells.
             maximize: A formula, a Python function of (x, y) at one point, an expression of SymPy or a function of
-                CasADi. Without an objective any feasible point is a solution.
+                CasADi; with its name as `{"profit": "price*y"}`. Without an objective any feasible point is a solution.
             minimize: The same, for the smallest value; give one of the two.
             subject_to: `{name: function or formula}`, or a list of formulas. A function is met if >= 0, a formula
                 has a comparison.
@@ -146,6 +146,8 @@ class Problem:
             name: What the objective is called: "profit".
             unit: The unit of the objective: "EUR/h".
         """
+        maximize, name = validation.named_objective(maximize, name)
+        minimize, name = validation.named_objective(minimize, name)
         words = {
             "variables": variables,
             "outputs": outputs,
@@ -560,6 +562,8 @@ class Problem:
         same = dict(self._words)
         if changes.keys() & {"maximize", "minimize"}:
             same |= {"maximize": None, "minimize": None}
+        if any(isinstance(changes.get(word), Mapping) for word in ("maximize", "minimize")):  # it brings its name
+            same["name"] = None
         return Problem(**(same | changes))
 
     def folded(self) -> "Problem":

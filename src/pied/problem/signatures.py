@@ -39,7 +39,8 @@ class OfOne:
     variable: str
 
     def __call__(self, x: Named) -> Any:
-        return self.function(_answering(x[self.variable], self.variable))
+        answer = self.function(_answering(x[self.variable], self.variable))
+        return x[self.variable] if isinstance(answer, _Answering) else answer  # it came back as it was
 
 
 class _Answering:

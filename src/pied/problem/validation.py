@@ -249,6 +249,18 @@ def read_function(name: str, given: Any, scope: Scope) -> Any:
     return given
 
 
+def named_objective(given: Any, name: Any) -> tuple[Any, Any]:
+    """Return an objective and its name, which may come together as `{"profit": "..."}`."""
+    if not isinstance(given, Mapping):
+        return given, name
+    if len(given) != 1:
+        raise StatementError(f"There is one objective, {{'profit': 'price*y - cost'}}, got {len(given)} of them.")
+    own, objective = next(iter(given.items()))
+    if name not in (None, own):
+        raise StatementError(f"The objective is called '{own}' and '{name}': leave out name=.")
+    return objective, own
+
+
 def read_objective(given: Any, scope: Scope) -> tuple[str, Function]:
     """Read the objective, and return its name and function."""
     if given is None:

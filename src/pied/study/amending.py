@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from pied.errors import UnknownName, did_you_mean
 from pied.problem import Problem, element_names, renamed_words
 from pied.records import Event, Question, Record, Trial, annotate, correct, history, name_now, restore, withdraw
 from pied.study.opening import has_code, stated
@@ -109,12 +110,15 @@ class Amendable(ABC):
             renamed: New names of variables, outputs and constraints by their old ones. Formulas follow; Python
                 functions that use old names are given anew. The history shows what each was called.
             words: Changed arguments of `Problem`: `maximize`, `minimize`, `subject_to`, `constants`, `tolerance`, ...
+                Constants that are not named keep their values.
 
         Returns:
             The answer to the new question anywhere in the box (possible because h was modelled, not the objective),
             and the old optimum under the new question.
         """
         old, number = self.problem, self._revision
+        if isinstance(words.get("constants"), Mapping):
+            words["constants"] = _constants(old, words)
         new = old.revised(**renamed_words(old, renamed or {}, words))
         self._snapshot()
         names = element_names(list(old.outputs), renamed or {})
@@ -135,3 +139,12 @@ class Amendable(ABC):
         events = self._record.events()
         names = {name: name_now(events, name, earlier[-1].asked) for name in (*old.variables, *old.outputs)}
         return self._snapshot().compared(old, earlier[-1].number, names)
+
+
+def _constants(problem: Problem, words: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all constants after some have changed; new ones need a new formula that may use them."""
+    if not words.keys() & {"maximize", "minimize", "subject_to"}:
+        for name in words["constants"]:
+            if name not in problem.constants:
+                raise UnknownName(f"There is no constant '{name}'.{did_you_mean(str(name), problem.constants)}", name)
+    return {**problem.constants, **words["constants"]}

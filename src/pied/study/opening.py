@@ -134,8 +134,8 @@ def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> 
 
 def has_code(words: Mapping[str, Any]) -> bool:
     """Return whether arguments of a problem define g by Python functions, which cannot be compared."""
-    limits = words.get("subject_to")
-    goals = [words.get("maximize"), words.get("minimize"), *(limits.values() if isinstance(limits, Mapping) else ())]
+    given = [words.get(word) for word in ("maximize", "minimize", "subject_to")]
+    goals = [goal for each in given for goal in (each.values() if isinstance(each, Mapping) else [each])]
     return any(callable(each) for each in goals)
 
 

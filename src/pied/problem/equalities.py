@@ -251,7 +251,7 @@ def sorted_out(
             continue
         stated = tolerance.get(name) if isinstance(tolerance, Mapping) else tolerance
         other = group[1][1]
-        if _uses_outputs(first):
+        if first.uses_outputs:
             if not stated:
                 raise StatementError(
                     f"'{name}' asks an output for one value, which no measurement meets exactly: say how near is near "
@@ -266,10 +266,6 @@ def sorted_out(
             room = NEAR_ENOUGH * _size(first, variables)
         left[name] = [(part, Formula(each.text, each.scope, each.part, room)) for part, each in group]
     return left, rows, texts
-
-
-def _uses_outputs(formula: Formula) -> bool:
-    return any(step.kind == "y" for step in formula.program.steps)
 
 
 def _size(formula: Formula, variables: Mapping[str, Variable]) -> float:

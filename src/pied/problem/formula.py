@@ -98,6 +98,11 @@ class Formula:
         signs = parse(self.text)[1]
         return bool(signs) and signs[0] in EQUAL
 
+    @property
+    def uses_outputs(self) -> bool:
+        """Whether outputs occur in it."""
+        return any(step.kind == "y" for step in self.program.steps)
+
     def __call__(self, x: Any, y: Any) -> Any:
         """Evaluate at named arrays: x is `b d`, y is `L b m`, the value `L b`, or `b` when no output is used.
 

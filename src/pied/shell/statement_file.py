@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pied.errors import PiedError, StatementError, did_you_mean
-from pied.problem import Formula, Problem, Scope, Variable
+from pied.problem import Choice, Formula, Mixture, Problem, Scope, Variable
 from pied.shell.tables import text_of
 from pied.shell.toml_page import TOP, Page, shown
+from pied.shell.toml_variables import read_mixtures, read_variable
 from pied.solvers import make
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ def from_toml(file: Path) -> Stated:
     page = Page(file, text_of(file, "problem file", LARGEST))
     page.check_words((), page.data, TOP)
     for word in ("variables", "outputs"):
-        if word not in page.data and not (word == "variables" and "candidates" in page.data):
+        instead = {"candidates", "mixtures"} & page.data.keys() if word == "variables" else None
+        if word not in page.data and not instead:
             page.fail((), f"[{word}] is missing: {_EXAMPLES[word]}")
     problem = _problem(page)
     study = _study_words(page)
@@ -128,15 +130,15 @@ def from_toml(file: Path) -> Stated:
 def _problem(page: Page) -> Problem:
     """Read variables, outputs, constants, objective and constraints."""
     data = page.data
-    variables, candidates = _decisions(page)
+    decisions = _decisions(page)
     outputs = _Outputs.read(page)
     constants = {name: page.constant(("constants", name), each) for name, each in page.table("constants").items()}
-    functions = _functions(page, Scope(tuple(variables), tuple(outputs.names), constants))
+    functions = _functions(page, Scope(decisions.names, tuple(outputs.names), constants, decisions.choices))
     inputs = page.names(("inputs",), data["inputs"]) if "inputs" in data else None
     noise = page.number(("noise",), data["noise"]) if "noise" in data else None
     with page.at():
         return Problem(
-            variables,
+            decisions.variables,
             outputs.described(),
             **functions,
             name=page.text(("name",), data["name"], "a name") if "name" in data else None,
@@ -145,7 +147,7 @@ def _problem(page: Page) -> Problem:
             noise=noise if not outputs.noise else {**_all(outputs.names, noise), **outputs.noise},
             ranges=outputs.ranges or None,
             constants=constants or None,
-            candidates=candidates,
+            candidates=decisions.candidates,
         )
 
 
@@ -171,20 +173,49 @@ def _run_words(page: Page, variables: tuple[str, ...]) -> "tuple[Command | None,
     return command, count.get("workers")
 
 
-def _decisions(page: Page) -> tuple[dict[str, Variable] | list[str], dict[str, list[float]] | None]:
-    """Read the variables: ranges, or the columns of a table of candidates."""
+@dataclass(frozen=True)
+class _Decisions:
+    """What can be set: variables and mixtures, or the columns of a table of candidates."""
+
+    variables: dict[str, Variable | Mixture] | list[str]
+    """As `Problem` takes them."""
+    choices: tuple[tuple[str, Choice], ...]
+    """The variables that are labels."""
+    candidates: dict[str, list[Any]] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All variables, with the parts of mixtures."""
+        if not isinstance(self.variables, dict):
+            return tuple(self.variables)
+        pairs = self.variables.items()
+        return tuple(part for name, each in pairs for part in (each.parts if isinstance(each, Mixture) else [name]))
+
+
+def _decisions(page: Page) -> _Decisions:
     data = page.data
     if "candidates" not in data:
-        return {name: page.variable(("variables", name), each) for name, each in page.table("variables").items()}, None
+        read = {name: read_variable(page, ("variables", name), each) for name, each in page.table("variables").items()}
+        return _Decisions({**read, **read_mixtures(page, read)}, _choices(read))
+    if "mixtures" in data:
+        page.fail(("mixtures",), "the candidates list all points that can be set: leave the mixtures out")
     table = page.beside(("candidates",), data["candidates"])
     given = data.get("variables", list(table.columns))
-    names: dict[str, Variable] | list[str]
     if isinstance(given, dict):
-        names = {name: page.variable(("variables", name), each) for name, each in given.items()}
-    else:
-        names = page.names(("variables",), given)
+        stated = {name: read_variable(page, ("variables", name), each) for name, each in given.items()}
+        with page.at("candidates"):
+            columns = {name: table.labels(name) if each.is_choice else table.column(name)
+                       for name, each in stated.items()}  # fmt: skip
+        return _Decisions({**stated}, _choices(stated), columns)
+    names = page.names(("variables",), given)
     with page.at("candidates"):
-        return names, {name: table.column(name) for name in names}
+        columns = {name: table.labels(name) if table.is_text(name) else table.column(name) for name in names}
+        labelled = {name: Choice(*dict.fromkeys(columns[name])) for name in names if table.is_text(name)}
+    return _Decisions(names, _choices(labelled), columns)
+
+
+def _choices(variables: Mapping[str, Variable]) -> tuple[tuple[str, Choice], ...]:
+    return tuple((name, each) for name, each in variables.items() if isinstance(each, Choice))
 
 
 def _all(names: list[str], value: Any) -> dict[str, Any]:
@@ -271,10 +302,18 @@ def _functions(page: Page, scope: Scope) -> dict[str, Any]:
             each = each["formula"]
         limits[name] = page.text(path, each, 'a formula with a comparison, "a <= b"')
         with page.at(*path):
-            Formula.constraints(limits[name], scope)
+            first = Formula.constraints(limits[name], scope)[0]
+        if first.is_equality and first.uses_outputs and not tolerance.get(name, data.get("tolerance")):
+            page.fail(path, _NEAR.format(name, limits[name]))
     if "tolerance" in data:
         tolerance = {**dict.fromkeys(limits, page.number(("tolerance",), data["tolerance"])), **tolerance}
     return {**words, "subject_to": limits or None, "tolerance": tolerance or None}
+
+
+_NEAR = (
+    "'{0}' asks an output for one value, which no measurement meets exactly: say how near is near enough, "
+    '{{ formula = "{1}", tolerance = 0.01 }}'
+)
 
 
 def _study_words(page: Page) -> dict[str, Any]:

@@ -125,6 +125,25 @@ class Table:
                 raise StatementError(f"{self.place(row)}: '{name}' is empty; every row up to the last needs a number")
         return [value for value in values if value is not None]
 
+    def labels(self, name: str) -> list[str]:
+        """Return the texts of a column; it must not have gaps."""
+        if name not in self.columns:
+            raise StatementError(f"{self.file} has no column '{name}'.{did_you_mean(name, self.columns)}")
+        for row, cells in enumerate(self.rows):
+            if not cells[name]:
+                raise StatementError(f"{self.place(row)}: '{name}' is empty; every row needs a label")
+        return [self.label(row, name) or "" for row in range(len(self.rows))]
+
+    def label(self, row: int, column: str) -> str | None:
+        """Return the text of a cell, without the apostrophe that protects it in a spreadsheet; None when empty."""
+        text = self.rows[row][column]
+        return (text[1:] if text.startswith("'") and text[1:].startswith(RISKY) else text) or None
+
+    def is_text(self, name: str) -> bool:
+        """Tell whether a column has cells and none of them is a number."""
+        cells = [row[name] for row in self.rows if row.get(name)]
+        return bool(cells) and not any(_is_number(cell, comma=self.has_comma) for cell in cells)
+
     def check_columns(
         self, needed: Sequence[str], known: Sequence[str], own: Sequence[str] = (), ignored: Sequence[str] = ()
     ) -> list[str]:
@@ -230,6 +249,14 @@ def to_number(text: str, what: str, *, comma: bool = False) -> float:
     if not math.isfinite(value):
         raise StatementError(f"{what}: '{text}' is not a finite number: leave it out")
     return value
+
+
+def _is_number(text: str, *, comma: bool) -> bool:
+    try:
+        to_number(text, "", comma=comma)
+    except StatementError:
+        return False
+    return True
 
 
 def shortest(value: float, width: float) -> float:

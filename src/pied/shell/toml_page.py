@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pied.errors import FormulaError, SettingError, StatementError, did_you_mean
-from pied.problem import Variable
 from pied.shell.tables import Table
 
 DEEPEST = 16
@@ -19,8 +18,8 @@ SHOWN = 200
 """Characters of a value that are shown in a message."""
 
 TOP = (
-    "variables", "outputs", "candidates", "maximize", "minimize", "subject_to", "constants", "inputs", "noise",
-    "tolerance", "name", "unit", "solver", "study", "run",
+    "variables", "mixtures", "outputs", "candidates", "maximize", "minimize", "subject_to", "constants", "inputs",
+    "noise", "tolerance", "name", "unit", "solver", "study", "run",
 )  # fmt: skip
 """Words at the top of a file."""
 
@@ -148,26 +147,6 @@ class Page:
         if isinstance(value, list):
             return [self.text(("run", "command"), each, "every word of a command") for each in value]
         return self.text(("run", "command"), value, "a command")
-
-    def variable(self, path: tuple[str, ...], value: Any) -> Variable:
-        self.check_place(path, value)
-        if isinstance(value, list) and len(value) == 2:
-            value = {"lo": value[0], "hi": value[1]}
-        if not isinstance(value, dict):
-            example = '[70, 100] or { lo = 70, hi = 100, unit = "degC" }'
-            self.fail(path, f"a variable has two bounds, {example}, got {shown(value)}")
-        self.check_words(path, value, ("lo", "hi", "log", "unit", "step", "round"))
-        for end in ("lo", "hi"):
-            if end not in value:
-                self.fail(path, f"the bound '{end}' is missing: {{ lo = 70, hi = 100 }}")
-        log, unit = value.get("log", False), value.get("unit", "")
-        if not isinstance(log, bool) or not isinstance(unit, str):
-            self.fail(path, "log is true or false, and unit is a text in quotes")
-        lo, hi = (self.number((*path, end), value[end]) for end in ("lo", "hi"))
-        step = self.number((*path, "step"), value["step"]) if "step" in value else None
-        digits = self.whole((*path, "round"), value["round"], None) if "round" in value else None
-        with self.at(*path):
-            return Variable(lo, hi, log=log, unit=unit, step=step, round=digits)
 
     def constant(self, path: tuple[str, ...], value: Any) -> float | tuple[float, ...]:
         self.check_place(path, value)

@@ -18,7 +18,7 @@ import scipy
 
 from pied.errors import MissingExtra, PiedError, SettingError
 from pied.plots import Predictions, draw, predictions
-from pied.problem import Problem, Variable
+from pied.problem import Choice, Problem, Variable
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Study, Words, about, counted, figure, short
 
@@ -104,12 +104,14 @@ def _question(problem: Problem) -> str:
     formula = stated["objective"].get("formula")
     meaning = f" = <code>{_(formula)}</code>" if formula and formula != problem.objective else ""
     aim = "that meet all limits" if is_search else f"with the {goal} {_(problem.objective)}{meaning}{unit}"
-    kinds = [[name, _range(each.lo, each.hi) + _steps(each), each.unit + (" (log scale)" if each.log else "")]
+    kinds = [[name, _values(each) + ("" if name in problem.axes else ", follows from the others"),
+              each.unit + (" (log scale)" if each.log else "")]
              for name, each in problem.variables.items()]  # fmt: skip
     outputs = [[name, problem.units.get(name, ""), _open(*problem.ranges[j].tolist()), _noise(problem.noise[j])]
                for j, name in enumerate(problem.outputs)]  # fmt: skip
     limits = [[name, each.get("formula") or "a function, met when >= 0"]
               for name, each in zip(problem.constraints, stated["subject_to"], strict=True)]  # fmt: skip
+    limits += [[name, f"{text.replace('`', '')} (exactly)"] for name, text in problem.held.items()]
     constants = [[name, _short_constant(value)] for name, value in problem.constants.items()]
     listed = f" One of {len(problem.candidates)} listed candidates is to be chosen." if problem.candidates else ""
     return (
@@ -127,6 +129,15 @@ def _short_constant(value: float | tuple[float, ...]) -> str:
 
 def _range(low: float, high: float) -> str:
     return f"{low:g} to {high:g}"
+
+
+def _values(variable: Variable) -> str:
+    """Return what a variable can be set to."""
+    if isinstance(variable, Choice) or variable.only is not None:
+        return f"one of {variable.span[1:-1]}"
+    if variable.whole:
+        return f"{_range(variable.lo, variable.hi)}, whole numbers"
+    return _range(variable.lo, variable.hi) + _steps(variable)
 
 
 def _steps(variable: Variable) -> str:
@@ -281,8 +292,10 @@ def _trials(study: Study) -> str:
     return f"<h2>All trials</h2><p>{_(counted(trials))}.</p><div class='wide small'>{table}</div>"
 
 
-def _setting(problem: Problem, name: str, value: float) -> str:
+def _setting(problem: Problem, name: str, value: Any) -> str:
     """Return a setting with digits to a ten-thousandth of its range, which no instrument resolves better."""
+    if isinstance(value, str | int):
+        return str(value)
     width = problem.variables[name].hi - problem.variables[name].lo
     for digits in range(4, 17):
         if abs(float(f"{value:.{digits}g}") - value) <= SETTING_RESOLUTION * width:

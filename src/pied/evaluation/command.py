@@ -84,7 +84,10 @@ class Command:
         """Return the arguments with the names in braces replaced by the values of a point."""
 
         def value(match: re.Match[str]) -> str:
-            return repr(float(x[match[1]])) if match[1] in self.variables else match[0]
+            if match[1] not in self.variables:
+                return match[0]
+            given = x[match[1]]
+            return str(given) if isinstance(given, str | int) else repr(float(given))
 
         return [_PLACEHOLDER.sub(value, word) for word in self.words]
 

@@ -138,9 +138,14 @@ def implied_bounds(made: Solved, names: Sequence[str]) -> list[str]:
         most = made.offset[r] + np.where(row > 0, row * high, row * low).sum()
         lo, hi = made.bounds[j].tolist()
         slack = SNAPPED * (hi - lo)
-        texts += [f"`{names[j]}` >= {lo!r}"] * bool(least < lo - slack)
-        texts += [f"`{names[j]}` <= {hi!r}"] * bool(most > hi + slack)
+        texts += [f"`{names[j]}` >= {_written(lo)}"] * bool(least < lo - slack)
+        texts += [f"`{names[j]}` <= {_written(hi)}"] * bool(most > hi + slack)
     return texts
+
+
+def _written(value: float) -> str:
+    """Return a number as a person would write it, all digits kept."""
+    return repr(value).removesuffix(".0")
 
 
 def solved(rows: Mapping[str, tuple[Float64[ndarray, "v"], float]], variables: Mapping[str, Variable]) -> Solved | None:

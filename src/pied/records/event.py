@@ -58,20 +58,27 @@ class Event:
         return f"{self.kind}{said}"
 
 
-def _listed(values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} = {value:.9g}" for name, value in values.items())
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {_text(value)}" for name, value in values.items())
 
 
-def _changed(before: Mapping[str, float], after: Mapping[str, float], digits: int) -> str:
+def _text(value: Any, digits: int = 9) -> str:
+    """Return a value that was told or set: labels and whole numbers as they are."""
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def _changed(before: Mapping[str, Any], after: Mapping[str, Any], digits: int) -> str:
     """Return what was changed; what was before with as many digits as tell it apart, at least so many."""
     parts = [
-        f"{name} = {value:.9g}" + (f" instead of {_apart(before[name], value, digits)}" if name in before else "")
+        f"{name} = {_text(value)}" + (f" instead of {_apart(before[name], value, digits)}" if name in before else "")
         for name, value in after.items()
     ]
     return ", ".join(parts)
 
 
-def _apart(before: float, after: float, digits: int) -> str:
+def _apart(before: Any, after: Any, digits: int) -> str:
+    if not isinstance(before, float):
+        return str(before)
     while digits < 17 and float(f"{before:.{digits}g}") == after != before:
         digits += 1
     return f"{before:.{digits}g}"

@@ -177,7 +177,7 @@ class Trial:
         )
 
     def __str__(self) -> str:
-        text = f"trial {self.number}: " + "  ".join(f"{name} = {value:.6g}" for name, value in self.x.items())
+        text = f"trial {self.number}: " + "  ".join(f"{name} = {_written(value)}" for name, value in self.x.items())
         if self.state is State.FAILED:
             return f"{text}   (failed: {self.reason})"
         if self.state is State.WITHDRAWN:
@@ -320,6 +320,11 @@ def _nearest(U: Float64[ndarray, "N d"], u: Float64[ndarray, "d"], most: int) ->
     if len(U) <= most:
         return list(range(len(U)))
     return sorted(np.square(U - u).sum(1).argsort(kind="stable")[:most].tolist())
+
+
+def _written(value: Any) -> str:
+    """Return a setting: labels and whole numbers as they are."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def tolerances(problem: Problem, f: Float64[ndarray, "N k"]) -> Float64[ndarray, "n"]:

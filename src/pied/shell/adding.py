@@ -1,7 +1,7 @@
 """The command `pied add`: old data from tables, also from our own exports."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
     line: int
     """Its place in the table."""
-    x: dict[str, float]
+    x: dict[str, Any]
     """The point, all variables."""
     y: dict[str, float]
     """The outputs that are filled in."""
@@ -97,11 +97,11 @@ def add(
 
 def _is_known(desk: "Desk", table: "Table", line: int) -> bool:
     """Tell whether a row with settings far outside of the ranges is there already: the ranges were narrowed since."""
-    from pied.shell.laboratory import row_values
+    from pied.shell.laboratory import row_settings, row_values
     from pied.study import same_rows
 
     problem = desk.stated.problem
-    x, y = row_values(table, line, problem.variables), row_values(table, line, problem.outputs)
+    x, y = row_settings(table, line, problem), row_values(table, line, problem.outputs)
     return bool(same_rows(problem, desk.study.trials, x, y))
 
 
@@ -119,7 +119,7 @@ def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], 
     """Return the rows of a table, of an export those that count; also why some are left out, by their place."""
     from pied.errors import StatementError, TellError
     from pied.shell.answers import own_columns
-    from pied.shell.laboratory import row_values
+    from pied.shell.laboratory import row_settings, row_values
     from pied.study import added_point, told_values
 
     is_export, state = bool(_own_columns(problem, table)), own_columns(problem)["state"]
@@ -130,7 +130,7 @@ def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], 
         if is_export and table.rows[line][state] not in COUNTED:
             without += 1
             continue
-        x, y = row_values(table, line, problem.variables), row_values(table, line, problem.outputs)
+        x, y = row_settings(table, line, problem), row_values(table, line, problem.outputs)
         try:
             point = added_point(problem, x, anyway=True)
             if not y:

@@ -80,13 +80,13 @@ def _asked(study: "Study", trial: "Trial") -> dict[str, Any]:
 
 
 def _say_trials(desk: "Desk", trials: "list[Trial]", why: bool) -> None:
-    from pied.shell.pages import blanks, expected_line, unit, why_line
+    from pied.shell.pages import blanks, expected_line, setting, unit, why_line
 
     problem = desk.stated.problem
     for trial in trials:
         say(f"trial {trial.number}" + (f"   ({trial.summary})" if trial.summary else ""))
         for name, value in trial.x.items():
-            say(f"  {name} = {set_point(problem, name, value):.16g}{unit(problem, name)}")
+            say(f"  {name} = {setting(set_point(problem, name, value), 16)}{unit(problem, name)}")
         if trial.why.lower:
             say(f"  expected: {expected_line(problem, desk.study.expect(trial.x))}")
         if why:
@@ -113,7 +113,7 @@ def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
     write_cells(file, columns, rows) if is_excel(file) else write(file, to_csv(columns, rows))
 
 
-def set_point(problem: "Problem", name: str, value: float) -> float:
+def set_point(problem: "Problem", name: str, value: Any) -> Any:
     """Return the value of a variable with as few digits as reading it back allows."""
     from pied.shell.tables import shortest
 
@@ -204,17 +204,18 @@ def tell(
 def _remedy(desk: "Desk", error: "Contradiction") -> str:
     """Return the command that corrects what was told before."""
     right = [f"{shlex.quote(name)}={value!r}" for name, value in error.values.items()]
-    right += [f"--at {shlex.quote(name)}={value!r}" for name, value in error.at.items()]
+    right += [f"--at {shlex.quote(f'{name}={value}')}" for name, value in error.at.items()]
     return desk.hint("correct", str(error.number), *right, "--why '...'")
 
 
 def run_elsewhere(problem: "Problem", trial: "Trial") -> str:
     """Return what was set differently, as a phrase."""
-    from pied.shell.pages import unit
+    from pied.shell.pages import setting, unit
 
     proposed = trial.proposed or trial.x
     parts = [
-        f"{name} = {value:.9g} instead of {set_point(problem, name, proposed[name]):.9g}{unit(problem, name)}"
+        f"{name} = {setting(value, 9)} instead of {setting(set_point(problem, name, proposed[name]), 9)}"
+        f"{unit(problem, name)}"
         for name, value in trial.x.items()
         if value != proposed[name]
     ]
@@ -243,18 +244,18 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
     return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left, **asked}
 
 
-def settings_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
+def settings_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, Any]:
     """Read NAME=VALUE words about variables."""
     from pied.errors import did_you_mean
     from pied.shell.tables import to_number
 
-    found: dict[str, float] = {}
+    found: dict[str, Any] = {}
     for word in words:
         name, text = pair(word, next(iter(problem.variables)))
         if name not in problem.variables or name in found:
             said = f"'{name}' is given twice" if name in found else f"'{name}' is not a variable."
             raise Mistake(said + ("" if name in found else did_you_mean(name, problem.variables)))
-        found[name] = to_number(text, f"'{name}'")
+        found[name] = text.strip() if problem.variables[name].is_choice else to_number(text, f"'{name}'")
     return found
 
 
@@ -283,7 +284,7 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     return values
 
 
-def _from_sheet(desk: "Desk", file: Path, anyway: bool) -> list[tuple[str, int, dict[str, float], dict[str, float]]]:
+def _from_sheet(desk: "Desk", file: Path, anyway: bool) -> list[tuple[str, int, dict[str, float], dict[str, Any]]]:
     """Read a run sheet completely before anything is told: place, trial, values and changed settings of each row."""
     from pied.errors import StatementError
     from pied.records import former_names
@@ -305,10 +306,9 @@ def _from_sheet(desk: "Desk", file: Path, anyway: bool) -> list[tuple[str, int, 
             raise StatementError(f"{place}there is no trial {table.rows[row][own]!r}")
         trial = trials[int(number)]
         at = {}
-        for name, value in row_values(table, row, problem.variables).items():
-            width = problem.variables[name].hi - problem.variables[name].lo
+        for name, value in row_settings(table, row, problem).items():
             known = (trial.x[name], (trial.proposed or trial.x)[name])
-            if all(abs(value - each) > ROUNDED * width for each in known):
+            if not any(_is_same(problem, name, value, each) for each in known):
                 at[name] = value
         try:
             run_point(problem, trial.x, at, anyway=anyway)
@@ -316,6 +316,24 @@ def _from_sheet(desk: "Desk", file: Path, anyway: bool) -> list[tuple[str, int, 
             raise StatementError(f"{place}{error}") from error
         told.append((place, trial.number, values, at))
     return told
+
+
+def _is_same(problem: "Problem", name: str, given: Any, proposed: Any) -> bool:
+    """Tell whether a setting in a table is the proposed one, rounded."""
+    if problem.variables[name].is_choice:
+        return bool(given == proposed)
+    width = problem.variables[name].hi - problem.variables[name].lo
+    return bool(abs(given - proposed) <= ROUNDED * width)
+
+
+def row_settings(table: "Table", row: int, problem: "Problem") -> dict[str, Any]:
+    """Return the settings of a row: labels as text, others as numbers."""
+    found: dict[str, Any] = {}
+    for name, each in problem.variables.items():
+        if name in table.columns:
+            value = table.label(row, name) if each.is_choice else table.number(row, name)
+            found |= {name: value} if value is not None else {}
+    return found
 
 
 def row_values(table: "Table", row: int, names: Any) -> dict[str, float]:

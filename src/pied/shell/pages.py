@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pied.address import masked
-from pied.problem import Problem, Variable, groups
+from pied.problem import Choice, Problem, Variable, groups
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Words, figure, short, titled
 
@@ -29,7 +29,14 @@ def statement_lines(problem: Problem, *, sense: str | None = None, why: bool = T
     lines = [f"{sense or sense_of(problem)} {called}{_told(stated['objective'])}{end}{kinds[0]}"]
     for limit, kind in zip(stated["subject_to"], kinds[1:], strict=True):
         name, text = limit["name"], _told(limit)
+        if limit.get("room"):  # an equality: two limits, told as one
+            if limit["part"]:
+                continue
+            name, text = name.removesuffix(" (1)"), f"{text}, within {limit['room']:g}"
         lines.append(f"  subject to {text if text == name else f'{name}: {text}'}{kind}")
+    if problem.held:
+        lines += ["", "equalities (kept exactly by every proposal)"]
+        lines += [f"  {name}: {plain_formula(text)}" for name, text in problem.held.items()]
     listed = "" if problem.candidates is None else f" ({len(problem.candidates)} candidates)"
     lines += ["", f"variables{listed}", *(f"  {line}" for line in variable_lines(problem))]
     lines += ["outputs (and what they depend on)", *(f"  {line}" for line in output_lines(problem))]
@@ -38,8 +45,10 @@ def statement_lines(problem: Problem, *, sense: str | None = None, why: bool = T
 
 def sizes(problem: Problem) -> str:
     """Return how many variables, outputs and constraints there are."""
-    counts = ((problem.d, "variable"), (problem.m, "output"), (problem.n, "constraint"))
-    return ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
+    counts = [(len(problem.variables), "variable"), (problem.m, "output"), (problem.n, "constraint")]
+    said = [f"{count} {word}{'s' * (count != 1)}" for count, word in counts]
+    held = len(problem.held)
+    return ", ".join([*said, *([f"{held} equalit{'ies' if held > 1 else 'y'}"] if held else [])])
 
 
 def sense_of(problem: Problem) -> str:
@@ -74,16 +83,27 @@ def outputs_of(problem: Problem, places: Sequence[int]) -> list[str]:
 
 
 def variable_lines(problem: Problem) -> list[str]:
-    """Return a line for each variable: its box, unit and scale."""
+    """Return a line for each variable: its kind and box, unit and scale, and whether an equality determines it."""
     return [
-        f"{name} in [{each.lo:g}, {each.hi:g}]{f' {each.unit}' if each.unit else ''}{', log scale' if each.log else ''}"
-        f"{_step(each)}"
+        f"{name} {_kind(each)}{'' if name in problem.axes else ', follows from the others'}"
         for name, each in problem.variables.items()
     ]
 
 
+def _kind(variable: Variable) -> str:
+    if isinstance(variable, Choice):
+        known = f"; known of each: {', '.join(variable.properties)}" if variable.table else ""
+        return f"one of {variable.span[1:-1]}{known}"
+    unit, scale = f" {variable.unit}" if variable.unit else "", ", log scale" if variable.log else ""
+    if variable.only is not None:
+        return f"one of {variable.span[1:-1]}{unit}{scale}"
+    return f"in [{variable.lo:g}, {variable.hi:g}]{unit}{scale}{_step(variable)}"
+
+
 def _step(variable: Variable) -> str:
     """Return which values of a variable can be set, if not all."""
+    if variable.whole:
+        return ", whole numbers"
     if not variable.is_stepped:
         return ""
     values = variable.levels()
@@ -121,7 +141,13 @@ def _open(end: float | None, sign: str) -> str:
 
 
 def _told(function: Mapping[str, Any]) -> str:
-    return function.get("formula") or function["name"]
+    text = function.get("formula") or function["name"]
+    return function["name"] if plain_formula(text) == function["name"] else text
+
+
+def plain_formula(text: str) -> str:
+    """Return a formula without the quotes around names."""
+    return text.replace("`", "")
 
 
 def constant_lines(problem: Problem) -> list[str]:
@@ -138,7 +164,12 @@ def constant_lines(problem: Problem) -> list[str]:
 
 def point(x: Mapping[str, Any], problem: Problem | None = None) -> str:
     """Return a point on one line, with units when the problem is given."""
-    return "  ".join(f"{name} = {value:.6g}{unit(problem, name)}" for name, value in x.items())
+    return "  ".join(f"{name} = {setting(value, 6)}{unit(problem, name)}" for name, value in x.items())
+
+
+def setting(value: Any, digits: int) -> str:
+    """Return a setting: labels and whole numbers as they are, others with so many digits."""
+    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
 
 
 def unit(problem: Problem | None, name: str) -> str:
@@ -187,7 +218,7 @@ def trial_lines(problem: Problem, trials: Sequence[Trial], leases: Mapping[int, 
     heads = ["trial", *problem.variables, *shown, ""]
     rows = [heads]
     for trial in trials:
-        settings = [f"{value:.{DIGITS}g}" for value in trial.x.values()]
+        settings = [setting(value, DIGITS) for value in trial.x.values()]
         told = [f"{trial.y[n]:.{DIGITS}g}" if trial.y is not None and trial.y[n] == trial.y[n] else "-" for n in shown]
         rows.append([str(trial.number), *settings, *told, _remark(problem, trial, leases.get(trial.number))])
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads) - 1)]

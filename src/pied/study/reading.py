@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pied.errors import EvaluationError, SettingError, StatementError, TellError, did_you_mean
-from pied.problem import Choice, Named, Problem, doubts
+from pied.errors import EvaluationError, SettingError, StatementError, TellError, UnknownName, did_you_mean
+from pied.problem import Choice, Named, Problem, doubts, listed
 from pied.records import Trial
 
 OUTSIDE = 0.05
@@ -74,13 +74,20 @@ def run_point(problem: Problem, asked: Named, at: Mapping[str, Any], *, anyway: 
                 f"'{name}' = {value!r} is far outside of its range from {box.lo!r} to {box.hi!r}: check the number and "
                 "its unit. If it was really run there: --anyway (in Python anyway=True)"
             )
-    return point if problem.candidates is None else dict(problem.named_x(problem.point(point)))
+    given = problem.point(point, anywhere=True)  # whole numbers, equalities and candidates are kept
+    return point if problem.candidates is None else dict(problem.named_x(given))
 
 
 def read_setting(problem: Problem, name: str, value: Any) -> Any:
-    """Return a setting as it is recorded: a number, or a label that there is."""
+    """Return a setting as it is recorded: a number, a whole one, or a label that there is."""
     variable = problem.variables[name]
-    return variable.at(variable.code(value)) if isinstance(variable, Choice) else float(value)
+    if isinstance(variable, Choice):
+        if value not in variable.labels:
+            near = did_you_mean(str(value), variable.labels)
+            raise UnknownName(f"'{name}': {value!r} is not among {listed(variable.labels)}.{near}", value)
+        return variable.at(variable.code(value))
+    read = float(value)
+    return int(read) if variable.whole and read.is_integer() else read
 
 
 def added_point(problem: Problem, x: Any, *, anyway: bool = False) -> dict[str, Any]:

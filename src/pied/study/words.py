@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pied.problem import Limit, Problem
 from pied.records import State, Trial, Why
@@ -147,8 +148,10 @@ class Words:
         unit = self.units.get(name, "")
         return f"{text} {unit}" if unit else text
 
-    def setting(self, name: str, value: float) -> str:
+    def setting(self, name: str, value: Any) -> str:
         """Return the value of a variable with its unit; steps that make no difference are left out."""
+        if isinstance(value, str | int):
+            return self.united(str(value), name)
         low, high, is_log = self.ranges.get(name, (0.0, 0.0, False))
         if self.is_exact or not high > low:
             return self.united(f"{value:.{MOST_DIGITS}g}", name)

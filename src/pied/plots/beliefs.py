@@ -6,28 +6,37 @@ import numpy as np
 from numpy import ndarray
 
 from pied.errors import SettingError
+from pied.problem import Box, Choice
 from pied.shapes import Float64, Int64
 from pied.study import Study
 
 CUT_POINTS = 61
 """Points along a cut."""
+MOST_LEVELS = 100
+"""Values of a variable that are drawn one by one; steps of more are too fine to be seen."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Bounds of all functions along one variable, the others as recommended."""
+    """Bounds of all functions along one variable, the others as recommended, less those that equalities determine."""
 
     name: str
     """The variable."""
     at: float
-    """Its recommended value."""
+    """Its recommended value; of a choice, the place of its label."""
     along: Float64[ndarray, "q"]
-    """Its values, natural units."""
+    """Its values, natural units; of a choice, the places of the labels."""
     lower: Float64[ndarray, "q k"]
     median: Float64[ndarray, "q k"]
     upper: Float64[ndarray, "q k"]
     """Functions there: the objective with the user's sign, constraints as the quantity that is limited, where there is
-    one, else as their value, met when >= 0."""
+    one, else as their value, met when >= 0. NaN where a variable that an equality determines leaves its range."""
+    labels: tuple[str, ...] = ()
+    """Of a choice."""
+    is_stepped: bool = False
+    """Whether nothing lies between the values."""
+    follows: tuple[str, ...] = ()
+    """Variables that change with it, because equalities determine them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +66,7 @@ class Predictions:
 
 
 def cuts(study: Study, *, size: int = CUT_POINTS) -> list[Cut]:
-    """Return the bounds of all functions along each variable through the recommended point."""
+    """Return the bounds of all functions along each variable that can be chosen, through the recommended point."""
     problem, snapshot = study.problem, study.snapshot
     _check(study)
     best = snapshot.recommend(None)
@@ -65,9 +74,15 @@ def cuts(study: Study, *, size: int = CUT_POINTS) -> list[Cut]:
         raise SettingError("a cut goes through the recommended point: tell at least two complete evaluations first")
     composite, limits = snapshot.composite("cuts"), problem.limits()
     found = []
-    for place, name in enumerate(problem.variables):
-        U = np.tile(best.u, (size, 1))
-        U[:, place] = np.linspace(0.0, 1.0, size)
+    names = list(problem.variables)
+    lowest, highest = problem.bounds.T
+    slack = 1e-9 * (highest - lowest)
+    for place, (name, variable) in enumerate(problem.axes.items()):
+        levels = variable.levels() if variable.is_stepped else []
+        is_stepped = 0 < len(levels) <= MOST_LEVELS
+        steps = Box.of([variable]).to_unit(np.array(levels)[:, None])[:, 0] if is_stepped else np.linspace(0, 1, size)
+        U = np.tile(best.u, (len(steps), 1))
+        U[:, place] = steps
         lower, median, upper = composite.bounds(U, snapshot.settings.level)
         ends = [each.copy() for each in (lower, median, upper)]
         for each in ends:
@@ -78,8 +93,17 @@ def cuts(study: Study, *, size: int = CUT_POINTS) -> list[Cut]:
                     each[:, i] = limit.value + (-each[:, i] if limit.is_upper else each[:, i])
         low, high = np.minimum(ends[0], ends[2]), np.maximum(ends[0], ends[2])
         X = problem.from_unit(U)
-        at = float(problem.natural(best.u)[place])
-        found.append(Cut(name, at, X[:, place], low, ends[1], high))
+        outside = (np.maximum(lowest - X, X - highest) > slack).any(1)
+        for each in (low, ends[1], high):
+            each[outside] = np.nan
+        column = names.index(name)
+        follows = tuple(
+            other for j, other in enumerate(names) if other not in problem.axes and np.ptp(X[:, j]) > slack[j]
+        )
+        at = float(problem.natural(best.u)[column])
+        labels = variable.labels if isinstance(variable, Choice) else ()
+        along = np.array(levels) if is_stepped else X[:, column]
+        found.append(Cut(name, at, along, low, ends[1], high, labels, is_stepped, follows))
     return found
 
 

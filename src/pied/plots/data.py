@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.errors import SettingError
-from pied.problem import Problem
+from pied.problem import Box, Problem, Variable
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.shapes import Bool, Float64, Int64
 from pied.study import Study, gap
@@ -55,7 +55,7 @@ class Region:
     """The variables, across and up."""
     across: Float64[ndarray, "q"]
     up: Float64[ndarray, "q"]
-    """Grid, natural units."""
+    """Grid, natural units; of a choice the places of its labels, from half a place before the first one."""
     pessimistic: Float64[ndarray, "q q"]
     """Smallest lower bound of the constraints, each divided by its spread: feasible at the level where it is >= 0."""
     optimistic: Float64[ndarray, "q q"]
@@ -100,6 +100,8 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
 def region(study: Study, *, truth: Truth | None = None, size: int = GRID_POINTS) -> Region:
     """Return where the belief of a study of two variables considers the constraints met, possible or excluded.
 
+    Between two labels, integers or levels everything is as at the nearest of them.
+
     Args:
         study: The study; at least two evaluations must have been told.
         truth: The functions themselves, if they are known.
@@ -107,27 +109,42 @@ def region(study: Study, *, truth: Truth | None = None, size: int = GRID_POINTS)
     """
     problem = study.problem
     if problem.d != 2:
-        raise SettingError(f"a region is drawn over two variables; this problem has {problem.d}")
+        which = " that can be chosen freely" if problem.held else ""
+        raise SettingError(f"a region is drawn over two variables; this problem has {problem.d}{which}")
     if int(study.data.complete.sum()) < 2:
         raise SettingError("a region needs a belief: tell at least two complete evaluations first")
-    steps = np.linspace(0.0, 1.0, size)
-    U = np.stack(np.meshgrid(steps, steps), -1).reshape(-1, 2)  # rows follow the second variable
+    (across, first_u), (up, second_u) = (_axis(each, size) for each in problem.axes.values())
+    U = np.stack(np.meshgrid(first_u, second_u), -1).reshape(-1, 2)  # rows follow the second variable
     snapshot = study.snapshot
     lower, median, upper = snapshot.composite("region").bounds(U, snapshot.settings.level)
     spreads = spread(median)  # the same for lower and upper, which keeps their order
     X = problem.from_unit(U)
     true = truth(X) if truth is not None else None
-    ends = X.reshape(size, size, 2)
-    first, second = problem.variables
+    first, second = problem.axes
     return Region(
         names=(first, second),
-        across=ends[0, :, 0],
-        up=ends[:, 0, 1],
+        across=across,
+        up=up,
         pessimistic=_margin(lower, spreads, size),
         optimistic=_margin(upper, spreads, size),
         objective=problem.user_value(1.0) * (median if true is None else true)[:, 0].reshape(size, size),
         truth=None if true is None else _margin(true, spreads, size),
     )
+
+
+def _axis(variable: Variable, size: int) -> tuple[Float64[ndarray, "q"], Float64[ndarray, "q"]]:
+    """Return points along a side of a region, natural units, and the coordinates that are looked at there."""
+    box = Box.of([variable])
+    u = np.linspace(0.0, 1.0, size)
+    if not variable.is_stepped:
+        return box.from_unit(u[:, None])[:, 0], u
+    if (variable.is_choice or variable.whole) and not variable.log:  # room for a whole band at both ends
+        shown = np.linspace(variable.lo - 0.5, variable.hi + 0.5, size)
+        u = (np.clip(np.rint(shown), variable.lo, variable.hi) - variable.lo) / (variable.hi - variable.lo)
+        return shown, u
+    places = box.to_unit(np.array(variable.levels())[:, None])[:, 0]
+    middles = 0.5 * (places[1:] + places[:-1])
+    return box.from_unit(u[:, None])[:, 0], places[np.searchsorted(middles, u)]
 
 
 def _numbers(trials: Sequence[Trial]) -> Int64[ndarray, "t"]:

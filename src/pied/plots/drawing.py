@@ -12,12 +12,14 @@ import numpy as np
 
 from pied.errors import MissingExtra, SettingError
 from pied.plots.data import Region, Truth, gaps, history, region
-from pied.problem import Problem
+from pied.problem import Choice, Problem
 from pied.records import State, Trial
 from pied.study import Result, Study
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; their greys differ in print.
 BLUE, SKY, ORANGE, VERMILION, GREY = "#0072B2", "#9CCBEA", "#E69F00", "#D55E00", "#6E6E6E"
+MOST_TICKS = 12
+"""Labels of a choice that fit along an axis."""
 LONGEST_LABEL = 28
 """Characters of an objective's name that fit along an axis."""
 
@@ -131,7 +133,7 @@ def plot_region(
     study: Study,
     *,
     truth: Truth | None = None,
-    optimum: Mapping[str, float] | None = None,
+    optimum: Mapping[str, Any] | None = None,
     shown: Region | None = None,
     axes: Axes = None,
 ) -> Axes:
@@ -153,14 +155,14 @@ def plot_region(
     if optimum is not None:
         handles.append(
             axes.scatter(
-                optimum[first], optimum[second], marker="s", s=190, facecolors="none", edgecolors="black",
+                *_numbers_of(problem, optimum, shown.names), marker="s", s=190, facecolors="none", edgecolors="black",
                 linewidths=1.3, zorder=5, label="known optimum",
             )
         )  # fmt: skip
     if recommended is not None:
         handles.append(
             axes.scatter(
-                recommended[first], recommended[second], marker="*", s=230, color=ORANGE, edgecolors="black",
+                *_numbers_of(problem, recommended, shown.names), marker="*", s=230, color=ORANGE, edgecolors="black",
                 linewidths=0.9, zorder=6, label="recommended",
             )
         )  # fmt: skip
@@ -169,6 +171,8 @@ def plot_region(
         axis.set_label_text(f"{name} [{variable.unit}]" if variable.unit else name)
         if variable.log:
             scale("log")
+        if isinstance(variable, Choice):
+            mark_labels(axis, variable.labels)
     axes.set_xlim(shown.across[0], shown.across[-1])
     axes.set_ylim(shown.up[0], shown.up[-1])
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 3}
@@ -181,7 +185,7 @@ def plot_study(
     *,
     truth: Truth | None = None,
     known: float | None = None,
-    optimum: Mapping[str, float] | None = None,
+    optimum: Mapping[str, Any] | None = None,
     file: str | Path | None = None,
 ) -> tuple[Axes, ...]:
     """Draw history and gap, for two variables also the region, and write the picture to a file if one is given.
@@ -264,7 +268,8 @@ def _draw_samples(axes: Axes, problem: Problem, trials: Sequence[Trial], first: 
     fine = history(problem, trials).is_feasible
     told = np.array([trial.state is State.TOLD for trial in trials], dtype=bool)
     failed = np.array([trial.state is State.FAILED for trial in trials], dtype=bool)
-    x = np.array([[trial.x[first], trial.x[second]] for trial in trials]).reshape(-1, 2)
+    places = [list(problem.variables).index(name) for name in (first, second)]
+    x = np.array([[trial.x.array[place] for place in places] for trial in trials], dtype=float).reshape(-1, 2)
     handles = []
     for chosen, label, style in (
         (
@@ -278,6 +283,19 @@ def _draw_samples(axes: Axes, problem: Problem, trials: Sequence[Trial], first: 
         if chosen.any():
             handles.append(axes.scatter(x[chosen, 0], x[chosen, 1], zorder=4, label=label, clip_on=False, **style))
     return handles
+
+
+def _numbers_of(problem: Problem, x: Mapping[str, Any], names: Sequence[str]) -> list[float]:
+    """Return some settings of a point as numbers; labels are their places."""
+    boxes = [(problem.variables[name], x[name]) for name in names]
+    return [each.code(value) if isinstance(each, Choice) else float(value) for each, value in boxes]
+
+
+def mark_labels(axis: Any, labels: Sequence[str]) -> None:
+    """Write the labels of a choice along an axis, every so many where they are too many."""
+    every = -(-len(labels) // MOST_TICKS)
+    places = range(0, len(labels), every)
+    axis.set_ticks(list(places), [labels[place] for place in places])
 
 
 def _gap_now(study: Study) -> float:

@@ -15,6 +15,7 @@ from pied.plots.drawing import (
     SKY,
     VERMILION,
     Axes,
+    mark_labels,
     new_figure,
     plot_gap,
     plot_history,
@@ -33,6 +34,8 @@ WIDTH, HEIGHT = 3.4, 2.7
 def plot_slices(study: Study, *, shown: list[Cut] | None = None) -> tuple[Axes, ...]:
     """Draw objective and limits along each variable, through the recommended point; bands are the bounds.
 
+    Choices are drawn as points with bars, integers and other steps as steps.
+
     Args:
         study: The study.
         shown: The data, if `cuts` was called already.
@@ -49,14 +52,24 @@ def plot_slices(study: Study, *, shown: list[Cut] | None = None) -> tuple[Axes, 
             if column == 0:
                 axes.set_ylabel(_function_label(problem, i))
             if row == len(functions) - 1:
-                axes.set_xlabel(_label(cut.name, problem.variables[cut.name].unit))
+                follows = f"\n({', '.join(cut.follows)} with it)" if cut.follows else ""
+                axes.set_xlabel(_label(cut.name, problem.variables[cut.name].unit) + follows)
             drawn.append(axes)
     return tuple(drawn)
 
 
 def _draw_cut(axes: Axes, problem: Problem, cut: Cut, i: int) -> None:
-    axes.fill_between(cut.along, cut.lower[:, i], cut.upper[:, i], color=SKY, linewidth=0)
-    axes.plot(cut.along, cut.median[:, i], color=BLUE, linewidth=1.6)
+    low, middle, high = cut.lower[:, i], cut.median[:, i], cut.upper[:, i]
+    if cut.labels:
+        away = np.stack([np.maximum(middle - low, 0.0), np.maximum(high - middle, 0.0)])
+        axes.errorbar(cut.along, middle, yerr=away, fmt="o", color=BLUE, ecolor=SKY, markersize=5, elinewidth=5)
+        mark_labels(axes.xaxis, cut.labels)
+    elif cut.is_stepped:
+        axes.fill_between(cut.along, low, high, step="mid", color=SKY, linewidth=0)
+        axes.step(cut.along, middle, where="mid", color=BLUE, linewidth=1.6)
+    else:
+        axes.fill_between(cut.along, low, high, color=SKY, linewidth=0)
+        axes.plot(cut.along, middle, color=BLUE, linewidth=1.6)
     axes.axvline(cut.at, color=GREY, linestyle=":", linewidth=1.2)
     if i > 0:
         limit = problem.limits().get(problem.functions[i])

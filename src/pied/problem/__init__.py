@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from pied.problem.reach import unreachable
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
     from pied.problem.values import listed
-    from pied.problem.variables import Integer, Levels, Variable
+    from pied.problem.variables import Box, Integer, Levels, Variable
 
 __all__ = [
     "SAME",
+    "Box",
     "Choice",
     "Formula",
     "Grid",
@@ -45,6 +46,7 @@ __all__ = [
 
 _HOMES = {
     "SAME": "candidates",
+    "Box": "variables",
     "Listing": "candidates",
     "Formula": "formula",
     "Grid": "grids",

@@ -6,16 +6,19 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from pied.errors import StoreError, StudyMismatch, did_you_mean
+from pied.errors import StatementError, StoreError, StudyMismatch, did_you_mean
 from pied.problem import Problem, element_names, renamed_formula
 from pied.records import Record, Row, former_names, renamed
 from pied.study.opening import variable_text
 
 
 def frame_of(statement: Mapping[str, Any]) -> Any:
-    """Return the part of a statement that beliefs depend on: the box, its scales, and the outputs."""
-    boxes = {name: (each["lo"], each["hi"], each["log"]) for name, each in statement["variables"].items()}
-    return list(boxes.items()), list(statement["outputs"])
+    """Return the part of a statement that beliefs depend on: the box, its scales, labels, equalities, and outputs."""
+    boxes = {
+        name: (each["lo"], each["hi"], each["log"], each.get("choices"), each.get("properties"))
+        for name, each in statement["variables"].items()
+    }
+    return list(boxes.items()), list(statement["outputs"]), statement.get("equalities")
 
 
 def same_frame(record: Record, statement: Mapping[str, Any]) -> set[int]:
@@ -57,7 +60,8 @@ def reframe(
     done = former_names(record.events(), [*kept["variables"], *kept["outputs"]])
     names = {old: new for old, new in names.items() if done.get(old) != new}  # said twice is fine
     _check_names(kept, given, names)
-    reasons = obstacles(renamed_statement(kept, names), given, _renamed_rows(record, names))
+    rows = _renamed_rows(record, names)
+    reasons = obstacles(renamed_statement(kept, names), given, rows) or _misfits(problem, rows)
     if reasons:
         raise StudyMismatch(f"the data cannot be kept like this: {'; '.join(reasons)}")
     named = {old: new for old, new in names.items() if old in kept["variables"] or old in kept["outputs"]}
@@ -66,6 +70,16 @@ def reframe(
 
 def _renamed_rows(record: Record, names: Mapping[str, str]) -> list[Row]:
     return [replace(row, x=renamed(names, row.x)) for row in record.changes(0)[1]]
+
+
+def _misfits(problem: Problem, rows: Iterable[Row]) -> list[str]:
+    """Return why a trial cannot be one of the new problem, which counts in whole numbers or has other equalities."""
+    for row in rows:
+        try:
+            problem.point(row.x, anywhere=problem.candidates is None)
+        except StatementError as error:
+            return [f"trial {row.number} does not fit: {str(error).removesuffix('.')}"]
+    return []
 
 
 def _check_names(kept: Mapping[str, Any], given: Mapping[str, Any], names: Mapping[str, str]) -> None:
@@ -158,10 +172,30 @@ def obstacles(kept: Mapping[str, Any], given: Mapping[str, Any], rows: Iterable[
         found.append("a list of candidates cannot be changed: begin another study and add the export")
     scaled = [name for name, each in now.items() if each["log"] and name in before]
     rows = list(rows)
+    found += [said for name in now if name in before for said in _label_obstacles(name, before[name], now[name], rows)]
     for name in scaled:
-        if any(row.x.get(name, 1.0) <= 0 for row in rows):
+        if any(not isinstance(row.x.get(name), str) and row.x.get(name, 1.0) <= 0 for row in rows):
             found.append(f"variable '{name}' cannot have a logarithmic scale, because it was 0 or below in the data")
     return found
+
+
+def _label_obstacles(name: str, kept: Mapping[str, Any], given: Mapping[str, Any], rows: list[Row]) -> list[str]:
+    """Return why the labels of a choice cannot change like this: those with data stay."""
+    before, now = kept.get("choices"), given.get("choices")
+    if (before is None) != (now is None):
+        if not rows:
+            return []
+        kinds = ("numbers", "labels") if before is None else ("labels", "numbers")
+        return [f"variable '{name}' cannot have {kinds[1]} now, because its data are {kinds[0]}: begin another study"]
+    used: dict[str, list[int]] = {}
+    for row in rows:
+        used.setdefault(str(row.x.get(name)), []).append(row.number)
+    return [
+        f"label '{label}' of '{name}' cannot be removed, because trial {used[label][0]} has it: keep it (a limit on a "
+        "property can exclude it), or begin another study"
+        for label in before or ()
+        if label not in now and label in used
+    ]
 
 
 def _paired(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:

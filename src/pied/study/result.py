@@ -80,8 +80,9 @@ class Result:
             lines.append(f"  {words.worth(self.value, self.bounds[self.objective], is_measured=is_measured)}")
             lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
             lines += [f"  {self.limit_line(name)}" for name in self.slack]
-            if self.gap == 0.0 and self.status is Status.DONE:
-                lines.append("  nothing better is possible: every setting that can be chosen is known")
+            if self.gap == 0.0:
+                known = "possible: every setting that can be chosen is known"
+                lines.append(f"  nothing better is {known if self.status is Status.DONE else 'expected'}")
             elif self.gap is not None and math.isfinite(self.gap):
                 unit = f" {words.unit}" if words.unit else ""
                 lines.append(f"  at most about {about(self.gap)}{unit} better is still possible")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.distances import to_nearest
-from pied.errors import Status, is_everywhere
+from pied.errors import Status, UnknownName, is_everywhere
 from pied.problem import SAME, Named, Problem, listed
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.rng import Stream
@@ -361,7 +361,8 @@ class Snapshot:
         result = self.result("anywhere")
         if old is None:
             return Revision(result, None, None)
-        trials = tuple(_for_question(trial, old, names) for trial in self.trials)
+        there = (_for_question(trial, old, names) for trial in self.trials)
+        trials = tuple(trial for trial in there if trial is not None)
         past = replace(self, problem=old, trials=trials, revision=number, conflict_of=conflict_of(old)).result()
         if past.x is None:
             return Revision(result, None, past)
@@ -499,13 +500,23 @@ class Snapshot:
         return text
 
 
-def _for_question(trial: Trial, old: Problem, names: Mapping[str, str]) -> Trial:
-    """Return a trial with the variables and outputs of another question, by the names and in the order there."""
-    if tuple(trial.x) == tuple(old.variables) and (trial.y is None or tuple(trial.y) == old.outputs):
-        return trial
+def _for_question(trial: Trial, old: Problem, names: Mapping[str, str]) -> Trial | None:
+    """Return a trial with the variables and outputs of another question, by the names and in the order there.
+
+    None if it has a label that the other question does not know.
+    """
 
     def there(point: Named) -> Named:
         return old.named_x(np.array(old.codes({name: point[names.get(name, name)] for name in old.variables})))
+
+    try:
+        x = there(trial.x)
+        proposed = None if trial.proposed is None else there(trial.proposed)
+    except UnknownName:
+        return None
+    is_same = tuple(trial.x) == tuple(old.variables) and x.array == tuple(trial.x.array)
+    if is_same and (trial.y is None or tuple(trial.y) == old.outputs):
+        return trial
 
     def told(y: Named) -> Named:
         now = {name: names.get(name, name) for name in old.outputs}
@@ -513,8 +524,8 @@ def _for_question(trial: Trial, old: Problem, names: Mapping[str, str]) -> Trial
 
     return replace(
         trial,
-        x=there(trial.x),
-        proposed=None if trial.proposed is None else there(trial.proposed),
+        x=x,
+        proposed=proposed,
         y=None if trial.y is None else told(trial.y),
         why=replace(trial.why, memory={}),
     )

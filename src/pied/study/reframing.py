@@ -69,16 +69,25 @@ def reframe(
 
 
 def _renamed_rows(record: Record, names: Mapping[str, str]) -> list[Row]:
-    return [replace(row, x=renamed(names, row.x)) for row in record.changes(0)[1]]
+    """Return the trials with new names."""
+    return [
+        replace(row, x=renamed(names, row.x), run=None if row.run is None else renamed(names, row.run))
+        for row in record.changes(0)[1]
+    ]
+
+
+def _points(row: Row) -> list[Mapping[str, Any]]:
+    """Return where a trial was proposed, and where it was run instead."""
+    return [row.x] if row.run is None else [row.x, row.run]
 
 
 def _misfits(problem: Problem, rows: Iterable[Row]) -> list[str]:
     """Return why a trial cannot be one of the new problem, which counts in whole numbers or has other equalities."""
-    for row in rows:
+    for number, x in [(row.number, x) for row in rows for x in _points(row)]:
         try:
-            problem.point(row.x, anywhere=problem.candidates is None)
+            problem.point(x, anywhere=problem.candidates is None)
         except StatementError as error:
-            return [f"trial {row.number} does not fit: {str(error).removesuffix('.')}"]
+            return [f"trial {number} does not fit: {str(error).removesuffix('.')}"]
     return []
 
 
@@ -189,7 +198,8 @@ def _label_obstacles(name: str, kept: Mapping[str, Any], given: Mapping[str, Any
         return [f"variable '{name}' cannot have {kinds[1]} now, because its data are {kinds[0]}: begin another study"]
     used: dict[str, list[int]] = {}
     for row in rows:
-        used.setdefault(str(row.x.get(name)), []).append(row.number)
+        for x in _points(row):
+            used.setdefault(str(x.get(name)), []).append(row.number)
     return [
         f"label '{label}' of '{name}' cannot be removed, because trial {used[label][0]} has it: keep it (a limit on a "
         "property can exclude it), or begin another study"

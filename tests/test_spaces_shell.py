@@ -118,6 +118,19 @@ def test_properties_may_stand_in_a_table_beside_the_file(lab: Path) -> None:
     assert "lies outside of the folder" in pied_("check", "lab.toml", code=2).stderr
 
 
+def test_the_example_and_the_guide_can_be_used(lab: Path) -> None:
+    root = Path(__file__).parents[1]
+    said = pied_("check", str(root / "examples" / "screening.toml")).stdout
+    assert "solvent one of MeCN, DMF, EtOH; known of each: price, boiling point" in said
+    assert "2 equalities" in said
+    text = (root / "docs" / "guide-spaces.md").read_text(encoding="utf-8")
+    lab.write_text(text.split("```toml\n")[1].split("```")[0], encoding="utf-8")
+    for asked in data("ask", "lab.toml", "--count", "3"):
+        x = asked["x"]
+        assert abs(x["water"] + x["glycol"] + x["salt"] - 1) <= 1e-12
+        assert abs(x["glycol"] - 3 * x["salt"]) <= 1e-12
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [

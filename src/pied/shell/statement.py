@@ -24,6 +24,12 @@ temperature = {{ lo = 60, hi = 100, unit = "degC" }}
 time        = {{ lo = 0.5, hi = 6, unit = "h" }}
 # catalyst  = {{ lo = 1e-4, hi = 1e-1, log = true }}    # ranges over powers of ten
 # stirring  = {{ lo = 100, hi = 600, step = 50 }}    # only 100, 150, ...; round = 1 for one digit after the point
+# stages    = {{ integer = [2, 8] }}    # whole numbers
+# nozzle    = {{ levels = [10, 15, 22], unit = "mm" }}    # listed sizes
+# solvent   = {{ choices = ["MeCN", "DMF"] }}    # labels; properties = {{ price = {{ MeCN = 3, DMF = 2 }} }} gives solvent.price
+# [mixtures.blend]    # parts that add up
+# parts = ["water", "glycol", "salt"]
+# total = 1
 
 # What is measured. All of this is optional:
 #   range   what it can be; inf for an open end

@@ -178,9 +178,9 @@ def test_a_table_of_candidates_is_what_can_be_chosen(tmp_path: Path, variables: 
 
 
 def test_a_column_of_candidates_that_is_no_number_is_refused_with_its_line(tmp_path: Path) -> None:
-    (tmp_path / "recipes.csv").write_text("name,age\nred,1\nblue,5\n")
+    (tmp_path / "recipes.csv").write_text("name,age\n3,1\nblue,5\n")
     with pytest.raises(
-        StatementError, match=r"line 1, candidates: recipes\.csv, line 2, 'name': 'red' is not a number"
+        StatementError, match=r"line 1, candidates: recipes\.csv, line 3, 'name': 'blue' is not a number"
     ):
         stated(tmp_path, 'candidates = "recipes.csv"\noutputs = ["y"]\nmaximize = "y"')
 
@@ -404,3 +404,4 @@ def test_every_word_of_a_statement_is_described() -> None:
     section = page.split("\n## Files\n")[1].split("\n## ")[0]
     words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", section))))
     assert {*TOP, *STUDY, *RUN, "lo", "hi", "unit", "log", "range", "length", "file", "column", "formula"} <= words
+    assert {"integer", "levels", "choices", "properties", "parts", "total", "bounds"} <= words

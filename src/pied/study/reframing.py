@@ -204,7 +204,7 @@ def _label_obstacles(name: str, kept: Mapping[str, Any], given: Mapping[str, Any
         f"label '{label}' of '{name}' cannot be removed, because trial {used[label][0]} has it: keep it (a limit on a "
         "property can exclude it), or begin another study"
         for label in before or ()
-        if label not in now and label in used
+        if label not in (now or ()) and label in used
     ]
 
 

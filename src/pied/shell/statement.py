@@ -26,7 +26,7 @@ time        = {{ lo = 0.5, hi = 6, unit = "h" }}
 # stirring  = {{ lo = 100, hi = 600, step = 50 }}    # only 100, 150, ...; round = 1 for one digit after the point
 # stages    = {{ integer = [2, 8] }}    # whole numbers
 # nozzle    = {{ levels = [10, 15, 22], unit = "mm" }}    # listed sizes
-# solvent   = {{ choices = ["MeCN", "DMF"], properties = {{ price = {{ MeCN = 3, DMF = 2 }} }} }}    # labels; solvent.price
+# solvent   = {{ choices = ["MeCN", "DMF"], properties = {{ price = {{ MeCN = 3, DMF = 2 }} }} }}    # labels
 # [mixtures.blend]    # parts that add up
 # parts = ["water", "glycol", "salt"]
 # total = 1

@@ -145,6 +145,7 @@ def test_the_example_and_the_guide_can_be_used(lab: Path) -> None:
         ('["MeCN", "DMF", "EtOH"]', '"MeCN"', "a list of labels"),
         ("[8, 40]", "[8, 40.5]", "whole numbers as bounds"),
         ("[8, 40]", "8", "an integer has two bounds"),
+        ("[8, 40]", "[1, 9000000]", "9,000,000 whole numbers are too many"),
         ("[8, 40]", '[8, "many"]', "a number is expected"),
         ("levels = [10, 15, 22, 28]", "levels = [10]", "fewer than two levels"),
         ("levels = [10, 15, 22, 28]", "levels = [10, 10, 15]", "given twice"),

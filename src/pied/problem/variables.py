@@ -88,6 +88,8 @@ class Variable:
         if count < 2:
             only = f"between {self.lo:g} and {self.hi:g} there are fewer than two values"
             raise StatementError(f"With a step of {width:g} {only}: take a smaller step, or make it a constant.")
+        if count > MOST_LEVELS and self.whole:
+            raise StatementError(f"{count:,} whole numbers are too many: make it a plain range, and round what is set.")
         if count > MOST_LEVELS:
             raise StatementError(f"A step of {width:g} makes {count:,} values: leave it out, it makes no difference.")
         last = first + (count - 1) * width

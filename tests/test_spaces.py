@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -278,6 +279,10 @@ def test_a_finite_space_is_exhausted_with_a_verdict_or_an_optimum_and_no_gap():
         if status is Status.DONE:
             assert result.gap == 0.0
             assert dict(result.x) == {"n": 3, "s": "a"}
+            assert "every setting that can be chosen is known" in str(result)
+            under_way = str(replace(result, status=Status.RUNNING))
+            assert "nothing better is expected" in under_way
+            assert "every setting" not in under_way, "a gap of zero alone does not mean that all was tried"
 
 
 # ------------------------------------------------------------------------------------------------------- equalities

@@ -18,36 +18,27 @@ from pied.problem.formula import Formula, Scope
 from pied.problem.grids import Grid
 from pied.problem.identity import described
 from pied.problem.limits import Limit, limit_of
-from pied.problem.named import Function, Kind, Named, Names
+from pied.problem.named import Function, Named
 from pied.problem.signatures import OfOne, Unpacked
+from pied.problem.spaces import Space, named_places
 from pied.problem.structure import POINTS_TRIED, Structure
-from pied.problem.values import Reader, answered, numbers
-from pied.problem.variables import Box, Variable, Whole
+from pied.problem.values import answered, numbers
+from pied.problem.variables import Box, Variable
 from pied.problem.white_box import Backs, WhiteBox
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 
-POINT_SLACK = 1e-9
-"""How far outside the box a given point may lie, relative to the box's width: the rounding of printed numbers."""
-LAST_BITS = 4e-16
-"""The same, relative to the larger bound: the rounding of floats."""
 TRIED_MARGIN = 1e-6
 """Distance of tried points from the faces of the unit cube: functions often have singularities exactly on bounds."""
 
 
-class Problem:
+class Problem(Space):
     """A partly known problem: maximize g_0(x, h(x)) subject to g_i(x, h(x)) >= 0, x in a box.
 
     A problem does not change once it is stated (`revised` makes another one). `g` changes the sign of an objective
     that is minimized, so solvers always maximize, and every constraint is >= 0.
     """
 
-    variables: dict[str, Variable]
-    """The decisions, by name."""
-    candidates: Listing | None
-    """The points to choose from; None: the whole box."""
-    grid: Grid | None
-    """Which variables take listed values only, such as steps; None: none of them."""
     outputs: tuple[str, ...]
     """Names of the black box's outputs."""
     blackbox: Callable[[Named], Any] | None
@@ -66,8 +57,6 @@ class Problem:
     """The objective's name, then the constraints'."""
     minimizes: bool
     """Whether the user asked for the smallest value."""
-    bounds: Float64[ndarray, "v 2"]
-    """Lower and upper end of each variable, natural units."""
     active: Bool[ndarray, "m d"]
     """Which variables each output depends on."""
     ranges: Float64[ndarray, "m 2"]
@@ -78,8 +67,6 @@ class Problem:
     """How far below zero a constraint may be and still count as met, natural units; None: set from the data."""
     structure: tuple[Structure, ...]
     """How each function uses the outputs, found by calling it."""
-    d: int
-    """Number of coordinates of the unit cube: variables, less those that linear equalities determine."""
     m: int
     """Number of outputs."""
     n: int
@@ -87,17 +74,9 @@ class Problem:
     k: int
     """Number of functions, 1 + n."""
     _words: dict[str, Any]
-    _x: dict[str, int]
-    _readers: dict[str, Reader]
     _y: dict[str, int]
-    box: Box
-    """The box of all variables, and its map to their unit cube."""
-    axes: dict[str, Variable]
-    """The variables that are coordinates of the unit cube: those that no equality determines."""
     held: dict[str, str]
     """The linear equalities among variables, by name: every proposal meets them exactly."""
-    _axes_box: Box
-    _solved: equalities.Solved | None
     _inputs: Bool[ndarray, "m v"]
     _nearly: tuple[int, ...]
     _white_box: WhiteBox
@@ -205,7 +184,7 @@ class Problem:
             bounds=box.bounds,
             candidates=None if table is None else Listing(table, box.to_unit(table)),
             box=box,
-            _x=_named_places(read),
+            _x=named_places(read),
             _readers=validation.readers_of(read),
         )
         if table is not None:
@@ -307,15 +286,6 @@ class Problem:
 
     # ------------------------------------------------------------------------------------------------ units and names
 
-    def to_unit(self, X: Float64[ndarray, "*b v"]) -> Float64[ndarray, "*b d"]:
-        """Map natural units to the unit cube; variables that an equality determines are left out."""
-        return self._axes_box.to_unit(X if self._solved is None else X[..., self._solved.free])
-
-    def from_unit(self, U: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b v"]:
-        """Map the unit cube to natural units: 0 gives exactly the lower end, 1 exactly the upper end."""
-        X = self._axes_box.from_unit(U)
-        return X if self._solved is None else self._solved.completed(X)
-
     def natural(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "v"]:
         """Return a point of the unit cube in natural units; with candidates or steps, the nearest as it was given.
 
@@ -338,13 +308,6 @@ class Problem:
         """Move the points of a pool to where the equalities hold and the bounds of what they determine are kept."""
         return self.on_equalities(self.within(U, stream))
 
-    def within(self, U: Float64[ndarray, "b d"], stream: Stream) -> Float64[ndarray, "b d"]:
-        """Move the points of a pool to where variables that linear equalities determine keep their bounds."""
-        if self._solved is None:
-            return U
-        U = self._solved.inside(U, stream)
-        return U if self.grid is None else self.grid.snapped(U)
-
     def on_equalities(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b d"]:
         """Move points onto the equalities that are known exactly but not linear."""
         which = tuple(place for place in self._nearly if place in self.white)
@@ -362,15 +325,6 @@ class Problem:
 
         return equalities.moved_onto(residuals, U, is_free)
 
-    def by_axes(self, by_x: Float64[ndarray, "*b v"]) -> Float64[ndarray, "*b d"]:
-        """Return slopes by the variables that are coordinates from those by all variables."""
-        return by_x if self._solved is None else self._solved.by_free(by_x)
-
-    @property
-    def listing(self) -> Listing | None:
-        """All points that can be set, if these are few enough to compare them all: candidates, or a small grid."""
-        return self.candidates if self.grid is None else self.grid.listing
-
     @cached_property
     def choosable(self) -> Float64[ndarray, "c d"] | None:
         """The points of the listing that meet the white constraints, unit cube; None if there is no listing."""
@@ -380,16 +334,6 @@ class Problem:
         with np.errstate(all="ignore"):
             G = self.g(self.from_unit(listing.U), np.zeros((1, len(listing), self.m)), self.white)
         return listing.U[(np.stack(G) >= 0).all(0)]
-
-    def settable(self, X: Float64[ndarray, "b v"]) -> Bool[ndarray, "b"]:
-        """Tell which points could be proposed: those inside the box and on the grid."""
-        lo, hi = self.bounds.T
-        inside = ((lo <= X) & (hi >= X)).all(1)
-        return inside if self.grid is None else inside & self.grid.has(self.to_unit(X))
-
-    def unit_slopes(self, X: Float64[ndarray, "*b v"]) -> Float64[ndarray, "*b d"]:
-        """Return how fast each variable that is a coordinate changes with it, at points in natural units."""
-        return self._axes_box.unit_slopes(X if self._solved is None else X[..., self._solved.free])
 
     @property
     def white(self) -> tuple[int, ...]:
@@ -406,61 +350,9 @@ class Problem:
         """Places of the functions that are called point by point: few samples of them can be had."""
         return self._white_box.slow
 
-    def named_x(self, X: Float64[ndarray, "v"]) -> Named:
-        """Return a point as named floats."""
-        return Named(self._x, tuple(X.tolist()))
-
     def named_y(self, Y: Float64[ndarray, "m"]) -> Named:
         """Return outputs as named floats."""
         return Named(self._y, tuple(Y.tolist()))
-
-    def codes(self, x: Mapping[str, Any]) -> tuple[float, ...]:
-        """Return the numbers of a point that was recorded: labels become their codes."""
-        return tuple(
-            each.code(x[name]) if isinstance(each, Choice) else float(x[name]) for name, each in self.variables.items()
-        )
-
-    def point(self, x: Any, *, anywhere: bool = False) -> Float64[ndarray, "v"]:
-        """Read a point that the user gave: a mapping by name, or a sequence in order, natural units.
-
-        It must lie inside the box unless it may lie `anywhere`, or be one of the candidates.
-        """
-        given = numbers(x, self._x, "variable", StatementError, readers=self._readers)
-        X = np.array(given, dtype=float)
-        if anywhere and self.candidates is None:
-            if self._solved is not None:
-                self._check_equalities(X)
-            return X
-        lo, hi = self.bounds.T
-        slack = POINT_SLACK * (hi - lo) + LAST_BITS * np.abs(self.bounds).max(-1)
-        for place, name in enumerate(self.variables):
-            if not lo[place] - slack[place] <= X[place] <= hi[place] + slack[place]:
-                ends = f"from {float(lo[place])!r} to {float(hi[place])!r}"
-                raise StatementError(f"'{name}' = {given[place]!r} is outside its range {ends}.")
-        X = np.clip(X, lo, hi)
-        if self._solved is not None:
-            self._check_equalities(X)
-        return X if self.candidates is None else self._candidate(X, slack)
-
-    def _check_equalities(self, X: Float64[ndarray, "v"]) -> None:
-        """Refuse a point that misses a linear equality by more than the rounding of written settings."""
-        assert self._solved is not None
-        names, width = list(self.variables), self.bounds[:, 1] - self.bounds[:, 0]
-        for place, missed in zip(self._solved.places.tolist(), self._solved.missed(X).tolist(), strict=True):
-            if abs(missed) > equalities.DATA_SLACK * width[place]:
-                said = ", ".join(f"'{name}'" for name in self._solved.names)
-                raise StatementError(
-                    f"'{names[place]}' = {X[place]:.9g} does not fit the others: {said} needs {X[place] - missed:.9g}."
-                )
-
-    def _candidate(self, X: Float64[ndarray, "v"], slack: Float64[ndarray, "v"]) -> Float64[ndarray, "v"]:
-        """Return the candidate at a point, or say that there is none."""
-        nearest = self.natural(self.to_unit(X))
-        if bool((np.abs(X - nearest) > slack).any()):
-            given, other = (", ".join(f"{n} = {v:.9g}" for n, v in self.named_x(each).items()) for each in (X, nearest))
-            count = len(self.candidates or ())
-            raise StatementError(f"{given} is not among the {count} candidates; the nearest of them is {other}.")
-        return nearest
 
     def output(self, y: Any, *, partial: bool = False) -> Float64[ndarray, "m"]:
         """Read outputs that were told or returned: a mapping by name, a sequence in order, or a number if m is 1.
@@ -646,15 +538,3 @@ def _without(tolerance: Any, groups: Mapping[str, Any], solved: Mapping[str, str
 def _choices(variables: dict[str, Variable]) -> tuple[tuple[str, Choice], ...]:
     """Return the choices among some variables."""
     return tuple((name, each) for name, each in variables.items() if isinstance(each, Choice))
-
-
-def _named_places(variables: dict[str, Variable]) -> dict[str, int]:
-    """Return the place of each variable, with the labels and whole numbers among them."""
-    places = {name: place for place, name in enumerate(variables)}
-    kinds: dict[int, Kind] = {}
-    for place, each in enumerate(variables.values()):
-        if isinstance(each, Choice):
-            kinds[place] = each
-        elif each.whole:
-            kinds[place] = Whole()
-    return Names(places, kinds) if kinds else places

@@ -514,7 +514,7 @@ def _for_question(trial: Trial, old: Problem, names: Mapping[str, str]) -> Trial
         proposed = None if trial.proposed is None else there(trial.proposed)
     except UnknownName:
         return None
-    is_same = tuple(trial.x) == tuple(old.variables) and x.array == tuple(trial.x.array)
+    is_same = tuple(trial.x) == tuple(old.variables) and tuple(x.array) == tuple(trial.x.array)
     if is_same and (trial.y is None or tuple(trial.y) == old.outputs):
         return trial
 

@@ -45,11 +45,11 @@ def test_every_trial_is_shown_to_the_observer_in_order() -> None:
 FAILURES: list[tuple[Any, str]] = [
     (ValueError("no convergence"), "raised ValueError: no convergence"),
     (None, "None"),
-    ([math.nan, 1.0, 1.0], "nan"),
-    ([math.inf, 1.0, 1.0], "inf"),
+    ([math.nan] * 3, "NaN"),
+    ([math.inf] * 3, "inf"),
     ("text", "text"),
     ([1.0, 2.0], "2"),
-    ({"p": 1.0, "q": 1.0, "w": 1.0}, "'w'"),
+    ({"v": 1.0, "w": 1.0}, "'p'"),
     ({"p": "one", "q": 1.0, "r": 1.0}, "one"),
 ]
 

@@ -63,9 +63,20 @@ def test_a_mixture_is_completed_and_its_bounds_are_rows(name: str) -> None:
             assert sum(w * given[each] for each, w in weights.items()) <= most + 1e-9
 
 
+LIBRARIES = ["optuna-tpe", "optuna-gp", "ax", "botorch"]
+HARDER = [("lubricant-blend", "botorch"), ("heat-pump", "botorch"), ("lubricant-blend", "optuna-gp")]
+"""Take up to minutes."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", ["optuna-tpe", "optuna-gp", "ax", "botorch"])
-@pytest.mark.parametrize("name", ["concrete-beam", "lubricant-blend", "heat-pump"])
+@pytest.mark.parametrize(
+    ("name", "loop"),
+    [
+        pytest.param(name, loop, marks=[pytest.mark.long] if (name, loop) in HARDER else [])
+        for name in ("concrete-beam", "lubricant-blend", "heat-pump")
+        for loop in LIBRARIES
+    ],
+)
 def test_every_library_suggests_a_point_of_the_space(loop: str, name: str) -> None:
     pytest.importorskip(loop.partition("-")[0])
     pytest.importorskip("torch")
@@ -82,7 +93,7 @@ def test_every_library_suggests_a_point_of_the_space(loop: str, name: str) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", ["pied", "random"])
+@pytest.mark.parametrize("loop", [pytest.param("pied", marks=pytest.mark.long), "random"])
 def test_a_run_spends_its_budget_and_its_regret_never_rises(loop: str) -> None:
     record = mixed.run({"problem": "concrete-beam", "loop": loop, "seed": 0})
     assert record["error"] is None

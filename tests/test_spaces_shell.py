@@ -280,6 +280,7 @@ def told_once(lab: Path, **at: str) -> None:
     pied_("tell", "lab.toml", number, "conversion=0.5", "ph=7", *words)
 
 
+@pytest.mark.slow
 def test_labels_are_added_and_an_integer_is_widened_and_the_data_stay(lab: Path) -> None:
     for label in ("MeCN", "DMF", "EtOH"):
         told_once(lab, solvent=label, stages="8")
@@ -324,6 +325,7 @@ def test_a_label_without_data_may_go(lab: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- pictures
 
 
+@pytest.mark.slow
 def test_pictures_and_report_of_all_kinds(lab: Path) -> None:
     pytest.importorskip("matplotlib")
     command = f"{sys.executable} simulate.py {{solvent}} {{stages}} {{T}}"

@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+import sparing
 from servers import Missing, postgresql
 
 for _name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
+
+
+sparing.install()  # before the package is loaded
 
 
 def pytest_configure() -> None:
@@ -30,6 +34,7 @@ def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
 
     is_long = request.node.get_closest_marker("slow") is not None and not os.environ.get("PIED_SHAPES")
     config.update("jaxtyping_disable", is_long)
+    sparing.begin()
     yield
     config.update("jaxtyping_disable", False)
 

@@ -168,6 +168,26 @@ def test_mixed_search_finds_the_best_point_of_a_grid_that_meets_the_limit():
     assert again.f[0] == pytest.approx(f[order[1], 0])
 
 
+def test_a_level_close_beside_others_is_tried_though_no_point_of_the_pool_has_it():
+    grid = Grid.of([Levels(0.0, 0.719, 0.72, 0.721, 1.0), Variable(0, 1), Variable(0, 1)])
+    mixed = Mixed(Search(brevity=0.0), grid, np.zeros((0, 3)))
+    pool = np.array([[0.0, 0.9, 0.9], [1.0, 0.1, 0.1]])
+    turned = Turned()
+    best = mixed.near(turned, np.ones(2), pool[0], pool)
+    assert best.u[0] == pytest.approx(0.72)
+
+
+class Turned(Bowl):
+    """The bowl with its coordinates in another order, and a penalty that leaves one level alone."""
+
+    def values_and_slopes(self, U):
+        f, J = super().values_and_slopes(U[:, [1, 0, 2]])
+        J = J[:, :, [1, 0, 2]]
+        wave = np.abs(U[:, 0] - 0.72) > 1e-6
+        f[:, 0] -= wave
+        return f, J
+
+
 def test_statement_without_steps_is_stored_as_before():
     assert Variable(0, 1, unit="K").stated() == {"lo": 0.0, "hi": 1.0, "log": False, "unit": "K"}
     assert Variable(0, 1, step=0.5).stated()["step"] == 0.5

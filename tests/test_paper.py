@@ -7,7 +7,7 @@ import pytest
 
 from pied import CUQB, Status, Study, solve, suite
 from pied.search.penalty import PenaltySearch
-from pied.solvers import make
+from pied.solvers import frame, make
 from tiny import hill, parabola, unchecked
 
 
@@ -69,6 +69,17 @@ def test_it_recommends_by_equation_14_unless_told_otherwise() -> None:
         assert asked[result.trial] == max(asked.values())
     assert study.result("observed").rule == "observed"
     assert solve(parabola(), 4, seed=0).rule == "observed"
+
+
+def test_its_scales_are_the_spreads_whatever_the_constraints_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default divides a constraint with a long tail by less than its spread; the paper's method does not."""
+    called = []
+    tamed = frame._tamed
+    monkeypatch.setattr(frame, "_tamed", lambda *given: called.append(1) or tamed(*given))
+    Study(hill(), solver=CUQB.paper(), seed=0).run(6)
+    assert not called
+    Study(hill(), seed=0).run(6)
+    assert called
 
 
 @pytest.mark.slow

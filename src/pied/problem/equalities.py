@@ -346,14 +346,14 @@ def moved_onto(
     """
     best, U = U.copy(), U.copy()
     least = np.full(len(U), np.inf)
-    for _ in range(rounds):
+    for turn in range(rounds):
         r, J = residuals(U)
         size = np.abs(r).max(1)
         better = np.nan_to_num(size, nan=np.inf) < least
         best[better], least[better] = U[better], size[better]
         if not (least > 1e-13).any():
             break
-        can_move = is_free & ~(((U <= 0.0) | (U >= 1.0)) & (_ % 3 == 1))[..., :]  # now and then not those on a bound
+        can_move = is_free & ~(((U <= 0.0) | (U >= 1.0)) & (turn % 3 == 1))[..., :]  # now and then not those on a bound
         J = np.where(np.isfinite(J), J, 0.0) * can_move[:, None, :]
         JJ = J @ J.swapaxes(1, 2)
         ridge = 1e-14 * np.maximum(np.trace(JJ, axis1=1, axis2=2), 1e-300)

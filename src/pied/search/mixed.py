@@ -78,12 +78,20 @@ class Mixed:
         Local solves move numbers only, so each combination needs a start of its own.
         """
         which = self.grid.is_choice
-        if not which.any():
-            return pool[:0]
-        order = best_first(tied(ranked(functions.values(pool) / scales)[0]), len(pool))
-        rows = self.grid.rows(pool[order])[:, which]
-        _, first = np.unique(rows, axis=0, return_index=True)
-        return pool[order[np.sort(first)[:COMBINATIONS]]]
+        return self._best_of_each(functions, scales, pool, which, COMBINATIONS) if which.any() else pool[:0]
+
+    def _best_of_each(
+        self,
+        functions: Functions,
+        scales: Float64[ndarray, "k"],
+        points: Float64[ndarray, "b d"],
+        which: Bool[ndarray, "d"],
+        most: int,
+    ) -> Float64[ndarray, "s d"]:
+        """Return the best of some points for each combination of values of some coordinates, best first."""
+        order = best_first(tied(ranked(functions.values(points) / scales)[0]), len(points))
+        _, first = np.unique(self.grid.rows(points[order])[:, which], axis=0, return_index=True)
+        return points[order[np.sort(first)[:most]]]
 
     def rescue(self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"]) -> Optimum:
         """Maximize the smallest scaled constraint, off the grid: a verdict must hold for every value."""
@@ -154,9 +162,10 @@ class Mixed:
         self, functions: Functions, scales: Float64[ndarray, "k"], points: Float64[ndarray, "b d"]
     ) -> Optimum:
         """Return the best point in the best settings among some points and around them."""
-        count = self._settings
+        if self._has_few:
+            points = np.concatenate([points, self._in_every_setting(points[0])])
         best = self._best_of(functions, scales, self._solved(functions, scales, points))
-        for _ in range(0 if count is not None and count <= EVERY_SETTING else SOLVED_MOVES):
+        for _ in range(0 if self._has_few else SOLVED_MOVES):
             around = self._solved(functions, scales, self._neighbours(best.u))
             better = self._best_of(functions, scales, np.concatenate([best.u[None], around]))
             if not _is_better(better, best, float(scales[0])):
@@ -165,10 +174,15 @@ class Mixed:
         return best
 
     @property
-    def _settings(self) -> int | None:
-        """The number of settings, if there are few enough to solve in all of them; None if not."""
-        count = math.prod(1 if each is None else len(each) for each in self.grid.places)
-        return count if count <= EVERY_SETTING else None
+    def _has_few(self) -> bool:
+        """Whether there are few enough settings to solve in all of them."""
+        return math.prod(1 if each is None else len(each) for each in self.grid.places) <= EVERY_SETTING
+
+    def _in_every_setting(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "b d"]:
+        """Return a point in every setting: a pool seldom has a value that lies close to another one."""
+        sizes = [1 if each is None else len(each) for each in self.grid.places]
+        rows = np.array(list(product(*map(range, sizes))), dtype=np.int64)
+        return self.grid.at(rows, np.repeat(u[None], len(rows), 0))
 
     def _best_of(self, functions: Functions, scales: ndarray, points: Float64[ndarray, "b d"]) -> Optimum:
         """Return the best of some points; of taken ones only if there is no other."""
@@ -208,12 +222,9 @@ class Mixed:
     ) -> Float64[ndarray, "c d"]:
         """Solve for the continuous coordinates in the best settings of some points; return the ends and all points."""
         points = _unique(points)
-        order = best_first(tied(ranked(functions.values(points) / scales)[0]), len(points))
-        rows = self.grid.rows(points[order])[:, self.grid.is_discrete]
-        _, first = np.unique(rows, axis=0, return_index=True)
-        most = SETTINGS if self._settings is None else EVERY_SETTING
-        starts = points[order[np.sort(first)[:most]]]
-        held = self._held(functions, scales, self.grid.is_discrete)
+        which = self.grid.is_discrete
+        starts = self._best_of_each(functions, scales, points, which, EVERY_SETTING if self._has_few else SETTINGS)
+        held = self._held(functions, scales, which)
         ends = solve_locally(held, scales, starts, ROUNDS, each_to_its_end=True)
         return np.concatenate([ends.u, points])
 

@@ -108,11 +108,9 @@ class Scene:
     @cached_property
     def success(self) -> SuccessModel | None:
         """Where evaluations are likely to succeed; None: anywhere, and always so for the paper's search."""
-        return (
-            None
-            if isinstance(self.search, PenaltySearch)
-            else SuccessModel.fit(self.data, coding_of(self.composite.problem))
-        )
+        if isinstance(self.search, PenaltySearch):
+            return None
+        return SuccessModel.fit(self.data, coding_of(self.composite.problem))
 
     @cached_property
     def within(self) -> Search | PenaltySearch | Enumeration | Mixed:
@@ -190,7 +188,8 @@ class BayesRun(Run):
             search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
         pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
         scales = spread(composite.values(pool[:SCALE_POINTS], [0.5] * problem.k, screening=True))
-        scales = _tamed(scales, composite, known)
+        if not isinstance(search, PenaltySearch):
+            scales = _tamed(scales, composite, known)
         pool = problem.on_equalities(pool)  # afterwards: there, the scale of an equality would be nothing
         if isinstance(search, Enumeration) and problem.listing is not None:
             search = search.without(problem.listing.same(self._settled(data, composite, scales)))

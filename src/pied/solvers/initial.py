@@ -9,8 +9,8 @@ from pied.problem import SAME, Problem
 from pied.rng import Stream
 from pied.shapes import Float64
 
-SETTLED_POOL = 512  # the same where equalities are met by moving points
 DESIGN_POOL = 10_000  # uniform points from which an initial design that meets the white constraints is taken
+SETTLED_POOL = 512  # the same where equalities are met by moving points
 
 
 def design_size(d: int) -> int:

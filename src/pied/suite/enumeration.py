@@ -26,6 +26,8 @@ MOST_STARTS = 24
 """Points of one setting around which it is searched, at most."""
 APART = 0.02
 """Ends of the rough search that are nearer to each other in every coordinate are one."""
+OTHER_STARTS = 16
+"""Points of a setting from which it is solved if the ends of the rough search led to nothing feasible."""
 BLOCK = 200_000
 """Points evaluated at once."""
 
@@ -223,9 +225,16 @@ class _Looked:
             solved += 1
             here = self._within(setting)
             u = here.polished(_distinct(ends[setting], heights[setting], effort.margin))
+            if u is None:  # no solve ended within the constraints: others may
+                u = here.polished(self._others(setting, ends[setting]))
             if u is not None and (best is None or here.objective(u) > best.value):
                 best = Settling(setting, u, here.objective(u), solved, True)
         return None if best is None else replace(best, solved=solved, complete=complete)
+
+    def _others(self, setting: int, ends: Float64[ndarray, "e a"]) -> Float64[ndarray, "s a"]:
+        """Return further starts in one setting: every end of the rough search, then the best points looked at."""
+        order = np.argsort(-self.merit(self.F[setting]), kind="stable")
+        return np.concatenate([ends, self.cube[order[:OTHER_STARTS]]])
 
     def _within(self, setting: int) -> Scaled:
         """Return the functions of the continuous variables in one setting."""

@@ -527,8 +527,8 @@ def main(words: Sequence[str] | None = None) -> int | str:
     parser.add_argument("--one", type=json.loads, metavar="RUN", help="perform one run here and print its record")
     given = parser.parse_args(words)
     if given.one is not None:
-        record = slices.worked(given.one, verdict if given.one["loop"] == "verdict" else run)
-        print(json.dumps(record))
+        work = verdict if given.one["loop"] == "verdict" else run
+        slices.alone(given.one, lambda item, begun, report: work(item))
         return 0
     if given.report:
         return slices.write(given, page, "loops.md")

@@ -264,7 +264,7 @@ def main(words: Sequence[str] | None = None) -> int | str:
     parser.add_argument("--one", type=json.loads, metavar="RUN", help="perform one run here and print its record")
     given = parser.parse_args(words)
     if given.one is not None:
-        print(json.dumps(slices.worked(given.one, run)))
+        slices.alone(given.one, lambda item, begun, report: run(item))
         return 0
     if given.report:
         return slices.write(given, page, "mixed.md")

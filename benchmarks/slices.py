@@ -17,8 +17,10 @@ import math
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -96,39 +98,80 @@ def work_on(items: Sequence[Item], work: Work, given: argparse.Namespace) -> int
     return left
 
 
-def performed(item: Item, script: str, seconds: float | None) -> dict[str, Any] | None:
-    """Perform one task in a process of its own, `script --one ITEM`; None if its time was up or it died."""
-    words = [sys.executable, script, "--one", json.dumps(item)]
-    environment = os.environ | dict.fromkeys(THREADS, "1")
-    try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, env=environment, timeout=seconds, check=True)
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        _say(f"{item}: {type(error).__name__}")
-        return None
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 def work_alone(items: Sequence[Item], given: argparse.Namespace, script: str) -> int:
-    """Perform the unfinished tasks one by one, each in a fresh process; return how many the time limit left.
+    """Perform the unfinished tasks in order, each in a fresh process; return how many the time limit left.
 
-    For comparisons of time: nothing else runs, and no library has been loaded by the task before.
+    For comparisons of time: no library has been loaded by the task before. What a task had reported when its time was
+    up is kept as its 'begun', and handed to it the next time.
     """
     origin, until = report.made(), math.inf if given.limit is None else time.monotonic() + given.limit
-    records = read(given.out)
-    done = {report.key(r["item"]) for r in records if given.any_code or r["made"]["code"] == origin["code"]}
-    todo = [item for item in items if report.key(item) not in done]
+    own = {report.key(r["item"]): r for r in read(given.out) if given.any_code or r["made"]["code"] == origin["code"]}
+    begun = {name: r["begun"] for name, r in own.items() if "begun" in r}
+    todo = [item for item in items if report.key(item) not in own.keys() - begun.keys()]
+    _say(f"{len(items) - len(todo)} of {len(items)} tasks are done, {len(todo)} to do on {given.workers} processes")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
     left = len(todo)
-    for item in todo:
-        if time.monotonic() > until:
-            break
-        record = performed(item, script, None if until == math.inf else until - time.monotonic())
-        if record is not None:
-            given.out.parent.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(given.workers) as pool:
+        busy = [
+            pool.submit(lambda item=item: (item, performed(item, script, until, begun.get(report.key(item), []))))
+            for item in todo
+        ]
+        for future in as_completed(busy):
+            item, record = future.result()
+            if record is None:
+                continue
             with away.opened(given.out, "a") as out:
                 out.write(json.dumps({"item": item, **record, "made": origin}) + "\n")
-            left -= 1
-            _say(f"{item['problem']}, {item.get('loop', '')}: {record['spent']:.0f} s; {left} tasks left")
+            if "begun" not in record:
+                left -= 1
+                _say(f"{item['problem']}, {item.get('loop', '')}: {record['spent']:.0f} s; {left} tasks left")
+    _say(f"{left} tasks are left")
     return left
+
+
+def performed(item: Item, script: str, until: float, begun: Sequence[Any]) -> dict[str, Any] | None:
+    """Perform one task in a process of its own, `script --one ITEM`, one thread each.
+
+    The process reads what was begun before, and prints a line for each further piece and one with its record. If time
+    was up, return the pieces so far; None if there are none, or if the process died.
+    """
+    if time.monotonic() >= until:
+        return None
+    words, pieces = [sys.executable, script, "--one", json.dumps(item)], list(begun)
+    environment = os.environ | dict.fromkeys(THREADS, "1")
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        clock = threading.Timer(min(until - time.monotonic(), threading.TIMEOUT_MAX), process.kill)
+        clock.start()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(pieces))
+            process.stdin.close()
+            for line in process.stdout:
+                told = json.loads(line) if line.startswith("{") and line.endswith("}\n") else {}
+                if "record" in told:
+                    return told["record"]
+                if "piece" in told:
+                    pieces.append(told["piece"])
+        except BrokenPipeError:  # it ended before it read
+            pass
+        finally:
+            clock.cancel()
+    if time.monotonic() < until:
+        _say(f"{item}: its process ended with {process.returncode}")
+    return {"begun": pieces} if len(pieces) > len(begun) else None
+
+
+def alone(item: Item, work: Callable[[Item, Sequence[Any], Callable[[Any], None]], dict[str, Any]]) -> None:
+    """Perform a task in this process, for `performed`: work gets what was begun, and what reports a further piece."""
+    begun, load = json.loads(sys.stdin.read() or "[]"), [os.getloadavg()[0]]
+
+    def reported(piece: Any) -> None:
+        print(json.dumps({"piece": piece}), flush=True)
+
+    record = worked(item, lambda item: work(item, begun, reported))
+    load.append(os.getloadavg()[0])
+    print(json.dumps({"record": {**record, "load": load}}), flush=True)
 
 
 def _optimum(problem: str, _: None) -> None:

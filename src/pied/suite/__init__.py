@@ -26,8 +26,9 @@ from pied.suite.catalogue import table as table
 from pied.suite.generator import KINDS as kinds
 from pied.suite.generator import random as random
 from pied.suite.twins import twin as twin
+from pied.suite.uneven import ROUGH as rough_kinds
 
-__all__ = ["Benchmark", "Known", "get", "kinds", "random", "sets", "table", "twin"]
+__all__ = ["Benchmark", "Known", "get", "kinds", "random", "rough_kinds", "sets", "table", "twin"]
 
 
 class _Suite(ModuleType):

@@ -10,15 +10,19 @@ Each kind is difficult in another way:
     separation    flash drums in series at steady state, random volatilities
     calibration   the parameters of a differential equation from its trajectory, by least squares
     mixed         integers, steps, standard sizes and choices beside continuous variables; only when asked for
+    cliff, kink, jump, ridge, corner, basins      outputs that are not smooth, see `uneven`; only when asked for
 
 The limits of the constraints are set so that an intended fraction of the box is feasible. The optimum is found by brute
-force on the truth on first use, and kept; that of a mixed one by trying every setting.
+force on the truth on first use, and kept; that of a mixed one by trying every setting, that of a rough one regime by
+regime.
 """
 
+import itertools
 import json
 import os
 from collections.abc import Callable
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +36,12 @@ from pied.suite.assorted import mixed
 from pied.suite.benchmark import Benchmark, BlackBox, Known, labels_of
 from pied.suite.calibration import calibration
 from pied.suite.enumeration import Thoroughness, enumerated
-from pied.suite.latent import MAKERS
+from pied.suite.latent import MAKERS, Patchwork
 from pied.suite.optimum import Effort, best
 from pied.suite.plants import reactor, separation
+from pied.suite.regimes import Regime, best_of
 from pied.suite.sketch import Expression, Sketch, natural, number, power_of_ten, synthetic
+from pied.suite.uneven import ROUGH, Uneven, uneven
 
 VERSION = 3
 """Raised whenever a seed gives another problem, so that no stored optimum is used for the wrong problem."""
@@ -46,7 +52,9 @@ FEWEST_FEASIBLE = 16
 CONTINUOUS = ("gp", "polynomial", "oscillating", "steep", "reactor", "separation", "calibration")
 """The kinds among which a seed chooses."""
 KINDS = (*CONTINUOUS, "mixed")
-"""All kinds, in the order above."""
+"""The kinds of benchmarks of smooth problems, in the order above; their order is part of published tables."""
+EVERY_KIND = (*KINDS, *ROUGH)
+"""All kinds that can be asked for."""
 MIXED_EFFORT = Thoroughness(pool=256, starts=4, whole=0, margin=0.1)
 """Effort for drawn mixed problems: they have several basins, and few settings."""
 EFFORTS: dict[str, Effort] = {
@@ -72,7 +80,7 @@ def random(
 
     Args:
         seed: of the problem.
-        kind: one of `suite.kinds`; None lets the seed choose, among the continuous ones.
+        kind: one of `suite.kinds` or `suite.rough_kinds`; None lets the seed choose, among the continuous ones.
         d: number of variables, 1 to 8; None lets the seed choose, as for the next two.
         m: number of outputs.
         n: number of constraints.
@@ -83,8 +91,8 @@ def random(
     stream = Stream(seed).at("random")
     if kind is None:
         kind = CONTINUOUS[int(stream.at("kind").uniform(1).item() * len(CONTINUOUS))]
-    if kind not in KINDS:
-        raise StatementError(f"There is no kind '{kind}'.{did_you_mean(str(kind), KINDS)}")
+    if kind not in EVERY_KIND:
+        raise StatementError(f"There is no kind '{kind}'.{did_you_mean(str(kind), EVERY_KIND)}")
     size_d, size_m, size_n = _sizes(stream.at("sizes", kind), kind, d, m, n)
     return _drawn(seed, kind, size_d, size_m, size_n, None if cache_in is None else str(cache_in))
 
@@ -98,14 +106,17 @@ def _sizes(stream: Stream, kind: str, d: int | None, m: int | None, n: int | Non
     if d is not None and d > 8:
         raise StatementError(f"Draws have 1 to 8 variables, not {d}.")
     offered = (2, 2, 3, 3, 4, 4, 5, 6) if kind == "calibration" else (1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)
+    offered = (2, 3, 4) if kind in ROUGH else offered
     d = d or offered[int(share_d * len(offered))]
     if m is None:
         lowest, highest = {"calibration": (4, 15), "separation": (1, 4 if d > 3 else 3)}.get(kind, (1, 4))
+        lowest = 2 if kind in ROUGH else lowest
         m = lowest + int(share_m * (highest - lowest + 1))
     if n is None:
         most = {"calibration": 1, "reactor": min(3, m + 1), "separation": min(3, m + (d > 1))}.get(kind, 3)
         n = int(share_n * (most + 1.5)) if share_n < 0.9 else most
         n = min(n, most)
+        n = 1 + int(2 * share_n) if kind == "basins" else n
     return d, m, n
 
 
@@ -119,9 +130,8 @@ def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> 
         "calibration": calibration,
         "mixed": mixed,
     }
-    made = (
-        synthetic(kind, stream.at("sketch"), d, m, n) if kind in MAKERS else makers[kind](stream.at("sketch"), d, m, n)
-    )
+    makers |= {each: partial(uneven, each) for each in ROUGH} | {each: partial(synthetic, each) for each in MAKERS}
+    made = makers[kind](stream.at("sketch"), d, m, n)
     objective, constraints = _limited(made, stream.at("limits"))
     minimizes = stream.at("sense").uniform(1).item() < 0.5
     told = objective.turned() if minimizes else objective
@@ -251,14 +261,18 @@ def _found(
         if known is None:
             raise StatementError(none)
         return known
-    answer = best(
-        lambda U: truth(problem.from_unit(U)),
-        problem.d,
-        stream=Stream(0).at("optimum", benchmark.name),
-        pieces=len(goals),
-        effort=EFFORTS.get(kind),
-        starts=np.array([made.start]) if made.start else None,
-    )
+    stream = Stream(0).at("optimum", benchmark.name)
+    if kind in ROUGH:
+        answer = best_of(_regimes(made, truth, problem, stream), problem.d, stream=stream)
+    else:
+        answer = best(
+            lambda U: truth(problem.from_unit(U)),
+            problem.d,
+            stream=stream,
+            pieces=len(goals),
+            effort=EFFORTS.get(kind),
+            starts=np.array([made.start]) if made.start else None,
+        )
     if answer is None:
         raise StatementError(none)
     X = np.clip(problem.from_unit(answer.u), *problem.bounds.T)  # rounding may leave the box by a last bit
@@ -266,3 +280,30 @@ def _found(
     how = "agree" if answer.agreed else "do not agree; the best is taken"
     source = f"brute force on the truth: {answer.searches} searches of the whole box {how}"
     return Known(problem.user_value(value), dict(zip(problem.variables, X.tolist(), strict=True)), source)
+
+
+def _regimes(made: Sketch, truth: "_Truth", problem: Problem, stream: Stream) -> list[Regime]:
+    """Return the parts of the box in which a rough draw is smooth, or of which a search must not miss one."""
+    whole = Regime(lambda U: truth(problem.from_unit(U)))
+    assert isinstance(made.h, Patchwork)
+    rough, d = made.h.latents[0], problem.d
+    if not isinstance(rough, Uneven):
+        return [whole]
+    pool = stream.at("starts").sobol(256, d)
+    if not rough.is_switched:
+        starts = rough.switches[0].on(pool) if rough.form == "resonance" else pool[rough.near(pool) >= 0]
+        return [whole, replace(whole, sides=lambda U: rough.near(U)[:, None], starts=starts[:64])]
+    regimes = []
+    for signs in itertools.product((False, True), repeat=len(rough.switches)):
+        latents = (partial(rough.continued, signs=signs), *made.h.latents[1:])
+        smooth = _Truth(replace(made, h=replace(made.h, latents=latents)), truth.formulas)
+        turn = np.where(signs, 1.0, -1.0)
+        along = [switch.on(pool)[:32] for switch in rough.switches]
+        regimes.append(
+            Regime(
+                lambda U, smooth=smooth: smooth(problem.from_unit(U)),
+                lambda U, turn=turn: np.stack(rough.signs(U), -1) * turn,
+                np.concatenate(along),
+            )
+        )
+    return regimes

@@ -1,6 +1,7 @@
 """A test problem: the statement given to a solver, the truth behind it, and the known optimum."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,8 @@ POOL_POINTS = 2**14
 """Scrambled Sobol points from which benchmark scales and medians are computed; part of their definition."""
 STRICT_TOLERANCE = 1e-6
 """A point is strictly feasible if no constraint is violated by more than this times its benchmark scale."""
+GROSS = 15.0
+"""How many times as large as usual a gross error is."""
 STRUCTURES = ("full", "paper", "black")
 
 Setting = float | int | str
@@ -73,17 +76,23 @@ class NoisyBlackBox:
     The k-th call adds the k-th draw of the stream. The call count is the only mutable state in this package.
     """
 
-    def __init__(self, exact: BlackBox, std: tuple[float, ...], stream: Stream) -> None:
+    def __init__(
+        self, exact: BlackBox, std: tuple[float, ...], stream: Stream, *, growth: float = 0.0, outliers: float = 0.0
+    ) -> None:
         """Add noise to a black box.
 
         Args:
             exact: the noise-free black box.
             std: standard deviation of each output, natural units.
             stream: randomness of the noise.
+            growth: further standard deviation, as a share of the output's size.
+            outliers: share of values with a gross error, `GROSS` times as large.
         """
         self.exact = exact
         self.std = std
         self.stream = stream
+        self.growth = growth
+        self.outliers = outliers
         self.calls = 0
 
     def __call__(self, x: Mapping[str, Setting]) -> dict[str, float]:
@@ -91,7 +100,11 @@ class NoisyBlackBox:
         self.calls += 1
         draw = self.stream.at(self.calls).normal(len(self.std)).tolist()
         exact = self.exact(x)
-        return {name: exact[name] + s * z for name, s, z in zip(exact, self.std, draw, strict=True)}
+        if self.outliers:
+            gross = self.stream.at(self.calls, "gross").uniform(len(self.std)).tolist()
+            draw = [z * GROSS if share < self.outliers else z for z, share in zip(draw, gross, strict=True)]
+        sizes = [math.hypot(s, self.growth * exact[name]) for name, s in zip(exact, self.std, strict=True)]
+        return {name: exact[name] + s * z for name, s, z in zip(exact, sizes, draw, strict=True)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +127,10 @@ class Benchmark:
     """What the solver is told: 'full', 'paper' (inputs of the authors' code, no ranges) or 'black' (g inside h)."""
     noise: tuple[float, ...] = ()
     """Standard deviation of each output; empty if exact."""
+    growth: float = 0.0
+    """Noise that grows with the output: further standard deviation as a share of its size."""
+    outliers: float = 0.0
+    """Share of values with a gross error, `GROSS` times as large as usual."""
     seed: int = 0
     """Of the noise."""
     declare_noise: bool = False
@@ -131,7 +148,8 @@ class Benchmark:
             told = told.revised(inputs=list(self.code_inputs), ranges=None)
         if self.noise:
             exact = BlackBox(self.h, tuple(told.variables), told.outputs, labels_of(told.variables))
-            blackbox = NoisyBlackBox(exact, self.noise, Stream(self.seed).at("noise", self.name))
+            stream = Stream(self.seed).at("noise", self.name)
+            blackbox = NoisyBlackBox(exact, self.noise, stream, growth=self.growth, outliers=self.outliers)
             declared = dict(zip(told.outputs, self.noise, strict=True)) if self.declare_noise else None
             told = told.revised(blackbox=blackbox, noise=declared)
         return told.folded() if self.structure == "black" else told
@@ -226,6 +244,8 @@ class Benchmark:
         *,
         seed: int = 0,
         declare_noise: bool = False,
+        growth: float = 0.0,
+        outliers: float = 0.0,
     ) -> "Benchmark":
         """Return the same truth with another statement: other structure or noise.
 
@@ -234,6 +254,8 @@ class Benchmark:
             noise: standard deviation on each output, natural units: a number, or one per output by name.
             seed: of the noise.
             declare_noise: whether the statement gives the noise; by default it has to be learned.
+            growth: noise that grows with the output: further standard deviation, as a share of its size.
+            outliers: share of values with a gross error, `GROSS` times as large as usual.
         """
         if structure not in STRUCTURES:
             raise StatementError(f"There is no structure '{structure}'.{did_you_mean(structure, STRUCTURES)}")
@@ -247,10 +269,16 @@ class Benchmark:
             std = (float(noise),) * len(names)
         if not all(0 <= s < float("inf") for s in std):
             raise StatementError(f"Noise is a standard deviation, zero or larger; got {noise}.")
+        if not (0 <= growth < float("inf") and 0 <= outliers <= 1):
+            raise StatementError(f"Growing noise and outliers are shares, zero or larger; got {growth} and {outliers}.")
+        if declare_noise and (growth or outliers):
+            raise StatementError("A statement can give constant noise only: leave out declare_noise.")
         return dataclasses.replace(
             self,
             structure=structure,
-            noise=std if any(std) else (),
+            noise=std if any(std) or growth else (),
+            growth=growth,
+            outliers=outliers,
             seed=seed,
             declare_noise=declare_noise,
         )

@@ -9,14 +9,23 @@ import functools
 from collections import Counter
 from collections.abc import Callable
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import jaxtyping
 
 FIRST = 8
 """Calls of a function that are checked in each test before it is only looked at now and then."""
-_calls: Counter[CodeType] = Counter()
+
 _thorough = jaxtyping.jaxtyped
+
+
+class _Kept:
+    """What changes from call to call; in a class, because functions are recognized by the values that they read."""
+
+    calls: ClassVar[Counter[CodeType]] = Counter()
+    checked: ClassVar[WeakKeyDictionary[FunctionType, Callable[..., Any]]] = WeakKeyDictionary()
+    """Functions with their checks."""
 
 
 def is_looked_at(call: int) -> bool:
@@ -30,16 +39,15 @@ def sparingly(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
     def decorated(stated: Any) -> Any:
         if not isinstance(stated, FunctionType):
             return _thorough(typechecker=typechecker)(stated)
-        checked: Callable[..., Any] | None = None
 
         @functools.wraps(stated)
         def called(*args: Any, **words: Any) -> Any:
-            nonlocal checked
-            _calls[stated.__code__] += 1
-            if not is_looked_at(_calls[stated.__code__]):
+            _Kept.calls[stated.__code__] += 1
+            if not is_looked_at(_Kept.calls[stated.__code__]):
                 return stated(*args, **words)
-            checked = checked or _thorough(typechecker=typechecker)(stated)
-            return checked(*args, **words)
+            if stated not in _Kept.checked:
+                _Kept.checked[stated] = _thorough(typechecker=typechecker)(stated)
+            return _Kept.checked[stated](*args, **words)
 
         return called
 
@@ -53,4 +61,4 @@ def install() -> None:
 
 def begin() -> None:
     """Count the calls of every function from zero: at the beginning of each test."""
-    _calls.clear()
+    _Kept.calls.clear()

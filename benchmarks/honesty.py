@@ -32,6 +32,7 @@ from pied.rng import Stream
 from pied.study import Study
 from pied.study.result import Result
 from pied.suite import Benchmark, twins
+from pied.suite.rough import OWN_NOISE
 
 SETS = ("draws", "rough", "paper", "infeasible")
 KINDS = (*suite.rough_kinds, "gp", "steep", "oscillating")
@@ -94,7 +95,9 @@ def stated(problem: str, noise: str, seed: int) -> Benchmark:
     exact = runner.benchmark_of(problem)
     if noise == "exact":
         return exact
-    whole = exact.whole
+    name, whole = problem.rpartition(":")[2], exact.whole
+    if name in OWN_NOISE:  # the noise that the problem is about
+        return exact.told("full", seed=seed, **OWN_NOISE[name])
     Y = exact.outputs(whole.from_unit(Stream(0).at("noise").sobol(POOL, whole.d)))
     sigma = SIGMA / 4 if noise == "growing" else SIGMA
     std = dict(zip(whole.outputs, (sigma * spread(Y)).tolist(), strict=True))

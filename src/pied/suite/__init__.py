@@ -7,6 +7,7 @@ The module itself is the suite:
     suite.get("g09", "black", 0.1)  the same with other structure and noise
     suite.sets["constrained"]       names by set; iterating over the suite gives all names of the paper
     suite.sets["mixed"]             problems with integers, standard sizes, choices and mixtures
+    suite.sets["rough"]             problems with cliffs, stages, a narrow resonance, growing noise and gross errors
     suite.table()                   one plain row per problem
     suite.twin("g09", scale=1e4)    the same problem made harder in one way
     suite.random(7)                 a fresh problem of known optimum
@@ -19,7 +20,7 @@ from types import ModuleType
 from pied.suite.benchmark import Benchmark as Benchmark
 from pied.suite.benchmark import Known as Known
 from pied.suite.catalogue import CATALOGUE as _CATALOGUE
-from pied.suite.catalogue import MIXED as _MIXED
+from pied.suite.catalogue import OTHERS as _OTHERS
 from pied.suite.catalogue import SETS as sets
 from pied.suite.catalogue import get as get
 from pied.suite.catalogue import table as table
@@ -44,7 +45,7 @@ class _Suite(ModuleType):
         return len(_CATALOGUE)
 
     def __contains__(self, name: object) -> bool:
-        return name in _CATALOGUE or name in _MIXED
+        return name in _CATALOGUE or name in _OTHERS
 
 
 sys.modules[__name__].__class__ = _Suite

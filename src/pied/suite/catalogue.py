@@ -11,6 +11,7 @@ from pied.suite.constrained import CONSTRAINED
 from pied.suite.equipment import EQUIPMENT
 from pied.suite.machines import MACHINES
 from pied.suite.processes import PROCESSES
+from pied.suite.rough import OWN_NOISE, ROUGH_PROBLEMS
 from pied.suite.unconstrained import UNCONSTRAINED
 
 CATALOGUE = UNCONSTRAINED | CONSTRAINED | APPLIED | ILLUSTRATIVE
@@ -18,6 +19,8 @@ CATALOGUE = UNCONSTRAINED | CONSTRAINED | APPLIED | ILLUSTRATIVE
 MIXED = MACHINES | PROCESSES | EQUIPMENT
 """Name to statement: problems with integers, standard sizes, choices and mixtures. They are found by name and in their
 set; iterating over the suite gives the paper's problems, which every solver can solve."""
+OTHERS = MIXED | ROUGH_PROBLEMS
+"""Name to statement: what is found by name and in its set only."""
 
 SETS: dict[str, tuple[str, ...]] = {
     "unconstrained": tuple(UNCONSTRAINED),
@@ -26,13 +29,15 @@ SETS: dict[str, tuple[str, ...]] = {
     "illustrative": tuple(ILLUSTRATIVE),
     "paper": (*UNCONSTRAINED, *CONSTRAINED, *APPLIED),
     "mixed": tuple(MIXED),
+    "rough": tuple(ROUGH_PROBLEMS),
 }
-"""Names by set; 'paper' has all 22 problems of its comparison, 'mixed' those that are not continuous."""
+"""Names by set; 'paper' has all 22 problems of its comparison, 'mixed' those that are not continuous, 'rough' those whose
+outputs are not smooth or whose noise is not constant."""
 
 
 @cache
 def _stated(name: str) -> Benchmark:
-    return {**CATALOGUE, **MIXED}[name]()
+    return {**CATALOGUE, **OTHERS}[name]()
 
 
 def get(
@@ -49,12 +54,15 @@ def get(
         name: for instance 'williams-otto'; iterate over `suite` for all.
         structure: what the solver is given: 'full' (inputs per output and physical ranges), 'paper' (the inputs that
             the authors' code passes to h, no ranges: a like-for-like comparison) or 'black' (g folded into h).
-        noise: standard deviation added to each output: a number, or one per output by name. Zero is exact.
+        noise: standard deviation added to each output: a number, or one per output by name. Zero is exact, or the noise
+            that belongs to the problem (two of the set 'rough').
         seed: of the noise; repeated evaluations differ, repeated runs do not.
         declare_noise: whether the statement gives the noise; by default it has to be learned.
     """
-    if name not in CATALOGUE and name not in MIXED:
-        raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), [*CATALOGUE, *MIXED])}", name)
+    if name not in CATALOGUE and name not in OTHERS:
+        raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), [*CATALOGUE, *OTHERS])}", name)
+    if not noise and name in OWN_NOISE:
+        return _stated(name).told(structure, seed=seed, **OWN_NOISE[name])
     return _stated(name).told(structure, noise, seed=seed, declare_noise=declare_noise)
 
 

@@ -35,6 +35,11 @@ INFEASIBLE: dict[str, dict[str, float]] = {
     "ex216": {"fourth": 18.0},  # 15
     "williams-otto": {"residual A": 0.10},  # X_A <= 0.02, but it never falls below 0.0463
     "illustrative-constraint": {"islands": 150.0},  # 100
+    "burn-out": {"wall": 320.0},  # 283
+    "phase-limit": {"coke": 0.119},  # 0.1174
+    "staged-pumps": {"reserve": 125.0},  # 114
+    "narrow-resonance": {"heat": 3.3},  # 3.06
+    "stability-lobes": {"finish": 1.6},  # 1.447
 }
 """By how much one constraint is tightened, natural units; each depends on an output, so h must be evaluated."""
 
@@ -45,6 +50,8 @@ JOINTLY: dict[str, dict[str, float]] = {
     "rosen-suzuki": {"second": 9.0, "third": 7.2},
     "g09": {"first": 168.0, "second": 320.0},
     "williams-otto": {"residual A": 0.045, "byproduct G": 0.045},  # X_A <= 0.075 and X_G <= 0.035
+    "growing-noise": {"product": 10.0, "waste": 2.15},  # product >= 15 and waste <= 0.35, where 9.2 is possible
+    "gross-errors": {"growth": 2.5, "strain": 0.55},
 }
 """By how much two constraints are tightened: either one can be met alone, both together cannot."""
 

@@ -1,0 +1,93 @@
+"""The counts of `benchmarks/honesty.py`: hand-made records with known coverage; a run is not changed by watching it."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+tables = importlib.import_module("honesty_tables")
+honesty = importlib.import_module("honesty")
+
+from pied import suite  # noqa: E402  after the benchmarks, which set the number of threads
+from pied.study import Study  # noqa: E402
+
+
+def said(stage="", gap=None, regret=0.0, violation=0.0, inside=(), probability=()):
+    return {"t": 1, "stage": stage, "gap": gap, "regret": regret, "violation": violation, "feasible": True,
+            "inside": list(inside), "probability": [list(each) for each in probability]}  # fmt: skip
+
+
+def record(results=(), proposals=(), verdict=None, group="draws", problem="draw:0:cliff"):
+    item = {"set": group, "kind": "cliff", "problem": problem, "noise": "exact", "start": "design", "seed": 0}
+    return {"item": item, "results": list(results), "proposals": list(proposals), "verdict": verdict, "d": 2,
+            "seconds": 0.1}  # fmt: skip
+
+
+def test_coverage_is_counted_apart_for_the_first_ten_proposals():
+    early = [{"outputs": [True, False], "objective": True, "limits": []}] * 10
+    late = [{"outputs": [False, False], "objective": None, "limits": [True]}] * 2
+    runs = [record(proposals=early + late)]
+    assert tables.at_proposals(runs, "outputs", first=True) == (10, 20)
+    assert tables.at_proposals(runs, "outputs", first=False) == (0, 4)
+    assert tables.at_proposals(runs, "objective", first=True) == (10, 10)
+    assert tables.at_proposals(runs, "objective", first=False) == (0, 0)
+    assert tables.at_proposals(runs, "limits", first=False) == (2, 2)
+
+
+def test_probabilities_are_compared_with_what_is_true():
+    runs = [record([said(probability=[(0.995, True), (1.0, False), (0.99, True), (0.6, False), (0.3, False)])])]
+    assert tables.calibration(runs, 0.99, 1.0) == (1, 2)
+    assert tables.calibration(runs, 0.95, 0.99) == (1, 1)
+    assert tables.calibration(runs, 0.5, 0.8) == (0, 1)
+
+
+def test_gaps_and_stops_are_counted_by_the_true_shortfall():
+    covered = record([said("1/3", gap=0.2, regret=0.1), said("end", gap=None, regret=0.5)])
+    missed = record([said("1/3", gap=1e-4, regret=0.1), said("end", gap=1e-5, regret=1e-6)])
+    broken = record([said("end", gap=1e-4, regret=-0.2, violation=0.1)])
+    assert tables.gap_covers([covered, missed], "1/3") == (1, 2)
+    assert tables.gap_covers([covered, missed], "end") == (2, 2)
+    assert tables.told_gaps([covered, missed], "end") == (1, 2)
+    assert tables.wrong_stops([covered, missed, broken]) == (2, 2)
+    assert tables.solved([covered, missed, broken], 1e-4) == (1, 3)
+    assert tables.at_recommendation([record([said("end", inside=[True, None, False]), said("", inside=[True])])]) == (
+        1,
+        2,
+    )
+
+
+def test_the_page_is_appended_with_its_origin(tmp_path):
+    runs = [record([said("end", gap=0.1, regret=0.0)]), record(verdict=20, group="infeasible", problem="infeasible:x")]
+    target = tmp_path / "honesty.md"
+    for _ in range(2):
+        tables.append(runs, target)
+    text = target.read_text()
+    assert text.count("## Honesty") == 2
+    assert "commit" in text
+    assert "| infeasible:x | exact | 1 of 1 | 1 within 31 | 20 |" in text
+
+
+def test_old_rows_lie_in_a_cluster_or_along_a_line():
+    benchmark = suite["burn-out"]
+    for start, count in (("3 clustered", 3), ("50 clustered", 50), ("5 line", 5)):
+        U = benchmark.whole.to_unit(honesty.old_rows(benchmark, start, 0))
+        assert len(U) == count
+        assert (np.sort(U.std(0))[:2] < (0.03 if "line" in start else 0.15)).all()
+    assert len(honesty.old_rows(benchmark, "design", 0)) == 0
+
+
+@pytest.mark.slow
+def test_watching_a_run_does_not_change_it():
+    benchmark = suite.random(11, "cliff", d=2, m=2, n=1)
+    points = []
+    for is_watched in (True, False):
+        with Study(benchmark.problem, seed=0) as study:
+            if is_watched:
+                honesty.Watched(benchmark, 12).follow(study)
+            else:
+                study.run(12)
+            points.append([list(trial.x.values()) for trial in study.trials])
+    assert points[0] == points[1]

@@ -25,7 +25,7 @@ STRICT = 1e-6
 """A limit broken by at most this, in its benchmark scale, is met."""
 
 
-# --- Counts: how many hold, and how many were stated -------------------------------------------------------------------
+# --- Counts: how many hold, and how many were stated ------------------------------------------------------------------
 
 Count = tuple[int, int]
 

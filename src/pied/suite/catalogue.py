@@ -31,8 +31,8 @@ SETS: dict[str, tuple[str, ...]] = {
     "mixed": tuple(MIXED),
     "rough": tuple(ROUGH_PROBLEMS),
 }
-"""Names by set; 'paper' has all 22 problems of its comparison, 'mixed' those that are not continuous, 'rough' those whose
-outputs are not smooth or whose noise is not constant."""
+"""Names by set; 'paper' has all 22 problems of its comparison, 'mixed' those that are not continuous, 'rough' those
+whose outputs are not smooth or whose noise is not constant."""
 
 
 @cache

@@ -114,7 +114,7 @@ def _phase_switch(x: Columns) -> list[ndarray]:
 
 
 def _phase(x: Columns, boiling: Sequence[bool]) -> list[ndarray]:
-    temperature, pressure, catalyst = x
+    temperature, _, catalyst = x
     rate = (0.2 + catalyst) * np.exp(0.035 * (temperature - 140))
     conversion = rate / (1 + rate) * (0.45 if boiling[0] else 1.0)
     coke = 0.02 * np.exp(0.04 * (temperature - 140)) * (1 + catalyst) * (2.5 if boiling[0] else 1.0)

@@ -1,42 +1,35 @@
 """Problems with integers, standard sizes, choices and mixtures: whole runs of six loops under the same budget.
 
-    python benchmarks/mixed.py --limit 3000 --out mixed.jsonl.gz       # a part; repeat until none is left
+    python benchmarks/mixed.py --jobs 16 --limit 3000 --out mixed.jsonl.gz       # a part; repeat until none is left
     python benchmarks/mixed.py --out mixed.jsonl.gz --report           # the page
-    python benchmarks/mixed.py --draws 20 --seeds 1 --loops pied       # fresh random mixed problems
-    python benchmarks/mixed.py --problems concrete-beam --loops pied random --seeds 2 --out try.jsonl.gz
+    python benchmarks/mixed.py --draws 20 --seeds 1 --contenders pied       # fresh random mixed problems
+    python benchmarks/mixed.py --problems concrete-beam --contenders pied random --seeds 2 --out try.jsonl.gz
 
 - pied: a study with its default solver;
-- botorch: BoTorch's mixed optimizer with composite qLogEI (`contenders`);
-- ax, optuna-gp, optuna-tpe: with their own words for such variables;
+- botorch: BoTorch's mixed optimizers with composite qLogEI (`composite`);
+- ax, optuna-gp, optuna-tpe: with their own words for such variables (`contenders`);
 - random: settings at random.
 
 All loops begin with the initial design of pied and have 20 + 8 d evaluations, where d counts variables that no equality
-determines. Every run is a process of its own with one thread; the loops of a problem follow each other. A run that a
-time limit cuts off is lost: leave it an hour or more.
+determines. Every run is a process of its own with one thread, warmed up by one suggestion on another problem; the loops
+of a problem follow each other. Runs that a time limit cuts off are continued by the next call from their last
+evaluation (those of pied begin again).
 """
 
 import slices  # first: see there
 
 # isort: split
 import json
-import math
-import sys
-import time
-import warnings
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from typing import Any
 
+import composite
 import contenders
-import numpy as np
+import courses
 import report
+import runner
 
 from pied import suite
-from pied.bench import measures
-from pied.bench.plan import _optima
-from pied.errors import SolverDone
-from pied.rng import Stream
-from pied.study import Study
 from pied.suite import Benchmark
 
 LOOPS = ("pied", "botorch", "ax", "optuna-gp", "optuna-tpe", "random")
@@ -53,79 +46,14 @@ def budget_of(benchmark: Benchmark) -> int:
     return 20 + 8 * benchmark.whole.d
 
 
-def stated(name: str) -> Benchmark:
-    """Return a problem of the set, or a draw, 'draw:SEED'."""
-    if name.startswith("draw:"):
-        return suite.random(int(name.removeprefix("draw:")), "mixed", cache_in=_optima())
-    return suite[name]
-
-
 # --- One run ----------------------------------------------------------------------------------------------------------
 
 
-class Course:
-    """A run: points, true functions, and the time of suggestions."""
-
-    def __init__(self, benchmark: Benchmark, seed: int) -> None:
-        self.benchmark, self.seed = benchmark, seed
-        self.X: list[np.ndarray] = []
-        self.told: list[contenders.Told] = []
-        self.wall: list[float] = []
-        self.cpu: list[float] = []
-
-    def add(self, x: dict[str, Any]) -> list[float]:
-        """Evaluate a point, by name, and keep it; what a mixture's last part misses of its bounds is a constraint."""
-        whole = self.benchmark.whole
-        codes = np.array([each.code(x[n]) if each.is_choice else float(x[n]) for n, each in whole.variables.items()])
-        y = self.benchmark.outputs(codes[None])[0]
-        f = self.benchmark.truth(codes[None])[0]
-        self.X.append(codes)
-        self.told.append(contenders.Told(x, y.tolist(), f.tolist()))
-        return y.tolist()
-
-    def timed(self, suggest: Any) -> Any:
-        """Return a suggestion, and keep its time."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        found = suggest()
-        self.wall.append(round(time.perf_counter() - wall, 6))
-        self.cpu.append(round(time.process_time() - cpu, 6))
-        return found
-
-
-def run(item: slices.Item) -> dict[str, Any]:
-    """Perform one run; an error ends it, and what was done before counts."""
-    benchmark = stated(item["problem"])
-    course = Course(benchmark, item["seed"])
-    error, whole, budget = None, benchmark.whole, budget_of(benchmark)
-    study = Study(whole, solver="random" if item["loop"] == "random" else "cuqb", seed=item["seed"], patience=None)
-    initial = study.initial
-    try:
-        for number in range(budget):
-            if number < initial or item["loop"] in ("pied", "random"):
-                trial = study.ask() if number < initial else course.timed(study.ask)
-                y = course.add(dict(trial.x))
-                study.tell(trial, dict(zip(whole.outputs, y, strict=True)), anyway=True)
-            else:
-                suggest = contenders.CONTENDERS[item["loop"]]
-                own = int(Stream(item["seed"]).at("contender", number).generator().integers(2**31))
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    course.add(course.timed(lambda s=suggest, n=own: s(benchmark, course.told, n)))
-    except SolverDone:
-        pass  # a finite space is exhausted
-    except Exception as raised:
-        error = f"{type(raised).__name__} at evaluation {len(course.X) + 1}: {raised}"
-    X = np.array(course.X)
-    best = measures.best_feasible(benchmark.truth(X)[:, 0], benchmark.is_strictly_feasible(X))
-    regret = ((benchmark.best - best) / abs(benchmark.best - benchmark.median)).tolist()
-    return {
-        "size": {"d": whole.d, "m": whole.m, "n": whole.n, "initial": initial, "budget": budget},
-        "wall": course.wall,
-        "cpu": course.cpu,
-        "regret": [each if math.isfinite(each) else None for each in regret],
-        "until": [report.until({"regret": regret}, tolerance) for tolerance in TOLERANCES],
-        "error": error,
-    }
+def run(item: slices.Item, begun: Sequence[Any] = (), keep: Any = lambda piece: None) -> dict[str, Any]:
+    """Perform one run, or continue it."""
+    benchmark = runner.benchmark_of(item["problem"])
+    words = {"seed": item["seed"], "budget": budget_of(benchmark), "tolerances": TOLERANCES}
+    return courses.run(benchmark, item["loop"], **words, begun=begun, keep=keep)
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------
@@ -226,7 +154,8 @@ def page(records: Sequence[Any]) -> str:
         slices.heading("Mixed problems: six loops", records),
         "Runs of 20 + 8 d evaluations from the same initial designs, each in a process of its own on one thread. "
         "Regret is normalized, of the best strictly feasible evaluation; seconds are processor seconds. "
-        f"BoTorch: {contenders.SAMPLES} samples, {contenders.RAW} raw samples, {contenders.RESTARTS} restarts.",
+        f"BoTorch: {composite.SAMPLES} samples, {composite.RAW} raw samples, {composite.RESTARTS} restarts.",
+        slices.loads(records),
     ]
     if fixed:
         blocks += [
@@ -248,10 +177,10 @@ def page(records: Sequence[Any]) -> str:
 
 def items_of(problems: Iterable[str], loops: Sequence[str], seeds: int) -> list[slices.Item]:
     """Return every run, seed by seed; the loops of a problem follow each other."""
-    return [
+    return slices.ordered(
         {"problem": problem, "loop": loop, "seed": seed}
         for seed in range(seeds) for problem in problems for loop in loops
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def main(words: Sequence[str] | None = None) -> int | str:
@@ -260,21 +189,16 @@ def main(words: Sequence[str] | None = None) -> int | str:
     every = suite.sets["mixed"]
     parser.add_argument("--problems", nargs="+", choices=every, default=every, metavar="NAME", help="default all")
     parser.add_argument("--draws", type=int, default=0, help="run so many random problems instead, from seed 1000")
-    parser.add_argument("--loops", nargs="+", choices=LOOPS, default=LOOPS)
+    parser.add_argument("--contenders", "--loops", dest="loops", nargs="+", choices=LOOPS, default=LOOPS)
     parser.add_argument("--one", type=json.loads, metavar="RUN", help="perform one run here and print its record")
     given = parser.parse_args(words)
     if given.one is not None:
-        slices.alone(given.one, lambda item, begun, report: run(item))
+        slices.alone(given.one, run)
         return 0
     if given.report:
         return slices.write(given, page, "mixed.md")
-    needs = {"botorch": "botorch", "ax": "ax", "optuna-gp": "optuna", "optuna-tpe": "optuna"}
-    absent = [loop for loop in given.loops if loop in needs and find_spec(needs[loop]) is None]
-    if absent:
-        print(f"left out, because not installed: {', '.join(absent)}", file=sys.stderr)
-    loops = [loop for loop in given.loops if loop not in absent]
-    problems = [f"draw:{1000 + i}" for i in range(given.draws)] or given.problems
-    return slices.work_alone(items_of(problems, loops, given.seeds), given, __file__)
+    problems = [f"draw:{1000 + i}:mixed" for i in range(given.draws)] or given.problems
+    return slices.work_alone(items_of(problems, contenders.present(given.loops), given.seeds), given, __file__)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,9 @@ def work_alone(items: Sequence[Item], given: argparse.Namespace, script: str) ->
     todo = [item for item in items if report.key(item) not in own.keys() - begun.keys()]
     _say(f"{len(items) - len(todo)} of {len(items)} tasks are done, {len(todo)} to do on {given.workers} processes")
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    left = len(todo)
+    left, draws = len(todo), list(dict.fromkeys(i["problem"] for i in todo if i["problem"].startswith("draw:")))
+    for _ in each(draws, _optimum, None, given.workers, until=None if until == math.inf else until):
+        pass
     with ThreadPoolExecutor(given.workers) as pool:
         busy = [
             pool.submit(lambda item=item: (item, performed(item, script, until, begun.get(report.key(item), []))))
@@ -214,6 +216,18 @@ def troubles(records: Iterable[dict[str, Any]], words: Sequence[str]) -> list[st
         if record.get("error")
     ]
     return ["## Runs that raised", "\n".join(lines)] if lines else []
+
+
+def loads(records: Iterable[dict[str, Any]]) -> str:
+    """Return a sentence on the load of the machine, by loop: times are comparable only if it was alike."""
+    by: dict[str, list[float]] = {}
+    for record in records:
+        by.setdefault(record["item"].get("loop", "all"), []).extend(record.get("load", []))
+    told = ", ".join(f"{loop} {report.quantile(each, 0.5):.1f}" for loop, each in by.items() if each)
+    return (
+        "Runs were parallel, those of a problem one after another; seconds of loops are comparable as far as the "
+        f"machine was equally busy. Its load at the beginning and end of runs, median: {told or 'not known'}."
+    )
 
 
 def _say(text: str) -> None:

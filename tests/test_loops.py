@@ -13,12 +13,12 @@ from pied.problem.program import Program
 from pied.rng import Stream
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
-loops = importlib.import_module("loops")
+composite, loops, written = (importlib.import_module(name) for name in ("composite", "loops", "written"))
 
 
-@pytest.mark.parametrize("name", loops.WRITTEN)
+@pytest.mark.parametrize("name", written.WRITTEN)
 def test_functions_in_numpy_are_those_of_the_suite_and_are_traced(name: str) -> None:
-    made, known = loops.stated(name).whole, suite[name].whole
+    made, known = written.stated(name).whole, suite[name].whole
     X = made.from_unit(Stream(0).uniform(32, made.d))
     Y = suite[name].outputs(X)[None]
     assert made.constraints == known.constraints
@@ -27,15 +27,15 @@ def test_functions_in_numpy_are_those_of_the_suite_and_are_traced(name: str) -> 
     assert all(isinstance(door, Program) for door in made._white_box.doors)
 
 
-@pytest.mark.parametrize("name", [*loops.WRITTEN, *loops.DRAWS])
+@pytest.mark.parametrize("name", [*written.WRITTEN, *written.DRAWS])
 def test_functions_in_torch_are_the_same(name: str) -> None:
     torch = pytest.importorskip("torch")
-    benchmark = loops.stated(name)
+    benchmark = written.stated(name)
     problem = benchmark.whole
     X = problem.from_unit(Stream(0).uniform(32, problem.d))
     Y = benchmark.outputs(X) * (1 + 0.01 * Stream(1).normal(8, 32, 1))
     for place, value in enumerate(problem.g(X, Y)):
-        found = loops.in_torch(problem, place)(torch.tensor(X)[:, None], torch.tensor(Y)[:, :, None])
+        found = composite.in_torch(problem, place)(torch.tensor(X)[:, None], torch.tensor(Y)[:, :, None])
         np.testing.assert_allclose(found[..., 0].numpy(), np.broadcast_to(value, (8, 32)), rtol=1e-9, atol=1e-12)
 
 
@@ -92,4 +92,4 @@ def test_the_page_compares_medians_with_the_targets() -> None:
     assert "| an ask with a verdict pending over an ordinary one | <= 3 | 4 (booth) | missed |" in page
     assert "| booth | exact | 2 | 1 | 0 | 0.050 (0.200) | 1.000 (3.000) | - | - | 20 |" in page
     assert "| 6 / never / 1e-01 |" in page
-    assert "not installed or not wanted: ax, optuna" in page
+    assert "not installed or not wanted: ax, optuna-gp" in page

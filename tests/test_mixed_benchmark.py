@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from pied.rng import Stream
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 mixed = importlib.import_module("mixed")
-contenders = importlib.import_module("contenders")
-combinations = importlib.import_module("combinations")
+combinations, composite, contenders, courses, slices, spaces = (
+    importlib.import_module(name) for name in ("combinations", "composite", "contenders", "courses", "slices", "spaces")
+)
 
 NAMES = suite.sets["mixed"]
 
@@ -29,29 +31,28 @@ def points(name: str, count: int) -> np.ndarray:
 def begun(name: str, count: int = 12) -> Any:
     """A run with some points told."""
     benchmark = suite[name]
-    course = mixed.Course(benchmark, 0)
+    course = courses.Course(benchmark)
     for row in points(name, count):
         named = zip(benchmark.whole.variables.items(), row.tolist(), strict=True)
         course.add({key: each.labels[round(x)] if each.is_choice else x for (key, each), x in named})
     return course
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "distillation-column"])
+@pytest.mark.parametrize("name", NAMES)
 def test_functions_in_torch_are_those_of_the_suite(name: str) -> None:
     torch = pytest.importorskip("torch")
     benchmark, X = suite[name], points(name, 16)
     Y = benchmark.outputs(X)
-    functions = contenders.in_torch(benchmark.whole)
-    assert len(functions) == benchmark.whole.k
+    functions = [composite.in_torch(benchmark.problem, place) for place in range(benchmark.whole.k)]
     for function, value in zip(functions, benchmark.truth(X).T, strict=True):
-        found = function(torch.tensor(X), torch.tensor(Y)[None])
-        np.testing.assert_allclose(found[0].numpy(), value, rtol=1e-9, atol=1e-9)
+        found = function(torch.tensor(X)[:, None], torch.tensor(Y)[None, :, None])
+        np.testing.assert_allclose(found[0, :, 0].numpy(), value, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["coolant-blend", "lubricant-blend"])
 def test_a_mixture_is_completed_and_its_bounds_are_rows(name: str) -> None:
     benchmark, X = suite[name], points(name, 16)
-    space = contenders.Space(benchmark.whole)
+    space = spaces.Space(benchmark.whole)
     places = {each: place for place, each in enumerate(benchmark.whole.variables)}
     assert len(space.determined) == 1
     assert len(space.sums) == 2
@@ -103,6 +104,55 @@ def test_a_run_spends_its_budget_and_its_regret_never_rises(loop: str) -> None:
     assert len(record["cpu"]) == len(told) - record["size"]["initial"]
 
 
+def test_a_contender_goes_on_where_it_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    benchmark = suite["coil-spring"]
+    rows = iter(points("coil-spring", 64))
+
+    def suggest(benchmark: Any, told: Any, seed: int) -> dict[str, Any]:
+        return dict(zip(benchmark.problem.variables, next(rows).tolist(), strict=True))
+
+    monkeypatch.setitem(contenders.CONTENDERS, "botorch", suggest)
+    monkeypatch.setattr(courses, "warmed", lambda loop: None)
+    words: dict[str, Any] = {"seed": 0, "budget": 12, "tolerances": mixed.TOLERANCES}
+    kept: list[Any] = []
+    whole = courses.run(benchmark, "botorch", **words, keep=kept.append)
+    assert whole["error"] is None
+    assert len(kept) == 12
+    rows = iter(points("coil-spring", 64)[3:])  # three were suggested before it was left
+    left = kept[: whole["size"]["initial"] + 3]
+    again = courses.run(benchmark, "botorch", **words, begun=left)
+    assert again["regret"] == whole["regret"]
+    assert again["cpu"][:3] == whole["cpu"][:3]
+
+
+@pytest.mark.slow
+def test_runs_that_are_done_are_not_repeated_and_a_limit_leaves_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "m.jsonl.gz"
+    words = ["--problems", "concrete-beam", "--contenders", "random", "--out", str(out), "--jobs", "2"]
+    assert mixed.main([*words, "--seeds", "2", "--limit", "0"]) == 2
+    assert slices.read(out) == []
+    assert mixed.main([*words, "--seeds", "2"]) == 0
+    assert sorted(each["item"]["seed"] for each in slices.read(out)) == [0, 1]
+    assert mixed.main([*words, "--seeds", "2"]) == 0
+    assert "2 of 2 tasks are done, 0 to do" in capsys.readouterr().err
+
+
+def test_a_task_that_is_cut_off_keeps_its_pieces(tmp_path: Path) -> None:
+    script = tmp_path / "slow.py"
+    script.write_text(
+        "import json, sys, time\n"
+        "begun = json.loads(sys.stdin.read())\n"
+        "print(json.dumps({'piece': len(begun)}), flush=True)\n"
+        "print(json.dumps({'record': begun}) if begun else '', flush=True)\n"
+        "time.sleep(0 if begun else 600)\n"
+    )
+    assert slices.performed({}, str(script), time.monotonic() + 2.0, []) == {"begun": [0]}
+    assert slices.performed({}, str(script), time.monotonic() + 60.0, [0]) == [0]
+    assert slices.performed({}, str(script), time.monotonic(), []) is None
+
+
 def record(problem: str, loop: str, until: list[int | None], seed: int = 0) -> dict[str, Any]:
     """A record, made by hand."""
     origin = {"version": "0", "commit": "none", "code": "c", "command": "", "machine": "", "date": ""}
@@ -116,7 +166,7 @@ def test_the_page_has_shares_evaluations_regret_and_seconds_of_every_loop() -> N
         record("concrete-beam", "pied", [9, 12]),
         record("concrete-beam", "pied", [11, 14], seed=1),
         record("concrete-beam", "random", [20, None]),
-        record("draw:1000", "pied", [5, None]),
+        record("draw:1000:mixed", "pied", [5, None]),
     ]
     page = mixed.page(records)
     rows = {

@@ -34,7 +34,7 @@ LAYERS: dict[str, str] = {
     "bridge": "bounds errors rng shapes",
     "solvers": "bounds bridge distances errors gp problem records rng search shapes",
     "study": "bounds distances errors evaluation gp problem records rng search shapes solvers",
-    "plots": "errors problem records shapes study",
+    "plots": "errors problem records rng shapes study",
     "report": "errors plots problem records study",
     "shell": "address errors evaluation plots problem records report solvers study suite version",
     "bench": "bounds errors evaluation plots problem records rng shapes shell solvers study suite",

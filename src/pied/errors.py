@@ -38,6 +38,11 @@ class PiedError(Exception):
 class StatementError(PiedError, ValueError):
     """The problem cannot be stated like this."""
 
+    path: tuple[str, ...] = ()
+    """Keys of the problem file that it is about, if it is about one: ("subject_to", "purity")."""
+    reason: str = ""
+    """The message without the place, if there is one."""
+
 
 class UnknownName(StatementError, KeyError, AttributeError):
     """A name that does not exist; the message suggests the one probably meant."""

@@ -1,6 +1,6 @@
 """Pictures of a study: `data` and `beliefs` compute what they show, `drawing` and `panels` draw it with matplotlib."""
 
-from pied.plots.beliefs import Cut, Predictions, cuts, predictions
+from pied.plots.beliefs import Cut, Predictions, cuts, importance, predictions
 from pied.plots.data import Gaps, History, Region, gaps, history, region
 from pied.plots.drawing import new_figure, plot_gap, plot_history, plot_region, plot_study
 from pied.plots.panels import KINDS, draw, plot_outputs, plot_residuals, plot_slices
@@ -16,6 +16,7 @@ __all__ = [
     "draw",
     "gaps",
     "history",
+    "importance",
     "new_figure",
     "plot_gap",
     "plot_history",

@@ -7,11 +7,16 @@ from numpy import ndarray
 
 from pied.errors import SettingError
 from pied.problem import Box, Choice
+from pied.rng import Stream
 from pied.shapes import Float64, Int64
-from pied.study import Study
+from pied.study import Snapshot, Study
 
 CUT_POINTS = 61
 """Points along a cut."""
+IMPORTANCE_POINTS = 128
+"""Points at which the importance of variables is estimated, per variable: its second digit is not shown."""
+CONSTANT = 1e-9
+"""In largest absolute values: a smaller variation is none."""
 MOST_LEVELS = 100
 """Values of a variable that are drawn one by one; steps of more are too fine to be seen."""
 
@@ -37,6 +42,8 @@ class Cut:
     """Whether nothing lies between the values."""
     follows: tuple[str, ...] = ()
     """Variables that change with it, because equalities determine them."""
+    outputs: tuple[Float64[ndarray, "q m"], Float64[ndarray, "q m"], Float64[ndarray, "q m"]] | None = None
+    """Lower end, median and upper end of measurements of each output, their noise included; None unless wanted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +72,27 @@ class Predictions:
         return float(np.sqrt(np.square(known).mean())) if len(known) else float("nan")
 
 
-def cuts(study: Study, *, size: int = CUT_POINTS) -> list[Cut]:
-    """Return the bounds of all functions along each variable that can be chosen, through the recommended point."""
+def cuts(
+    study: Study | Snapshot,
+    *,
+    at: Float64[ndarray, "d"] | None = None,
+    with_outputs: bool = False,
+    size: int = CUT_POINTS,
+) -> list[Cut]:
+    """Return the bounds of all functions along each variable that can be chosen, through one point.
+
+    Args:
+        study: The study, or one moment of it.
+        at: The point, unit cube; by default the recommended one.
+        with_outputs: Whether to return measurements of the outputs, too.
+        size: Points along a cut.
+    """
     problem, snapshot = study.problem, study.snapshot
     _check(study)
-    best = snapshot.recommend(None)
-    if best is None:
+    best = snapshot.recommend(None) if at is None else None
+    if at is None and best is None:
         raise SettingError("a cut goes through the recommended point: tell at least two complete evaluations first")
+    through = at if best is None else best.u
     composite, limits = snapshot.composite("cuts"), problem.limits()
     found = []
     names = list(problem.variables)
@@ -81,7 +102,7 @@ def cuts(study: Study, *, size: int = CUT_POINTS) -> list[Cut]:
         levels = variable.levels() if variable.is_stepped else []
         is_stepped = 0 < len(levels) <= MOST_LEVELS
         steps = Box.of([variable]).to_unit(np.array(levels)[:, None])[:, 0] if is_stepped else np.linspace(0, 1, size)
-        U = np.tile(best.u, (len(steps), 1))
+        U = np.tile(through, (len(steps), 1))
         U[:, place] = steps
         lower, median, upper = composite.bounds(U, snapshot.settings.level)
         ends = [each.copy() for each in (lower, median, upper)]
@@ -100,14 +121,45 @@ def cuts(study: Study, *, size: int = CUT_POINTS) -> list[Cut]:
         follows = tuple(
             other for j, other in enumerate(names) if other not in problem.axes and np.ptp(X[:, j]) > slack[j]
         )
-        at = float(problem.natural(best.u)[column])
+        here = float(problem.natural(through)[column])
         labels = variable.labels if isinstance(variable, Choice) else ()
         along = np.array(levels) if is_stepped else X[:, column]
-        found.append(Cut(name, at, along, low, ends[1], high, labels, is_stepped, follows))
+        told = snapshot.expected(X) if with_outputs else None
+        found.append(Cut(name, here, along, low, ends[1], high, labels, is_stepped, follows, told))
     return found
 
 
-def predictions(study: Study) -> Predictions:
+def importance(study: Study | Snapshot) -> tuple[Float64[ndarray, "m d"], Float64[ndarray, "k d"]]:
+    """Return which variables matter for which output and which function: shares of the variation they take part in.
+
+    This is Sobol's total index of the expected value within the ranges, by Jansen's estimator: 1 if everything depends
+    on the variable, 0 if nothing does. Rows of constant outputs and functions are 0.
+    """
+    _check(study)
+    problem, snapshot = study.problem, study.snapshot
+    pair = Stream(0).at("importance").sobol(IMPORTANCE_POINTS, 2 * problem.d)
+    base, other = pair[:, : problem.d], pair[:, problem.d :]
+    blocks = [base]
+    for j in range(problem.d):
+        blocks.append(base.copy())
+        blocks[-1][:, j] = other[:, j]
+    U = np.concatenate(blocks)
+    U = U if problem.grid is None else problem.grid.snapped(U)
+    outputs = snapshot.expected(problem.from_unit(U))[1]
+    functions = snapshot.composite("importance").bounds(U, snapshot.settings.level)[1]
+    return _shares(outputs, problem.d), _shares(functions, problem.d)
+
+
+def _shares(values: Float64[ndarray, "b f"], d: int) -> Float64[ndarray, "f d"]:
+    """Return Jansen's estimate from values at the base points and at those with one coordinate replaced."""
+    parts = np.where(np.isfinite(values), values, 0.0).reshape(d + 1, -1, values.shape[1])
+    variance = parts.reshape(-1, values.shape[1]).var(0)
+    size = np.abs(parts).max((0, 1))
+    half = 0.5 * np.square(parts[1:] - parts[0]).mean(1)
+    return np.where(variance > (CONSTANT * size) ** 2, half / np.maximum(variance, 1e-300), 0.0).T.clip(0.0, 1.0)
+
+
+def predictions(study: Study | Snapshot) -> Predictions:
     """Return what all other measurements predict for each one."""
     _check(study)
     data = study.data
@@ -115,7 +167,7 @@ def predictions(study: Study) -> Predictions:
     return Predictions(np.array(data.numbers, dtype=np.int64), data.Y, lower, middle, upper)
 
 
-def _check(study: Study) -> None:
+def _check(study: Study | Snapshot) -> None:
     """Refuse a study without a belief."""
     if int(study.data.complete.sum()) < 2:
         raise SettingError("this picture needs a belief: tell at least two complete evaluations first")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import SettingError
+from pied.errors import SettingError, did_you_mean
 from pied.problem import Box, Problem, Variable
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.shapes import Bool, Float64, Int64
-from pied.study import Study, gap
+from pied.study import Snapshot, Study, gap
 
 HELD_AT_ZERO = 1e-6
 """Of an upper bound: the search holds a lower bound at zero to this precision, so one this far below zero counts as
@@ -97,30 +97,48 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     return Gaps(_numbers(trials), found)
 
 
-def region(study: Study, *, truth: Truth | None = None, size: int = GRID_POINTS) -> Region:
-    """Return where the belief of a study of two variables considers the constraints met, possible or excluded.
+def region(
+    study: Study | Snapshot,
+    *,
+    pair: tuple[str, str] | None = None,
+    at: Float64[ndarray, "d"] | None = None,
+    truth: Truth | None = None,
+    size: int = GRID_POINTS,
+) -> Region:
+    """Return where the belief of a study considers the constraints met, possible or excluded, over two variables.
 
     Between two labels, integers or levels everything is as at the nearest of them.
 
     Args:
-        study: The study; at least two evaluations must have been told.
+        study: The study, or one moment of it; at least two evaluations must have been told.
+        pair: The variables, across and up; by default the two that there are.
+        at: Where the other variables are held, unit cube; by default at the recommended point.
         truth: The functions themselves, if they are known.
         size: Points per side of the grid.
     """
-    problem = study.problem
-    if problem.d != 2:
+    problem, names = study.problem, list(study.problem.axes)
+    if pair is None and problem.d != 2:
         which = " that can be chosen freely" if problem.held else ""
         raise SettingError(f"a region is drawn over two variables; this problem has {problem.d}{which}")
+    first, second = (names[0], names[1]) if pair is None else pair
+    for name in (first, second):
+        if name not in names:
+            raise SettingError(f"'{name}' is not a variable that can be chosen.{did_you_mean(name, names)}")
+    if first == second:
+        raise SettingError(f"a map has two different variables, got '{first}' twice")
     if int(study.data.complete.sum()) < 2:
         raise SettingError("a region needs a belief: tell at least two complete evaluations first")
-    (across, first_u), (up, second_u) = (_axis(each, size) for each in problem.axes.values())
-    U = np.stack(np.meshgrid(first_u, second_u), -1).reshape(-1, 2)  # rows follow the second variable
+    (across, first_u), (up, second_u) = (_axis(problem.axes[name], size) for name in (first, second))
     snapshot = study.snapshot
+    best = None if at is not None or problem.d == 2 else snapshot.recommend(None)
+    held = at if at is not None else np.full(problem.d, 0.5) if best is None else best.u
+    U = np.tile(np.clip(held, 0.0, 1.0), (size * size, 1))
+    places = [names.index(first), names.index(second)]
+    U[:, places] = np.stack(np.meshgrid(first_u, second_u), -1).reshape(-1, 2)  # rows follow the second variable
     lower, median, upper = snapshot.composite("region").bounds(U, snapshot.settings.level)
     spreads = spread(median)  # the same for lower and upper, which keeps their order
     X = problem.from_unit(U)
     true = truth(X) if truth is not None else None
-    first, second = problem.axes
     return Region(
         names=(first, second),
         across=across,

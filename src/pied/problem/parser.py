@@ -238,14 +238,19 @@ def tokens(text: str) -> list[Token]:
 
 def side_texts(text: str) -> list[str]:
     """Return the texts between the comparisons at the top of a formula; those inside of `where` do not part it."""
+    return [text[start:end].strip() for start, end in side_spans(text)]
+
+
+def side_spans(text: str) -> list[tuple[int, int]]:
+    """Return where the sides of the comparisons at the top of a formula begin and end."""
     cut, depth, made = 0, 0, []
     for kind, value, place in tokens(text):
         if kind == "sign" and value in ("(", ")"):
             depth += 1 if value == "(" else -1
         elif kind == "sign" and depth == 0 and value in UP + DOWN + EQUAL:
-            made.append(text[cut:place].strip())
+            made.append((cut, place))
             cut = place + (len(value) if text.startswith(value, place) else 1)  # one character, as in a ≤ b
-    return [*made, text[cut:].strip()]
+    return [*made, (cut, len(text))]
 
 
 @lru_cache(maxsize=16)

@@ -17,7 +17,7 @@ from pied.problem.folding import folded_black_box, folded_functions
 from pied.problem.formula import Formula, Scope
 from pied.problem.grids import Grid
 from pied.problem.identity import described
-from pied.problem.limits import Limit, limit_of
+from pied.problem.limits import Limit, is_movable, limit_of, moved_limits
 from pied.problem.named import Function, Named
 from pied.problem.signatures import OfOne, Unpacked
 from pied.problem.spaces import Space, named_places
@@ -436,9 +436,26 @@ class Problem(Space):
 
     def limits(self) -> dict[str, Limit]:
         """Return each constraint that compares one quantity with a number as this quantity and its limit."""
-        calls = zip(self.constraints, self._white_box.functions[1:], strict=True)
-        found = {name: limit_of(call) for name, call in calls if isinstance(call, Formula)}
+        found = {name: limit_of(formula) for name, formula in self._formulas().items()}
         return {name: limit for name, limit in found.items() if limit is not None}
+
+    def movable_limits(self) -> dict[str, Limit]:
+        """Return the limits that are written as plain numbers, which `with_limits` replaces."""
+        formulas = self._formulas()
+        return {name: each for name, each in self.limits().items() if is_movable(formulas[name])}
+
+    def with_limits(self, values: Mapping[str, float]) -> "Problem":
+        """Return the problem with other limits: numbers by the names of constraints in `movable_limits`."""
+        movable = self.movable_limits()
+        for name in values:
+            if name not in movable:
+                raise UnknownName(f"'{name}' has no limit that is a number.{did_you_mean(name, movable)}", name)
+        return self.revised(subject_to=moved_limits(self._words["subject_to"], self._formulas(), values))
+
+    def _formulas(self) -> dict[str, Formula]:
+        """Constraints that are formulas."""
+        calls = zip(self.constraints, self._white_box.functions[1:], strict=True)
+        return {name: call for name, call in calls if isinstance(call, Formula)}
 
     def penalized(self, f: Float64[ndarray, "*b k"], rho: float) -> Float64[ndarray, "*b"]:
         """Exact penalty F(x) = f_0 - rho * sum_i max(-f_i, 0), equation (40)."""

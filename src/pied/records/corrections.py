@@ -110,9 +110,10 @@ def restore(record: Record, number: int, *, why: str = "", worker: str = "") -> 
 
 
 def annotate(record: Record, number: int, text: str, *, worker: str = "") -> Event:
-    """Write a note about a trial."""
+    """Write a note about a trial, or about the study as a whole (number 0)."""
     with record._writing() as pen:
-        record.known(pen, number)
+        if number:
+            record.known(pen, number)
         made = Event(number, event.NOTED, worker, record.clock(), cleaned(text))
         pen.log(made)
     return made

@@ -1,5 +1,6 @@
 """The command `pied add`: old data from tables, also from our own exports."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pied.problem import Problem
     from pied.records import Trial
     from pied.shell.opening import Desk
+    from pied.shell.statement_file import Stated
     from pied.shell.tables import Table
 
 COUNTED = ("told", "partial")
@@ -52,22 +54,84 @@ def add(
     repetitions. Rows far outside of the ranges of the variables are left out, unless --anyway. An export of pied can be
     added, too.
     """
+    from pied.shell.opening import me
+    from pied.shell.pages import hint
+
+    done = added(file, store, worker or me(), Path(table), anyway=anyway, again=again, ignore=ignore)
+    if as_json:
+        say_json(done.data)
+        return
+    say(done.said)
+    if done.known and not done.numbers and not done.left_out:
+        again_hint = hint("add", file, table, "--again", store=store)
+        say(f"If they were measured again with the same outcome: {again_hint}")
+
+
+class Added(NamedTuple):
+    """What became of the rows of a table."""
+
+    numbers: list[int]
+    """Numbers of the new trials."""
+    known: int
+    """Rows that were there already."""
+    left_out: list[int]
+    """Lines far outside of the ranges."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """As data for JSON."""
+        return {"added": self.numbers, "known": self.known} | ({"left_out": self.left_out} if self.left_out else {})
+
+    @property
+    def said(self) -> str:
+        """As a line."""
+        text = f"{len(self.numbers)} row{'s' * (len(self.numbers) != 1)} added"
+        if self.known:
+            text += f"; {self.known} {'was' if self.known == 1 else 'were'} already there"
+        if self.left_out:
+            text += f"; {len(self.left_out)} {'was' if len(self.left_out) == 1 else 'were'} left out"
+        return text
+
+
+def added(
+    file: str,
+    store: str | None,
+    worker: str,
+    table: Path,
+    *,
+    anyway: bool = False,
+    again: bool = False,
+    ignore: Sequence[str] = (),
+    stated: "Stated | None" = None,
+) -> Added:
+    """Add the rows of a table to the study of a file; all of them are checked before anything is written.
+
+    Args:
+        file: As the user named it.
+        store: As the user named it; None for the one beside the file.
+        worker: Who adds.
+        table: A CSV or Excel file.
+        anyway: Whether values outside of their ranges are right.
+        again: Whether rows that are there already were measured again.
+        ignore: Columns without meaning here.
+        stated: What the file says, when it was read already.
+    """
     from pied.shell.frame import former, is_recorded
     from pied.shell.laboratory import by_present_names, pass_over, trial_column
-    from pied.shell.opening import me, opened
+    from pied.shell.opening import opened
     from pied.shell.statement_file import read as statement_of
     from pied.shell.tables import Table
     from pied.study import remark
 
-    stated = statement_of(file)
-    problem, read = stated.problem, by_present_names(Table.read(Path(table)), former(stated, store))
+    stated = stated or statement_of(file)
+    problem, read = stated.problem, by_present_names(Table.read(table), former(stated, store))
     pass_over(
         read, list(problem.variables), problem, *_own_columns(problem, read), trial_column(problem), ignored=ignore
     )
     rows, left_out = _rows(problem, read, anyway)  # all rows are checked before a study is created
     if left_out and not rows and not is_recorded(stated, store):
         raise Mistake(" ".join(left_out.values()))
-    with opened(file, store, worker=worker or me(), stated=stated) as desk:
+    with opened(file, store, worker=worker, stated=stated) as desk:
         study = desk.study
         fresh = rows if again else _fresh(problem, study.trials, rows)
         known = len(rows) - len(fresh)
@@ -81,18 +145,7 @@ def add(
         if outside and not fresh and not known:
             raise Mistake("no row was added")
         numbers = [study.add(row.x, row.y, anyway=True, again=True).number for row in fresh]
-        if as_json:
-            lines = {"left_out": [read.lines[line] for line in outside]} if outside else {}
-            say_json({"added": numbers, "known": known, **lines})
-            return
-        said = f"{len(fresh)} row{'s' * (len(fresh) != 1)} added"
-        if known:
-            said += f"; {known} {'was' if known == 1 else 'were'} already there"
-        if outside:
-            said += f"; {len(outside)} {'was' if len(outside) == 1 else 'were'} left out"
-        say(said)
-        if known and not fresh and not outside:
-            say(f"If they were measured again with the same outcome: {desk.hint('add', table, '--again')}")
+    return Added(numbers, known, [read.lines[line] for line in outside])
 
 
 def _is_known(desk: "Desk", table: "Table", line: int) -> bool:

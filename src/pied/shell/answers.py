@@ -44,14 +44,15 @@ def status(file: str, store: str | None, as_json: bool) -> None:
     from pied.shell.opening import opened
 
     with opened(file, store, read_only=True) as desk:
-        data = _status(desk)
+        data = status_data(desk)
         if as_json:
             say_json(data)
         else:
             _say_status(desk, data)
 
 
-def _status(desk: "Desk") -> dict[str, Any]:
+def status_data(desk: "Desk") -> dict[str, Any]:
+    """Return how a study stands, as data for JSON."""
     from pied.address import masked
     from pied.records import State
     from pied.shell.pages import missing
@@ -220,24 +221,24 @@ def export(file: str, store: str | None, as_json: bool, output: str | None, full
         if output is not None and Path(output).exists():
             raise Mistake(f"'{output}' exists already and was not changed: name another file")
         if as_json and output is None:
-            say_json(_everything(desk))
+            say_json(everything(desk))
         elif output is None:
-            say(to_csv(*_rows(desk, full)).rstrip("\n"))
+            say(to_csv(*export_rows(desk, full)).rstrip("\n"))
         else:
             if is_excel(Path(output)) and not as_json:
-                write_cells(Path(output), *_rows(desk, full))
+                write_cells(Path(output), *export_rows(desk, full))
             else:
-                write(Path(output), _json_text(desk) if as_json else to_csv(*_rows(desk, full)))
+                write(Path(output), _json_text(desk) if as_json else to_csv(*export_rows(desk, full)))
             say(f"{len(desk.study.trials)} trials are in {output}.")
 
 
 def _json_text(desk: "Desk") -> str:
     import json
 
-    return json.dumps(_everything(desk), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(everything(desk), indent=2, ensure_ascii=False) + "\n"
 
 
-def _everything(desk: "Desk") -> dict[str, Any]:
+def everything(desk: "Desk") -> dict[str, Any]:
     """Return the whole record as data."""
     from pied.records import to_plain
 
@@ -259,7 +260,7 @@ def _everything(desk: "Desk") -> dict[str, Any]:
     )
 
 
-def _rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any]]]:
+def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the record as columns and rows: points, outputs, objective and constraints."""
     from pied.records import Dataset, feasible
     from pied.shell.laboratory import set_point

@@ -38,7 +38,6 @@ def ask(
 
     Who asks again gets the same trial back until it is told or failed; --count asks for more.
     """
-    from pied.errors import SolverDone
     from pied.shell.opening import me, opened
 
     if sheet is not None and Path(sheet).exists():
@@ -46,22 +45,11 @@ def ask(
     if sheet is not None and not Path(sheet).absolute().parent.is_dir():
         raise Mistake(f"'{sheet}' cannot be written: there is no folder {Path(sheet).parent}")
     with opened(file, store, worker=worker or me()) as desk:
-        study = desk.study
-        mine = {trial.number: trial for trial in study.held()}
-        while len(mine) < count:
-            try:
-                trial = study.ask(again=False)
-            except SolverDone as done:
-                if not mine:
-                    raise
-                note(f"only {len(mine)} of {count}: {done}")
-                break
-            mine[trial.number] = trial
-        trials = [mine[number] for number in sorted(mine)]
+        trials = open_trials(desk.study, count)
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:
-            data = [_asked(study, each) for each in trials]
+            data = [asked_data(desk.study, each) for each in trials]
             say_json(data[0] if count == 1 and len(data) == 1 else data)
         elif sheet is not None:
             say(
@@ -72,7 +60,24 @@ def ask(
             _say_trials(desk, trials, why)
 
 
-def _asked(study: "Study", trial: "Trial") -> dict[str, Any]:
+def open_trials(study: "Study", count: int) -> "list[Trial]":
+    """Return this worker's open trials, with new proposals until there are so many."""
+    from pied.errors import SolverDone
+
+    mine = {trial.number: trial for trial in study.held()}
+    while len(mine) < count:
+        try:
+            trial = study.ask(again=False)
+        except SolverDone as done:
+            if not mine:
+                raise
+            note(f"only {len(mine)} of {count}: {done}")
+            break
+        mine[trial.number] = trial
+    return [mine[number] for number in sorted(mine)]
+
+
+def asked_data(study: "Study", trial: "Trial") -> dict[str, Any]:
     """Return a proposal as JSON-able data, with what is expected of each output once there is a belief."""
     data = {"trial": trial.number, "x": dict(trial.x), "why": trial.summary}
     data |= {"repeats": trial.why.repeats} if trial.why.repeats is not None else {}
@@ -101,6 +106,12 @@ def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
     from pied.shell.excel import is_excel, write_cells
     from pied.shell.tables import to_csv
 
+    columns, rows = sheet_of(problem, trials)
+    write_cells(file, columns, rows) if is_excel(file) else write(file, to_csv(columns, rows))
+
+
+def sheet_of(problem: "Problem", trials: "list[Trial]") -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the columns and rows of a run sheet: the settings of open trials, outputs to be filled in."""
     own = trial_column(problem)
     rows: list[dict[str, Any]] = [
         {own: each.number, **{name: set_point(problem, name, each.x[name]) for name in each.x}} for each in trials
@@ -110,7 +121,7 @@ def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
         columns.append(remark_column(problem))
         for row, each in zip(rows, trials, strict=True):
             row[columns[-1]] = "" if each.why.repeats is None else f"repeats trial {each.why.repeats}"
-    write_cells(file, columns, rows) if is_excel(file) else write(file, to_csv(columns, rows))
+    return columns, rows
 
 
 def set_point(problem: "Problem", name: str, value: Any) -> Any:
@@ -174,7 +185,7 @@ def tell(
         if sheet is not None:
             if words or settings:
                 raise Mistake("tell either one trial, TRIAL NAME=VALUE..., or a table, --from TABLE")
-            told = _from_sheet(desk, Path(sheet), anyway)
+            told = from_sheet(desk, Path(sheet), anyway)
         else:
             if len(words) + len(settings) < 2 or not words or not words[0].isdecimal():
                 raise Mistake(f"name the trial, then what was measured: {desk.hint('tell', '3', 'NAME=VALUE')}")
@@ -192,7 +203,7 @@ def tell(
             say_json(data[0] if sheet is None else data)
         elif not as_json:
             for trial in done:
-                say(_told(problem, trial))
+                say(told_line(problem, trial))
                 if trial.proposed is not None:
                     say(f"trial {trial.number} was run at {run_elsewhere(problem, trial)}")
             if not told:
@@ -222,7 +233,8 @@ def run_elsewhere(problem: "Problem", trial: "Trial") -> str:
     return ", ".join(parts)
 
 
-def _told(problem: "Problem", trial: "Trial") -> str:
+def told_line(problem: "Problem", trial: "Trial") -> str:
+    """Return what a trial is after it was told, as a line."""
     from pied.shell.pages import missing, outputs_of, verdict
 
     left = missing(problem, trial)
@@ -284,7 +296,7 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     return values
 
 
-def _from_sheet(desk: "Desk", file: Path, anyway: bool) -> list[tuple[str, int, dict[str, float], dict[str, Any]]]:
+def from_sheet(desk: "Desk", file: Path, anyway: bool) -> list[tuple[str, int, dict[str, float], dict[str, Any]]]:
     """Read a run sheet completely before anything is told: place, trial, values and changed settings of each row."""
     from pied.errors import StatementError
     from pied.records import former_names

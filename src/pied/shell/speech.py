@@ -5,7 +5,9 @@ import logging
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import click
@@ -77,8 +79,26 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print a note on stderr, so that standard output stays readable for programs."""
-    click.echo(printable(masked(text)), err=True)
+    """Print a note on stderr, so that standard output stays readable for programs; or gather it (`gathered`)."""
+    notes = _notes.get()
+    if notes is None:
+        click.echo(printable(masked(text)), err=True)
+    else:
+        notes.append(masked(text).removeprefix("pied: "))
+
+
+_notes: ContextVar[list[str] | None] = ContextVar("notes", default=None)
+
+
+@contextmanager
+def gathered() -> Iterator[list[str]]:
+    """Gather the notes and warnings of this thread or task instead of printing them: a page shows them."""
+    notes: list[str] = []
+    token = _notes.set(notes)
+    try:
+        yield notes
+    finally:
+        _notes.reset(token)
 
 
 class Warnings(logging.Handler):

@@ -115,7 +115,12 @@ def _from_python(file: Path, name: str) -> Stated:
 
 def from_toml(file: Path) -> Stated:
     """Read a problem file; nothing in it is executed here."""
-    page = Page(file, text_of(file, "problem file", LARGEST))
+    return from_text(file, text_of(file, "problem file", LARGEST))
+
+
+def from_text(file: Path, text: str) -> Stated:
+    """Read the text of a problem file, which may not have been written yet."""
+    page = Page(file, text)
     page.check_words((), page.data, TOP)
     for word in ("variables", "outputs"):
         instead = {"candidates", "mixtures"} & page.data.keys() if word == "variables" else None

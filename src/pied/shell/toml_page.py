@@ -50,7 +50,7 @@ class Page:
     # ------------------------------------------------------------------------------------------------- where
 
     def fail(self, path: tuple[str, ...], reason: str) -> NoReturn:
-        raise StatementError(f"{self.place(path)}: {reason}")
+        raise _about(path, reason, StatementError(f"{self.place(path)}: {reason}"))
 
     @contextmanager
     def at(self, *path: str) -> Iterator[None]:
@@ -61,7 +61,7 @@ class Page:
             kind = FormulaError if isinstance(error, FormulaError) else StatementError
             sentence, *window = str(error).splitlines()
             shown = f" In: {window[0].strip()}" if window else ""
-            raise kind(f"{self.place(path)}: {sentence}{shown}") from error
+            raise _about(path, f"{sentence}{shown}", kind(f"{self.place(path)}: {sentence}{shown}")) from error
 
     def place(self, path: tuple[str, ...]) -> str:
         """Return the file, the line and the keys that lead to a value."""
@@ -176,6 +176,12 @@ class Page:
             self.fail(path, f"'{given}' lies outside of the folder of {self.file.name}: copy it there")
         with self.at(*path):
             return Table.read(file)
+
+
+def _about(path: tuple[str, ...], reason: str, error: StatementError) -> StatementError:
+    """Give an error the place that it is about, so that a form can show it beside the field."""
+    error.path, error.reason = path, reason
+    return error
 
 
 def shown(value: Any) -> str:

@@ -9,19 +9,24 @@ from pied.study.reframing import frame_changes, reframe
 from pied.study.relaxation import hopeless
 from pied.study.result import Result
 from pied.study.shortcuts import maximize, minimize, solve
+from pied.study.snapshot import Snapshot
 from pied.study.study import Study
 from pied.study.words import AIMS, Words, about, counted, figure, percent, short, titled
 
 if TYPE_CHECKING:
     from pied.study.recommendation import gap, observed_row, recommend
+    from pied.study.scenario import Scenario, changed, scenario
 
 __all__ = [
     "AIMS",
     "Result",
+    "Scenario",
+    "Snapshot",
     "Study",
     "Words",
     "about",
     "added_point",
+    "changed",
     "counted",
     "figure",
     "frame_changes",
@@ -37,6 +42,7 @@ __all__ = [
     "remark",
     "run_point",
     "same_rows",
+    "scenario",
     "short",
     "solve",
     "titled",
@@ -45,9 +51,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the names of `recommendation` when they are first used: only an answer needs a belief."""
+    """Load the names of `recommendation` and `scenario` when they are first used: only an answer needs a belief."""
     if name in __all__:
-        value = getattr(import_module("pied.study.recommendation"), name)
+        module = "scenario" if name in ("Scenario", "changed", "scenario") else "recommendation"
+        value = getattr(import_module(f"pied.study.{module}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"pied.study has no '{name}'")

@@ -91,9 +91,10 @@ class Amendable(ABC):
         restore(self._record, self._known(trial).number, why=why, worker=self.worker)
         return self._logged(trial.number if isinstance(trial, Trial) else trial)
 
-    def note(self, trial: Trial | int, text: str) -> Event:
-        """Write a note about a trial into the record."""
-        return annotate(self._record, self._known(trial).number, note_text(text), worker=self.worker)
+    def note(self, trial: Trial | int | None, text: str) -> Event:
+        """Write a note about a trial into the record, or, without one, about the study as a whole."""
+        number = 0 if trial is None else self._known(trial).number
+        return annotate(self._record, number, note_text(text), worker=self.worker)
 
     def history(self, trial: Trial | int | None = None) -> list[Event]:
         """Return all that happened, or what happened to one trial, in order: who did what, when and why."""

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from pied.bounds import Believer, Composite, SuccessModel, coding_of, pessimistic, where_success_is_likely
 from pied.errors import SettingError, did_you_mean
-from pied.gp import Choice
+from pied.gp import GP, Choice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread, tolerances
 from pied.rng import Stream
@@ -57,6 +57,8 @@ class Recommendation:
     certified: float | None
     """Certified objective: the told value when exact and feasible, else the lower bound when the lower bounds of all
     constraints hold; None when neither applies."""
+    multipliers: tuple[float, ...] = ()
+    """Per constraint: the gain per unit of relaxation, where the point was searched for (rule "anywhere")."""
 
     def with_told(self, f: Float64[ndarray, "k"]) -> "Recommendation":
         """Return the same with the told functions of an exact black box; the bounds are widened to include them."""
@@ -82,6 +84,7 @@ def recommend(
     stream: Stream | None = None,
     search: Search | None = None,
     penalty: float | None = None,
+    belief_of: Callable[[], GP] | None = None,
 ) -> Recommendation | None:
     """Recommend a point from the data; return None when no point was told completely.
 
@@ -96,6 +99,7 @@ def recommend(
         stream: Random numbers of samples and search.
         search: Search for the rule "anywhere"; a list of candidates is enumerated.
         penalty: rho of equation (14), natural units (the paper's: 1e5); None: see `weights`.
+        belief_of: Return the belief of all data, if it is known already; by default it is fitted.
     """
     rule = rule or default_rule(problem)
     if rule not in RULES:
@@ -104,7 +108,7 @@ def recommend(
         return None
     given = Inputs(
         problem, data, level, believer or Believer(), previous, asked or [None] * len(data.U), stream or Stream(0),
-        search, penalty,
+        search, penalty, belief_of,
     )  # fmt: skip
     return _BY_RULE[rule](given)
 
@@ -169,15 +173,20 @@ class Inputs:
     stream: Stream
     search: Search | None
     penalty: float | None
+    belief_of: Callable[[], GP] | None
 
     @cached_property
     def composite(self) -> Composite:
         """The bounds under the belief of all data."""
-        return self.bounded(self.data)
+        return self.bounded(self.data) if self.belief_of is None else self._bound(self.data, self.belief_of())
 
     def bounded(self, data: Dataset) -> Composite:
         """Return the bounds under the belief of some of the data."""
-        belief = self.believer.fit(self.problem, data, self.previous)
+        if self.belief_of is not None and data is self.data:
+            return self.composite
+        return self._bound(data, self.believer.fit(self.problem, data, self.previous))
+
+    def _bound(self, data: Dataset, belief: GP) -> Composite:
         return self.believer.bound(self.problem, data, belief, self.stream.at("recommend"))
 
 
@@ -226,7 +235,11 @@ def _anywhere(given: Inputs) -> Recommendation:
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     pool = problem.on_equalities(pool)
     best = search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
-    return describe(composite, best.u, None, "anywhere", given.level, True) if best.satisfied else _lower(given)
+    if not best.satisfied:
+        return _lower(given)
+    return replace(
+        describe(composite, best.u, None, "anywhere", given.level, True), multipliers=tuple(best.multipliers)
+    )
 
 
 _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {

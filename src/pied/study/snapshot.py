@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pied.solvers.cuqb import CUQB
     from pied.study.recommendation import Recommendation
 
+OTHER_QUESTION = -1
+"""Number of a question that was not recorded: no trial was proposed for it."""
 FIRST_FAILURES = 3
 """Trials: if these first ones all fail for reasons that cannot depend on the point, a run stops."""
 
@@ -50,6 +52,8 @@ class Snapshot:
     """Return the constraints that nothing can meet, known before any evaluation, if any."""
     is_done: bool = False
     """Whether the solver has nothing more to propose."""
+    belief_of: "Callable[[], GP] | None" = None
+    """Return the belief, if it is that of another question on the same data; None: it is fitted when first needed."""
 
     @property
     def solver(self) -> Solver:
@@ -274,13 +278,33 @@ class Snapshot:
             asked=[None if is_plain else trial.why for trial, is_plain in zip(asked, plain, strict=True)],
             stream=self.stream,
             penalty=settings.penalty,
+            belief_of=lambda: self.belief,
         )
 
     def composite(self, label: str) -> "Composite":
         """Return the bounds of all functions under the current belief; `label` names the stream of their samples."""
-        data, settings = self.data, self.settings
-        belief = settings.believer.fit(self.problem, data, self._previous)
-        return settings.believer.bound(self.problem, data, belief, self.stream.at(label))
+        return self.settings.believer.bound(self.problem, self.data, self.belief, self.stream.at(label))
+
+    @cached_property
+    def belief(self) -> "GP":
+        """The belief behind the answers: what is pending or failed is imagined."""
+        if self.belief_of is not None:
+            return self.belief_of()
+        return self.settings.believer.fit(self.problem, self.data, self._previous)
+
+    @property
+    def snapshot(self) -> "Snapshot":
+        """Itself, so that pictures take a study or one moment of it."""
+        return self
+
+    def under(self, problem: Problem) -> "Snapshot":
+        """Return the same data under another question with the same variables and outputs, for instance other prices.
+
+        The belief is about the outputs, so it stays: only the white box changes, and nothing is fitted again.
+        """
+        return replace(
+            self, problem=problem, revision=OTHER_QUESTION, conflict_of=lambda: None, belief_of=lambda: self.belief
+        )
 
     @cached_property
     def _belief(self) -> "GP":

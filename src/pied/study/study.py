@@ -279,7 +279,13 @@ class Study(Amendable):
         return self._trials[number]
 
     def tell(
-        self, trial: Trial | int, y: Any = None, *, at: Mapping[str, Any] | None = None, anyway: bool = False
+        self,
+        trial: Trial | int,
+        y: Any = None,
+        *,
+        at: Mapping[str, Any] | None = None,
+        anyway: bool = False,
+        again: bool = True,
     ) -> Trial:
         """Tell what the black box returned: all outputs, or some now and the rest later.
 
@@ -292,13 +298,25 @@ class Study(Amendable):
             y: The outputs; None if only `at` is told.
             at: Variables that were really set to other values than proposed; the proposed point stays in the record.
             anyway: Whether values outside of their ranges, and settings far outside, are right.
+            again: Whether telling a recorded value once more is an event of its own; False when a call is repeated
+                because its answer was lost: then nothing is written.
         """
         old = self._known(trial)
         if y is None and not at:
             raise TellError(f"trial {old.number}: nothing is told: give outputs, or what was really set (at=)")
         values = told_values(self.problem, y, f"trial {old.number}: ", anyway=anyway)
-        self._record.tell(old.number, values, worker=self.worker, at=self._at(old, at, anyway))
+        point = self._at(old, at, anyway)
+        if not again and self._is_told(old, values, point):
+            return old
+        self._record.tell(old.number, values, worker=self.worker, at=point, again=again)
         return self._logged(old.number)
+
+    def _is_told(self, trial: Trial, values: Mapping[str, float], point: Mapping[str, Any] | None) -> bool:
+        """Tell whether all of this is in the record already."""
+        row = self._rows[trial.number]
+        is_open = row.state in (State.ASKED.value, State.PARTIAL.value, State.TOLD.value)
+        is_same = all(row.y.get(name) == value for name, value in values.items())
+        return is_open and is_same and (point is None or dict(point) == dict(row.x if row.run is None else row.run))
 
     def add(self, x: Any, y: Any, *, anyway: bool = False, again: bool = False) -> Trial:
         """Add old data, a point and its known outputs; it does not count against the budget.

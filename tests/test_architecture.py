@@ -25,7 +25,7 @@ LAYERS: dict[str, str] = {
     "rng": "shapes sobol",
     "problem": "errors rng shapes",
     "evaluation": "errors",
-    "gp": "errors shapes",
+    "gp": "errors rng shapes",
     "search": "distances errors problem rng shapes",
     "records": "address errors evaluation problem shapes",
     "suite": "errors problem rng shapes",

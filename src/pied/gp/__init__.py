@@ -2,7 +2,8 @@
 
 from pied.gp.choices import Choice, Model
 from pied.gp.coding import Coding, Labels, scaled
+from pied.gp.paths import Paths
 from pied.gp.process import GP
 from pied.gp.warps import Warp
 
-__all__ = ["GP", "Choice", "Coding", "Labels", "Model", "Warp", "scaled"]
+__all__ = ["GP", "Choice", "Coding", "Labels", "Model", "Paths", "Warp", "scaled"]

@@ -56,7 +56,7 @@ class GP:
     @property
     def variance(self) -> Float64[ndarray, "m"]:
         """Process variance of every output, standardized."""
-        return self._ordered([block.variance.reshape(-1) for block in self.blocks])
+        return self.ordered([block.variance.reshape(-1) for block in self.blocks])
 
     @property
     def rung(self) -> str:
@@ -64,7 +64,7 @@ class GP:
         worst = max(block.jitter for block in self.blocks)
         return "plain" if worst == 0 else f"jitter {worst:g}"
 
-    def _ordered(self, parts: Sequence[ndarray], axis: int = 0) -> ndarray:
+    def ordered(self, parts: Sequence[ndarray], axis: int = 0) -> ndarray:
         """Put what the blocks gave into the order of the outputs."""
         whole = parts[0] if len(parts) == 1 else np.concatenate(parts, axis)
         return whole if self._order is None else whole.take(self._order, axis)
@@ -150,7 +150,7 @@ class GP:
         """Return mean and standard deviation of every output on its warped scale."""
         inputs = self._inputs(U)
         parts = [block.posterior.moments(inputs) for block in self.blocks]
-        mean, deviation = (self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
+        mean, deviation = (self.ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
         return self.location + self.deviation * mean, self.deviation * deviation
 
     @np.errstate(all="ignore")
@@ -160,9 +160,7 @@ class GP:
         """Return mean, standard deviation and their derivatives with respect to the point."""
         inputs = self._inputs(U)
         parts = [block.posterior.moments_and_slopes(inputs) for block in self.blocks]
-        mean, deviation, by_mean, by_deviation = (
-            self._ordered(_by_point(word), 1) for word in zip(*parts, strict=True)
-        )
+        mean, deviation, by_mean, by_deviation = (self.ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
         if self.coding is not None:
             by_mean, by_deviation = self.coding.by_cube(by_mean), self.coding.by_cube(by_deviation)
         unit = self.deviation[:, None]

@@ -1,0 +1,63 @@
+"""Functions drawn from a belief have its moments, hang together, and pass through what was told."""
+
+import numpy as np
+import pytest
+
+from pied.gp import GP, Coding, Labels, Paths
+from pied.rng import Stream
+from tests.beliefs import V, fixed, numeric_slope, points, wavy
+
+COUNT = 400
+"""Draws: a deviation then has a standard error of 3.5 %."""
+
+
+def drawn(gp, U, count=COUNT):
+    """The draws at points: count b m."""
+    paths = Paths.of(gp, count, Stream(1).at("paths"))
+    rows = np.repeat(np.arange(count), len(U))
+    return paths.values_and_slopes(np.tile(U, (count, 1)), rows)[0].reshape(count, len(U), -1)
+
+
+@pytest.mark.parametrize("kernel", ["squared exponential", "matern 5/2", "matern 3/2"])
+@pytest.mark.parametrize("trend", ["constant", "quadratic"])
+def test_draws_have_the_moments_of_the_belief(kernel, trend):
+    gp = fixed(points(), wavy(points()), kernel=kernel, trend=trend)
+    mean, deviation = gp.moments(V)
+    W = drawn(gp, V)
+    assert (np.abs(W.mean(0) - mean) < 0.25 * deviation + 1e-6).all()  # 400 draws: 5 standard errors
+    assert W.std(0) == pytest.approx(deviation, rel=0.25)  # 400 draws, each of a prior of some waves
+
+
+def test_draws_pass_through_exact_values_and_not_through_noisy_ones():
+    U, y = points(), wavy(points())
+    assert drawn(fixed(U, y, nugget=1e-10), U, 20)[..., 0] == pytest.approx(np.tile(y, (20, 1)), abs=1e-3)
+    noisy = fixed(U, y, nugget=0.1)
+    assert drawn(noisy, U)[..., 0].std(0) == pytest.approx(noisy.moments(U)[1][:, 0], rel=0.25)
+
+
+def test_neighbouring_points_move_together():
+    gp = fixed(points(), wavy(points()))
+    W = drawn(gp, np.array([[0.97, 0.97], [0.972, 0.97], [0.1, 0.5]]))[..., 0]
+    together = np.corrcoef(W.T)
+    assert together[0, 1] > 0.9
+    assert abs(together[0, 2]) < 0.5
+
+
+def test_slopes_of_draws_are_those_of_their_values():
+    U = points(14, 2)
+    outputs = np.stack([wavy(U), np.exp(U[:, 0]), np.sin(12 * U[:, 0])], 1)
+    gp = GP.fit(U, outputs, ratios=np.array([20.0, 1.0]))
+    paths = Paths.of(gp, 3, Stream(2))
+    for which in range(3):
+        number = np.array([which])
+        _, slope = paths.values_and_slopes(V[:1], number)
+        numeric = numeric_slope(lambda u, n=number: paths.values_and_slopes(u[None], n)[0][0], V[0])
+        assert slope[0] == pytest.approx(numeric, rel=1e-4, abs=1e-5)
+
+
+def test_labels_are_drawn_each_as_one_value():
+    U = np.stack([np.tile([0.0, 0.5, 1.0], 4), np.linspace(0, 1, 12)], 1)
+    y = (U[:, :1] > 0.3) * 2.0 + U[:, 1:] ** 2
+    gp = GP.fit(U, y, coding=Coding(2, (Labels(0, 3, np.zeros((3, 0))),)))
+    W = drawn(gp, np.array([[0.5, 0.4], [0.51, 0.4]]), 30)
+    assert W[:, 0] == pytest.approx(W[:, 1])

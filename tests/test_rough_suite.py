@@ -100,7 +100,7 @@ def test_no_pool_beats_a_stated_optimum(name):
     assert beaten_by(benchmark, around(benchmark, (0.1, 1e-2, 1e-3, 1e-5))) < 1e-7
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_the_search_finds_the_stated_optimum_again(name):
     benchmark = suite[name]

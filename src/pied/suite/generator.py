@@ -36,7 +36,7 @@ from pied.suite.assorted import mixed
 from pied.suite.benchmark import Benchmark, BlackBox, Known, labels_of
 from pied.suite.calibration import calibration
 from pied.suite.enumeration import Thoroughness, enumerated
-from pied.suite.latent import MAKERS, Patchwork
+from pied.suite.latent import MAKERS, Latent, Patchwork
 from pied.suite.optimum import Effort, best
 from pied.suite.plants import reactor, separation
 from pied.suite.regimes import Regime, best_of
@@ -105,7 +105,7 @@ def _sizes(stream: Stream, kind: str, d: int | None, m: int | None, n: int | Non
             raise StatementError(f"{word} should be a whole number, {least} or larger, got {given!r}.")
     if d is not None and d > 8:
         raise StatementError(f"Draws have 1 to 8 variables, not {d}.")
-    offered = (2, 2, 3, 3, 4, 4, 5, 6) if kind == "calibration" else (1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)
+    offered: tuple[int, ...] = (2, 2, 3, 3, 4, 4, 5, 6) if kind == "calibration" else (1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8)
     offered = (2, 3, 4) if kind in ROUGH else offered
     d = d or offered[int(share_d * len(offered))]
     if m is None:
@@ -293,17 +293,12 @@ def _regimes(made: Sketch, truth: "_Truth", problem: Problem, stream: Stream) ->
     if not rough.is_switched:
         starts = rough.switches[0].on(pool) if rough.form == "resonance" else pool[rough.near(pool) >= 0]
         return [whole, replace(whole, sides=lambda U: rough.near(U)[:, None], starts=starts[:64])]
-    regimes = []
-    for signs in itertools.product((False, True), repeat=len(rough.switches)):
-        latents = (partial(rough.continued, signs=signs), *made.h.latents[1:])
-        smooth = _Truth(replace(made, h=replace(made.h, latents=latents)), truth.formulas)
+    h, starts = made.h, np.concatenate([switch.on(pool)[:32] for switch in rough.switches])
+
+    def regime(signs: tuple[bool, ...]) -> Regime:
+        continued: Latent = partial(rough.continued, signs=signs)
+        smooth = _Truth(replace(made, h=replace(h, latents=(continued, *h.latents[1:]))), truth.formulas)
         turn = np.where(signs, 1.0, -1.0)
-        along = [switch.on(pool)[:32] for switch in rough.switches]
-        regimes.append(
-            Regime(
-                lambda U, smooth=smooth: smooth(problem.from_unit(U)),
-                lambda U, turn=turn: np.stack(rough.signs(U), -1) * turn,
-                np.concatenate(along),
-            )
-        )
-    return regimes
+        return Regime(lambda U: smooth(problem.from_unit(U)), lambda U: np.stack(rough.signs(U), -1) * turn, starts)
+
+    return [regime(signs) for signs in itertools.product((False, True), repeat=len(rough.switches))]

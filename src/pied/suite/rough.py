@@ -8,6 +8,7 @@ box inside of the better regime. Values are correct to about 1e-8 of the distanc
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,17 +61,14 @@ class Staged:
         def columns(U: Float64[ndarray, "b d"]) -> Columns:
             return list(whole.from_unit(U).T)
 
-        made = []
-        for signs in self.patterns:
-            within = _Within(self, signs)
-            smooth = replace(benchmark, h=within)
-            turn = np.where(signs, 1.0, -1.0)
-            made.append(
-                Regime(
-                    lambda U, smooth=smooth: smooth.truth(U, unit=True),
-                    (lambda U, turn=turn: np.stack(self.switches(columns(U)), -1) * turn) if self.count else None,
-                )
+        def regime(signs: tuple[bool, ...]) -> Regime:
+            smooth, turn = replace(benchmark, h=_Within(self, signs)), np.where(signs, 1.0, -1.0)
+            return Regime(
+                lambda U: smooth.truth(U, unit=True),
+                (lambda U: np.stack(self.switches(columns(U)), -1) * turn) if self.count else None,
             )
+
+        made = [regime(signs) for signs in self.patterns]
         if self.focus is not None:
             focus, pool = self.focus, Stream(0).at("focus").sobol(2**14, whole.d)
             starts = pool[focus(columns(pool)) >= 0][:64]
@@ -282,5 +280,5 @@ def _stated(name: str) -> Benchmark:
     return made.told("full", **OWN_NOISE[name]) if name in OWN_NOISE else made
 
 
-ROUGH_PROBLEMS: dict[str, Callable[[], Benchmark]] = {name: (lambda name=name: _stated(name)) for name in STATEMENTS}
+ROUGH_PROBLEMS: dict[str, Callable[[], Benchmark]] = {name: partial(_stated, name) for name in STATEMENTS}
 """Name to statement."""

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from tests.beliefs import V, fixed, numeric_slope, points, wavy
 
 from pied.gp import GP, Coding, Labels, Paths
 from pied.rng import Stream
-from tests.beliefs import V, fixed, numeric_slope, points, wavy
 
 COUNT = 400
 """Draws: a deviation then has a standard error of 3.5 %."""

@@ -13,6 +13,7 @@ from pied.bounds.believer import (
     ratios,
     to_memory,
 )
+from pied.bounds.calibration import Ends, caution, predicted
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
@@ -25,18 +26,21 @@ __all__ = [
     "Believer",
     "Bounds",
     "Composite",
+    "Ends",
     "Estimator",
     "Joint",
     "Stack",
     "SuccessModel",
     "White",
     "Widened",
+    "caution",
     "coding_of",
     "from_memory",
     "is_shared",
     "optimistic",
     "pessimistic",
     "possible",
+    "predicted",
     "ratios",
     "to_memory",
     "where_success_is_likely",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import worst
+from pied.bounds import calibration, worst
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.estimator import Estimator
 from pied.gp import GP, Choice, Coding, Labels, Model, scaled
@@ -25,6 +25,8 @@ class Believer:
 
     model: Model = field(default_factory=Model)
     estimator: Estimator = field(default_factory=Estimator)
+    cautious: bool = True
+    """Whether what is said of a belief is widened by what its predictions have missed so far (`calibration`)."""
 
     def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> GP:
         """Fit the belief to the told values; pending, failed and missing ones are imagined at their mean."""
@@ -48,13 +50,22 @@ class Believer:
         """Compose a belief with the white box."""
         return Composite(problem, belief, stream, estimator=self.estimator, told=data.Y)
 
+    def caution(self, problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"]:
+        """Return the factor by which the deviations of each output are multiplied before anything is said of them."""
+        return calibration.caution(problem, data, level) if self.cautious else np.ones(problem.m)
+
+    def said(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream, level: float) -> Composite:
+        """Compose a belief with the white box for what is said of it, not for a search."""
+        factor = self.caution(problem, data, level)
+        return self.bound(problem, data, belief if (factor == 1.0).all() else Widened(belief, factor), stream)
+
 
 @dataclass(frozen=True, eq=False)
 class Widened:
-    """A belief whose deviations are multiplied by a factor."""
+    """A belief whose deviations are multiplied by a factor, one for all outputs or one for each."""
 
     belief: Belief
-    factor: float
+    factor: float | Float64[ndarray, "m"]
 
     @property
     def is_warped(self) -> bool:
@@ -64,7 +75,7 @@ class Widened:
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]]:
         """Return the mean and the wider deviations."""
         mean, root = self.belief.moments(U)
-        return mean, self.factor * root
+        return mean, _times(self.factor, root)
 
     def moments_and_slopes(
         self, U: Float64[ndarray, "b d"]
@@ -73,7 +84,7 @@ class Widened:
     ]:
         """Return the moments and their derivatives."""
         mean, root, mean_slope, root_slope = self.belief.moments_and_slopes(U)
-        return mean, self.factor * root, mean_slope, self.factor * root_slope
+        return mean, _times(self.factor, root), mean_slope, _times(self.factor, root_slope)
 
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units, as the belief does."""
@@ -82,6 +93,13 @@ class Widened:
     def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the derivatives of `unwarp`, as the belief does."""
         return self.belief.unwarp_slopes(Y)
+
+
+def _times(factor: float | Float64[ndarray, "m"], root: ndarray) -> ndarray:
+    """Multiply roots, or their slopes, whose second axis is the outputs."""
+    if isinstance(factor, ndarray):
+        factor = factor.reshape(-1, *(1,) * (root.ndim - 2))
+    return factor * root
 
 
 def ratios(problem: Problem) -> Float64[ndarray, "d"]:

@@ -64,6 +64,10 @@ class Why:
     """Number of the last correction of the record that was known: after a later one, the bounds no longer hold."""
     repeats: int | None = None
     """Number of the trial that this one repeats on purpose: the same settings again, to average out the noise."""
+    expected: tuple[tuple[float, ...], ...] = ()
+    """Of each output, what was said of the measurement: lower end, median and upper end, its noise included."""
+    widened: float = 1.0
+    """How many times as wide as the belief's own the bounds are, at most."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain data."""
@@ -76,6 +80,8 @@ class Why:
         read: dict[str, Any] = {"aim": "added", **known}
         for name in ("lower", "upper", "multipliers"):
             read[name] = tuple(_number(each, name) for each in read.get(name, ()))
+        read["expected"] = tuple(tuple(_number(each, "expected") for each in ends) for ends in read.get("expected", ()))
+        read["widened"] = _number(read.get("widened", 1.0), "widened")
         read["active"] = tuple(str(each) for each in read.get("active", ()))
         if read.get("pending") is not None:
             read["pending"] = tuple(int(_number(each, "pending")) for each in read["pending"])

@@ -99,6 +99,7 @@ class CUQB(Solver):
                 Estimator(
                     kind="soft", samples=50, screening=50, softness=0.1, closed_forms=False, ranges=False, sobol=False
                 ),
+                cautious=False,
             ),
             search=PenaltySearch(),
             verdict="single",

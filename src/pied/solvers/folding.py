@@ -38,7 +38,8 @@ class FoldedRun(Run):
     def ask(self, number: int, data: Dataset) -> Proposal:
         """Propose a point; the memory of the folded belief is stored under its own key."""
         proposal = self._inner.ask(number, self.fold(data))
-        return replace(proposal, why=replace(proposal.why, memory={"folded": dict(proposal.why.memory)}))
+        memory = {"folded": dict(proposal.why.memory)}
+        return replace(proposal, why=replace(proposal.why, memory=memory, expected=()))  # those of other outputs
 
     def close(self) -> None:
         """Release what the run holds."""

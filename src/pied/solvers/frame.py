@@ -23,6 +23,7 @@ from pied.bounds import (
     from_memory,
     optimistic,
     pessimistic,
+    predicted,
     to_memory,
     where_success_is_likely,
 )
@@ -205,7 +206,11 @@ class BayesRun(Run):
 
     def _described(self, scene: Scene, u: Float64[ndarray, "d"], why: Why) -> Why:
         """Write the bounds at the proposed point and the choices of the belief into its origin."""
-        lower, _, upper = scene.composite.bounds(u[None], self.settings.level)
+        believer, level = self.settings.believer, self.settings.level
+        factor = believer.caution(self.problem, scene.data, level)
+        said = believer.said(self.problem, scene.data, scene.belief, scene.stream, level)
+        lower, _, upper = said.bounds(u[None], level)
+        ends = predicted(self.problem, scene.belief, u[None], level, factor)
         misjudged = scene.composite.misjudged(u[None], self.settings.level)
         if misjudged:
             logger.warning("the closed form of %s does not hold at %s: it is not affine there", misjudged, u.tolist())
@@ -213,6 +218,8 @@ class BayesRun(Run):
             why,
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
+            expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
+            widened=float(factor.max()),
             rung=scene.belief.rung,
             memory=to_memory(scene.belief.choices),
         )

@@ -138,7 +138,8 @@ def surprise(whys: Sequence[Why], f: Float64[ndarray, "N k"], scales: Float64[nd
     for why, row in proposed[-RECENT_PROPOSALS:]:
         lower, upper = np.array(why.lower), np.array(why.upper)
         miss = np.abs(row - 0.5 * (lower + upper))
-        deviation = np.maximum(0.5 * (upper - lower) / quantile.normal(level), LEAST_DEVIATION * scales)
+        deviation = 0.5 * (upper - lower) / (quantile.normal(level) * why.widened)
+        deviation = np.maximum(deviation, LEAST_DEVIATION * scales)
         worst = max(worst, float(np.nan_to_num(miss / deviation, nan=0.0, posinf=0.0)[1:].max()))
     return worst
 

@@ -1,33 +1,15 @@
 """What measurements probably give: at new points, and at told ones as if they had not been told."""
 
 import numpy as np
-from numpy import ndarray
 
-from pied.bounds import coding_of, ratios
+from pied.bounds import Ends, coding_of, predicted, ratios
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset
-from pied.shapes import Float64
 from pied.solvers.cuqb import CUQB
 
 MOST_LEFT_OUT = 200
 """Measurements that are predicted from all others: each takes a factorization of its own."""
-
-Ends = tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m"]]
-"""Lower end, median and upper end of each output at each point."""
-
-
-def predicted(problem: Problem, gp: GP, U: Float64[ndarray, "b d"], level: float) -> Ends:
-    """Return where measurements at points lie with the probability of the bounds, their noise included."""
-    from scipy.special import ndtri  # not before it is needed: it takes long to load
-
-    mean, deviation = gp.moments(U)
-    stated = np.array([np.nan if each is None else each for each in problem.noise])
-    noise = np.where(np.isnan(stated), gp.nugget_deviation, stated)  # outputs with a stated noise have no warp
-    away = float(ndtri(level)) * np.hypot(deviation, noise)
-    lowest, highest = problem.ranges.T
-    ends = [np.clip(gp.unwarp(mean + side * away), lowest, highest) for side in (-1.0, 0.0, 1.0)]
-    return np.minimum(ends[0], ends[2]), ends[1], np.maximum(ends[0], ends[2])
 
 
 def deviations(problem: Problem, gp: GP, data: Dataset) -> list[float]:
@@ -43,6 +25,7 @@ def deviations(problem: Problem, gp: GP, data: Dataset) -> list[float]:
 def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
     """Predict each measurement from all others, with the models of all; NaN beyond the first `MOST_LEFT_OUT`."""
     low, middle, high = (np.full(data.Y.shape, np.nan) for _ in range(3))
+    factor = settings.believer.caution(problem, data, settings.level)
     for row in range(min(len(data.U), MOST_LEFT_OUT)):
         others = np.arange(len(data.U)) != row
         if (np.isfinite(data.Y[others]).sum(0) < 2).any():
@@ -51,6 +34,6 @@ def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
             data.U[others], data.Y[others], gp.choices, active=problem.active, ratios=ratios(problem),
             noise=problem.noise, model=settings.believer.model, coding=coding_of(problem),
         )  # fmt: skip
-        found = predicted(problem, part, data.U[row : row + 1], settings.level)
+        found = predicted(problem, part, data.U[row : row + 1], settings.level, factor)
         low[row], middle[row], high[row] = (each[0] for each in found)
     return low, middle, high

@@ -187,7 +187,7 @@ class Inputs:
         return self._bound(data, self.believer.fit(self.problem, data, self.previous))
 
     def _bound(self, data: Dataset, belief: GP) -> Composite:
-        return self.believer.bound(self.problem, data, belief, self.stream.at("recommend"))
+        return self.believer.said(self.problem, data, belief, self.stream.at("recommend"), self.level)
 
 
 def _observed(given: Inputs) -> Recommendation:

@@ -3,20 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from pied.bounds import optimistic
 from pied.errors import StatementError, UnknownName, did_you_mean
 from pied.problem import Problem
-from pied.records import spread
-from pied.search import Search
-from pied.study.recommendation import Recommendation, gap
-from pied.study.relaxation import searched
+from pied.study.prospect import possible_gain
 from pied.study.result import Result
 from pied.study.snapshot import Snapshot
-
-TOP_SEARCH = Search(brevity=0.0)
-"""Search of the optimistic optimum: all digits, because only its value is used."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +55,6 @@ def scenario(snapshot: Snapshot, problem: Problem) -> Scenario:
     found = other.recommend("anywhere")
     assert found is not None
     result = other.described(found, other.status, other.message(other.status, None, found), "anywhere")
-    width = _gap(other, found)
+    width = possible_gain(other.composite("recommend"), found, other.settings.level, other.stream.at("scenario"))
     weights = found.multipliers or (0.0,) * problem.n
     return Scenario(replace(result, gap=width), dict(zip(problem.constraints, map(float, weights), strict=True)), other)
-
-
-def _gap(snapshot: Snapshot, found: Recommendation) -> float:
-    """Return how much better any settings could be: the optimistic optimum minus what is certain."""
-    problem, stream = snapshot.problem, snapshot.stream.at("scenario")
-    composite, search = snapshot.composite("recommend"), searched(problem, TOP_SEARCH)
-    known = np.clip(found.u, 0.0, 1.0)[None]
-    pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
-    scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
-    bounds = optimistic(composite, snapshot.settings.level)
-    best = search.solve(bounds, scales, problem.on_equalities(pool), known, stream)
-    return gap([float(best.f[0])] if best.satisfied else [], found.certified)

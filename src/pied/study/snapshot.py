@@ -253,11 +253,19 @@ class Snapshot:
         found = recommendation or self.recommend(None)
         certain = found.certified if found is not None else None
         width = gap(optima, certain)
+        if found is not None and math.isfinite(width) and self.settings.believer.cautious:
+            width = max(width, self._possible_gain(found))
         if certain is None or not math.isfinite(width):
             return math.inf, math.inf
         f = self.data.functions(self.problem)[:, :1]
         size = max(abs(width + certain), abs(certain), float(spread(f[np.isfinite(f[:, 0])])[0]))
         return width, width / size
+
+    def _possible_gain(self, found: "Recommendation") -> float:
+        """Return how much better any point could be by the bounds as they are said now."""
+        from pied.study.prospect import possible_gain
+
+        return possible_gain(self.composite("recommend"), found, self.settings.level, self.stream.at("gap"))
 
     def recommend(self, rule: str | None) -> "Recommendation | None":
         """Recommend a point; return None when no point was told completely."""
@@ -283,7 +291,8 @@ class Snapshot:
 
     def composite(self, label: str) -> "Composite":
         """Return the bounds of all functions under the current belief; `label` names the stream of their samples."""
-        return self.settings.believer.bound(self.problem, self.data, self.belief, self.stream.at(label))
+        settings = self.settings
+        return settings.believer.said(self.problem, self.data, self.belief, self.stream.at(label), settings.level)
 
     @cached_property
     def belief(self) -> "GP":
@@ -316,9 +325,11 @@ class Snapshot:
         self, X: Float64[ndarray, "b v"]
     ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return lower end, median and upper end of measurements at points in natural units, noise included."""
-        from pied.study.prediction import predicted
+        from pied.bounds import predicted
 
-        return predicted(self.problem, self._belief, np.clip(self.problem.to_unit(X), 0.0, 1.0), self.settings.level)
+        level = self.settings.level
+        factor = self.settings.believer.caution(self.problem, self.data, level)
+        return predicted(self.problem, self._belief, np.clip(self.problem.to_unit(X), 0.0, 1.0), level, factor)
 
     def left_out(
         self,
@@ -344,7 +355,8 @@ class Snapshot:
 
         settings = self.settings
         level = VERDICT_LEVEL if settings.verdict == "joint" else settings.level
-        return relax(self.composite("relax"), level, self.stream.at("relax"), self.data.U[-1])
+        composite = settings.believer.bound(self.problem, self.data, self.belief, self.stream.at("relax"))
+        return relax(composite, level, self.stream.at("relax"), self.data.U[-1])
 
     def at(self, x: Named, number: int | None) -> "Recommendation":
         """Return what is known at a point under the current question: the told value if it is exact, else bounds."""

@@ -89,10 +89,12 @@ def cuts(
     """
     problem, snapshot = study.problem, study.snapshot
     _check(study)
-    best = snapshot.recommend(None) if at is None else None
-    if at is None and best is None:
-        raise SettingError("a cut goes through the recommended point: tell at least two complete evaluations first")
-    through = at if best is None else best.u
+    through = at
+    if through is None:
+        best = snapshot.recommend(None)
+        if best is None:
+            raise SettingError("a cut goes through the recommended point: tell at least two complete evaluations first")
+        through = best.u
     composite, limits = snapshot.composite("cuts"), problem.limits()
     found = []
     names = list(problem.variables)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tests.beliefs import V, fixed, numeric_slope, points, wavy
 
+from beliefs import V, fixed, numeric_slope, points, wavy
 from pied.gp import GP, Coding, Labels, Paths
 from pied.rng import Stream
 

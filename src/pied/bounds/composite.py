@@ -219,15 +219,23 @@ class Composite:
         return (upper - lower)[0]
 
     @np.errstate(all="ignore")
-    def probability(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b n"], Float64[ndarray, "b"]]:
-        """Return the probability that each constraint holds, and that all hold together."""
+    def probability(
+        self, U: Float64[ndarray, "b d"], shift: Float64[ndarray, "k"] | None = None
+    ) -> tuple[Float64[ndarray, "b n"], Float64[ndarray, "b"]]:
+        """Return the probability that each constraint holds, and that all hold together.
+
+        Args:
+            U: The points.
+            shift: Added to each function: by how much its limit is looser.
+        """
+        least = np.zeros(self.problem.k) if shift is None else -shift
         each, joint = np.empty((len(U), self.problem.n)), np.empty(len(U))
         samples = FEW_SAMPLES if self.problem.slow else PROBABILITY_SAMPLES
         for piece in slices(len(U), max(1, NUMBERS_AT_ONCE // (samples * self.problem.m))):
             Y = self._samples(*self.belief.moments(U[piece]), samples)
             all_hold = np.ones(Y.shape[:2], dtype=bool)
             for i, g in enumerate(self._g(U[piece], Y, range(1, self.problem.k))):
-                holds = np.broadcast_to((g >= 0) & np.isfinite(g), all_hold.shape)
+                holds = np.broadcast_to((g >= least[1 + i]) & np.isfinite(g), all_hold.shape)
                 each[piece, i] = holds.mean(0)
                 all_hold &= holds
             joint[piece] = all_hold.mean(0)

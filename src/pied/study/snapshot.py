@@ -316,7 +316,7 @@ class Snapshot:
         )
 
     @cached_property
-    def _belief(self) -> "GP":
+    def told_belief(self) -> "GP":
         """The belief from told values alone: what is pending or failed is not imagined."""
         data = replace(self.data, imagined=self.data.imagined[:0], failures=())
         return self.settings.believer.fit(self.problem, data, self._previous)
@@ -329,7 +329,7 @@ class Snapshot:
 
         level = self.settings.level
         factor = self.settings.believer.caution(self.problem, self.data, level)
-        return predicted(self.problem, self._belief, np.clip(self.problem.to_unit(X), 0.0, 1.0), level, factor)
+        return predicted(self.problem, self.told_belief, np.clip(self.problem.to_unit(X), 0.0, 1.0), level, factor)
 
     def left_out(
         self,
@@ -337,13 +337,13 @@ class Snapshot:
         """Return what the other measurements predict for each one, models kept: lower end, median, upper end."""
         from pied.study.prediction import left_out
 
-        return left_out(self.problem, self.data, self._belief, self.settings)
+        return left_out(self.problem, self.data, self.told_belief, self.settings)
 
     def noise(self) -> dict[str, float]:
         """Return the standard deviation of each output's noise: as stated, else as learned."""
         from pied.study.prediction import deviations
 
-        return dict(zip(self.problem.outputs, deviations(self.problem, self._belief, self.data), strict=True))
+        return dict(zip(self.problem.outputs, deviations(self.problem, self.told_belief, self.data), strict=True))
 
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""

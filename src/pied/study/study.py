@@ -19,6 +19,7 @@ from pied.solvers import make
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
 from pied.study.amending import Amendable
+from pied.study.deciding import Deciding
 from pied.study.opening import check_settings, opened
 from pied.study.reading import added_point, remark, same_rows, told_values
 from pied.study.reframing import same_frame
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pied.study.loop import Loop
     from pied.study.progress import Line
     from pied.study.recommendation import Recommendation
+    from pied.study.sweep import Sweep
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +45,7 @@ PROGRAM_LEASE, PERSON_LEASE = 3600.0, 7 * 24 * 3600.0
 Observer = Callable[["Study", Trial], None]
 
 
-class Study(Amendable):
+class Study(Amendable, Deciding):
     """A problem under study: proposes points, takes results, recommends.
 
     Args:
@@ -210,15 +212,21 @@ class Study(Amendable):
 
     # ------------------------------------------------------------------------------------------------ ask and tell
 
-    def ask(self, *, again: bool = True) -> Trial:
+    def ask(self, *, again: bool = True, for_sweep: "Sweep | None" = None) -> Trial:
         """Propose the next point to evaluate.
 
         In a store, a named worker gets its own pending trial back (`again`). Trials with an expired lease come first.
+
+        Args:
+            again: Whether a named worker gets its own pending trial back.
+            for_sweep: A sweep of this study: the point is the one that would sharpen its curve most.
 
         Raises:
             Infeasible: When no point can meet the constraints.
             SolverDone: When the solver has nothing more to propose.
         """
+        if for_sweep is not None:
+            return self._propose(for_sweep)
         return self._offered(resume=self._is_named and again) or self._propose()
 
     def _offered(self, *, resume: bool) -> Trial | None:
@@ -236,8 +244,11 @@ class Study(Amendable):
         self._snapshot()
         return None if row is None else self._trials[row.number]
 
-    def _propose(self) -> Trial:
-        """Ask the solver and take the next number; repeat when another worker has just taken it."""
+    def _propose(self, for_sweep: "Sweep | None" = None) -> Trial:
+        """Ask the solver and take the next number; repeat when another worker has just taken it.
+
+        With a sweep the point is the one that it needs, instead of the solver's.
+        """
         for _ in range(ASK_ATTEMPTS):
             snapshot = self._snapshot()
             if snapshot.status is Status.INFEASIBLE:
@@ -251,7 +262,7 @@ class Study(Amendable):
                     f"solver '{self.solver.name}' takes one trial at a time: tell trial {pending[0].number} first"
                 )
             number = max(self._trials, default=0) + 1
-            proposal = self._proposal(snapshot, number)
+            proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
             x = self.problem.named_x(self.problem.natural(proposal.u))
             why = replace(proposal.why, pending=snapshot.pending, basis=snapshot.correction)
             row = self._record.take(

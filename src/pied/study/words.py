@@ -37,6 +37,7 @@ AIMS = {
     "feasibility": "looks for settings that meet all limits",
     "narrow": "narrows down where the best may lie",
     "spread": "far from all earlier points",
+    "sweep": "sharpens a curve over constants or limits",
     "fill": "far from all earlier points",
 }
 """Why a point is proposed, in plain words."""

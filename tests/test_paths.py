@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from tests.beliefs import V, fixed, numeric_slope, points, wavy
 
 from beliefs import V, fixed, numeric_slope, points, wavy
 from pied.gp import GP, Coding, Labels, Paths

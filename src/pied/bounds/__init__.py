@@ -15,6 +15,7 @@ from pied.bounds.believer import (
 )
 from pied.bounds.calibration import Ends, caution, predicted
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
+from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
 from pied.bounds.stack import Stack
@@ -27,6 +28,7 @@ __all__ = [
     "Bounds",
     "Composite",
     "Ends",
+    "Drawn",
     "Estimator",
     "Joint",
     "Stack",

@@ -4,6 +4,7 @@ from pied.plots.beliefs import Cut, Predictions, cuts, importance, predictions
 from pied.plots.data import Gaps, History, Region, gaps, history, region
 from pied.plots.drawing import new_figure, plot_gap, plot_history, plot_region, plot_study
 from pied.plots.panels import KINDS, draw, plot_outputs, plot_residuals, plot_slices
+from pied.plots.sweeps import draw_sweep, plot_sweep
 
 __all__ = [
     "KINDS",
@@ -14,6 +15,7 @@ __all__ = [
     "Region",
     "cuts",
     "draw",
+    "draw_sweep",
     "gaps",
     "history",
     "importance",
@@ -25,6 +27,7 @@ __all__ = [
     "plot_residuals",
     "plot_slices",
     "plot_study",
+    "plot_sweep",
     "predictions",
     "region",
 ]

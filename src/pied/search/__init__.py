@@ -1,8 +1,8 @@
 """The best point of given functions on the unit cube or in a list of candidates, or on a grid."""
 
 from pied.search.enumeration import Enumeration, exact_weight
-from pied.search.functions import Functions, Picked, Refined
-from pied.search.local import VIOLATION_WEIGHT, distinct
+from pied.search.functions import Functions, Held, Picked, Refined
+from pied.search.local import VIOLATION_WEIGHT, distinct, solve_locally
 from pied.search.mixed import Mixed, searching
 from pied.search.multistart import Search, white_feasible
 from pied.search.optimum import Optimum
@@ -12,6 +12,7 @@ __all__ = [
     "VIOLATION_WEIGHT",
     "Enumeration",
     "Functions",
+    "Held",
     "Mixed",
     "Optimum",
     "PenaltySearch",
@@ -21,5 +22,6 @@ __all__ = [
     "distinct",
     "exact_weight",
     "searching",
+    "solve_locally",
     "white_feasible",
 ]

@@ -40,6 +40,8 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "result": ("pied.shell.answers:result", "Recommend a point, with all that is known about it."),
         "plot": ("pied.shell.showing:plot", "Draw a picture of the study."),
         "report": ("pied.shell.showing:report", "Write a page with question, answer, pictures and all trials."),
+        "sensitivities": ("pied.shell.deciding:sensitivities", "Say what limits and constants are worth."),
+        "sweep": ("pied.shell.deciding:sweep", "Show the optimum over a range of prices or limits."),
         "revise": ("pied.shell.answers:revise", "Answer a changed question from the same data."),
         "export": ("pied.shell.answers:export", "Write the record as a table or as JSON."),
     },

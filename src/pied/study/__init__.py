@@ -16,6 +16,7 @@ from pied.study.words import AIMS, Words, about, counted, figure, percent, short
 if TYPE_CHECKING:
     from pied.study.recommendation import gap, observed_row, recommend
     from pied.study.scenario import Scenario, changed, scenario
+    from pied.study.sweep import Sweep
 
 __all__ = [
     "AIMS",
@@ -23,6 +24,7 @@ __all__ = [
     "Scenario",
     "Snapshot",
     "Study",
+    "Sweep",
     "Words",
     "about",
     "added_point",
@@ -50,11 +52,14 @@ __all__ = [
 ]
 
 
+_LATER = {"Scenario": "scenario", "changed": "scenario", "scenario": "scenario", "Sweep": "sweep"}
+"""Modules of names that are loaded when they are first used; of all others: `recommendation`."""
+
+
 def __getattr__(name: str) -> Any:
-    """Load the names of `recommendation` and `scenario` when they are first used: only an answer needs a belief."""
+    """Load some names when they are first used: only an answer needs a belief."""
     if name in __all__:
-        module = "scenario" if name in ("Scenario", "changed", "scenario") else "recommendation"
-        value = getattr(import_module(f"pied.study.{module}"), name)
+        value = getattr(import_module(f"pied.study.{_LATER.get(name, 'recommendation')}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"pied.study has no '{name}'")

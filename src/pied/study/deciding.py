@@ -1,4 +1,4 @@
-"""The part of `Study` that helps to decide: what if, sweeps. Nothing is written to the record."""
+"""The part of `Study` that helps to decide: what if, sweeps, worth of limits. Nothing is written to the record."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from pied.study.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pied.study.outlook import Answer, Outlook
+    from pied.study.sensitivity import Sensitivities
     from pied.study.sweep import Sweep
 
 
@@ -56,3 +57,17 @@ class Deciding(ABC):
         from pied.study.sweep import swept
 
         return swept(self.outlook, {**(values or {}), **named})
+
+    def sensitivities(self) -> "Sensitivities | None":
+        """Return what limits and constants are worth at the optimum, with bounds and the ranges in which it holds.
+
+        None while no settings are known to meet all limits.
+        """
+        return self._worth(self.outlook, ranges=True)
+
+    @staticmethod
+    def _worth(outlook: "Outlook", *, ranges: bool = False) -> "Sensitivities | None":
+        """Return what limits and constants are worth, by one state of the record."""
+        from pied.study.sensitivity import sensitivities
+
+        return sensitivities(outlook, ranges=ranges) if outlook.has_belief else None

@@ -229,8 +229,8 @@ class Outlook:
             return UnknownName(f"'{name}' is a setting that is chosen, not a constant or a limit", name)
         if not self.parameters:
             return UnknownName(
-                "there are no constants and no limits: name prices and the like in constants= and use the names in formulas; "
-                "numbers inside of Python functions cannot be changed",
+                "there are no constants and no limits: name prices and the like in constants= and use them so in "
+                "formulas; numbers inside of Python functions cannot be changed",
                 name,
             )
         return UnknownName(f"There is no constant or limit '{name}'.{did_you_mean(name, self.parameters)}", name)
@@ -260,10 +260,15 @@ class Outlook:
 
     # ------------------------------------------------------------------------------------------------ what is shared
 
+    @property
+    def has_belief(self) -> bool:
+        """Whether enough was told for a belief."""
+        return int(self.snapshot.data.complete.sum()) >= 2
+
     @cached_property
     def data(self) -> Dataset:
         """The told values."""
-        if int(self.snapshot.data.complete.sum()) < 2:
+        if not self.has_belief:
             raise SettingError("this needs a belief: tell at least two complete evaluations first")
         return self.snapshot.data
 

@@ -2,14 +2,19 @@
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from pied.errors import MissingExtra, Status
 from pied.problem import Named
 from pied.records import Trial
 from pied.study.relaxation import Relaxation
 from pied.study.words import Words, about, counted, failed, failures, short
+
+if TYPE_CHECKING:
+    from pied.study.sensitivity import Sensitivities
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +61,13 @@ class Result:
     """Solver and settings, as data."""
     words: Words | None = None
     """Names, units and limits with which it prints."""
+    sensitivities_of: "Callable[[], Sensitivities | None]" = field(default=lambda: None, repr=False)
+    """Compute `sensitivities`, which takes a search and is therefore done when they are asked for."""
+
+    @cached_property
+    def sensitivities(self) -> "Sensitivities | None":
+        """What limits and constants are worth at the optimum, with bounds; None while no settings meet all limits."""
+        return self.sensitivities_of() if self.x is not None and self.is_feasible else None
 
     @property
     def evaluations(self) -> int:
@@ -86,6 +98,8 @@ class Result:
             elif self.gap is not None and math.isfinite(self.gap):
                 unit = f" {words.unit}" if words.unit else ""
                 lines.append(f"  at most about {about(self.gap)}{unit} better is still possible")
+            if self.sensitivities is not None:
+                lines += [f"  {line}" for line in self.sensitivities.lines(briefly=True)]
         lines.append(f"  {counted(self.trials)}; seed {self.seed}")
         if self.status is not Status.BROKEN:  # whose message quotes them
             lines += [f"    {line}" for line in failed(self.trials)]
@@ -120,6 +134,7 @@ class Result:
             "seed": self.seed,
             "conflict": list(self.relaxation.conflict) if self.relaxation else [],
             "relaxation": self.relaxation.alone if self.relaxation else {},
+            "sensitivities": self.sensitivities.to_dict() if self.sensitivities is not None else None,
             "failures": self.failures,
             "rungs": self.rungs,
             "trials": [_row(trial) for trial in self.trials],

@@ -519,7 +519,8 @@ class Study(Amendable, Deciding):
             rule: "observed", "lower", "asked" or "anywhere"; by default "observed" for exact black boxes, "anywhere"
                 for noisy ones.
         """
-        return self._snapshot().result(rule, self._end)
+        found = self._snapshot().result(rule, self._end)
+        return replace(found, sensitivities_of=partial(self._worth, self.outlook)) if found.x is not None else found
 
     @property
     def _end(self) -> Status | None:

@@ -1,0 +1,93 @@
+"""The commands `pied sweep` and `pied sensitivities`."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from pied.shell.options import of_a_study
+from pied.shell.speech import NOTHING, Mistake, say, say_json
+
+POINTS, POINTS_OF_TWO = 13, 7
+"""Values of a range without a number of them: of one constant, and of each of two."""
+
+
+@click.command()
+@of_a_study
+@click.argument("ranges", nargs=-1, required=True, metavar="NAME=FROM:TO[:COUNT]...")
+@click.option("--csv", "table", metavar="TABLE", help="Write the table to this file, with all digits.")
+@click.option("--plot", "picture", metavar="PICTURE", help="Draw the curve to this file: .png, .svg or .pdf.")
+def sweep(
+    file: str, store: str | None, as_json: bool, ranges: tuple[str, ...], table: str | None, picture: str | None
+) -> None:
+    """Show the optimum over a range of one or two constants or limits, from the record as it is.
+
+    A limit has the name of its constraint. NAME=8:14 takes 13 values from 8 to 14, NAME=8:14:25 takes 25. Nothing is
+    recorded.
+    """
+    from pied.shell.opening import opened
+
+    values = dict(_values(word, len(ranges)) for word in ranges)
+    for place in (table, picture):
+        if place is not None and not Path(place).absolute().parent.is_dir():
+            raise Mistake(f"'{place}' cannot be written: there is no folder {Path(place).parent}")
+    if table is not None and Path(table).exists():
+        raise Mistake(f"'{table}' exists already and was not changed: name another file")
+    with opened(file, store, read_only=True) as desk:
+        found = desk.study.sweep(values)
+        if table is not None:
+            Path(table).write_text(found.to_csv(), encoding="utf-8")
+        if picture is not None:
+            from pied.plots import draw_sweep
+
+            draw_sweep(found, picture)
+        if as_json:
+            say_json(found.to_dict())
+        else:
+            say(str(found))
+            for place in (table, picture):
+                if place is not None:
+                    say(f"{place} is written.")
+
+
+def _values(word: str, swept: int) -> tuple[str, list[float]]:
+    """Read NAME=FROM:TO or NAME=FROM:TO:COUNT."""
+    import numpy as np
+
+    name, _, span = word.rpartition("=")
+    ends = span.split(":")
+    form = f"'{word}' should be NAME=FROM:TO, for instance price=8:14, or price=8:14:25 for 25 values"
+    if not name or len(ends) not in (2, 3):
+        raise Mistake(form)
+    try:
+        low, high = float(ends[0]), float(ends[1])
+        count = int(ends[2]) if len(ends) == 3 else POINTS if swept == 1 else POINTS_OF_TWO
+    except ValueError as error:
+        raise Mistake(form) from error
+    if count < 1:
+        raise Mistake(form)
+    return name, np.linspace(low, high, count).tolist()
+
+
+@click.command()
+@of_a_study
+def sensitivities(file: str, store: str | None, as_json: bool) -> None:
+    """Say what limits and constants are worth at the optimum, and how long the recommended settings hold.
+
+    For each limit that binds, what one percent of relaxation brings; for each constant, what one percent more changes;
+    for each, the range within which the settings stay within 1 % of the best. Exit code 3 while no settings are known
+    to meet all limits.
+    """
+    from pied.shell.opening import opened
+
+    with opened(file, store, read_only=True) as desk:
+        found = desk.study.sensitivities()
+        if as_json:
+            say_json(None if found is None else found.to_dict())
+        elif found is None:
+            say("No settings are known to meet all limits: there is no optimum yet whose limits have a price.")
+        else:
+            lines = found.lines()
+            say("\n".join(lines) if lines else "Nothing to say: there are no constants, and no limit binds.")
+    if found is None:
+        sys.exit(NOTHING)

@@ -1,0 +1,344 @@
+"""What limits and constants are worth at the optimum, with bounds: shadow prices and sensitivities.
+
+At an optimum x* with multipliers l of the constraints, the best value changes with a constant c by
+
+    dV/dc = dg_0/dc + sum_i l_i dg_i/dc    (at x*, outputs held),
+
+and by l_i when constraint i is relaxed by one unit. The estimate is at the optimum of the medians. The bounds are
+quantiles over functions drawn from the belief, each with an optimum and multipliers of its own.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from pied.bounds import Bounds, Composite, Drawn
+from pied.gp import Paths
+from pied.problem import Problem
+from pied.records import feasible
+from pied.search import Held, solve_locally
+from pied.shapes import Bool, Float64
+from pied.study.outlook import Answer, Case, Outlook, Shifted, plain
+from pied.study.words import about, figure, short
+
+DRAWS = 32
+"""Functions drawn: enough for bounds that hold in nine of ten cases."""
+ROUNDS = 40
+"""Of the local solves for each of them."""
+STEP = 1e-4
+"""Of a constant: step of the differences of g, which is known and smooth, so that rounding and curvature are small."""
+MOVE = 1e-2
+"""Of a constant or limit: step of the difference of the best settings."""
+BINDING = 1e-5
+"""In scales of a constraint: so near to zero it may bind."""
+EDGE = 1e-7
+"""Unit cube: so near to an end of its range a setting is at it."""
+NUMERIC = 1e-3
+"""Of a price: a smaller difference is the error of the searches."""
+HOLDS = 0.01
+"""Of the best value: while settings lose less, they are still the answer."""
+FIRST_STEP, DOUBLINGS, HALVINGS = 0.01, 8, 6
+"""How far a constant is moved in search of the end of a range: first step, of its size; doublings, then bisections."""
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """What one constant or limit is worth."""
+
+    name: str
+    at: float
+    """Its present value."""
+    rate: float
+    """A limit: gain in the objective per unit of relaxation, 0 or more. A constant: change of the best objective per
+    unit, with the user's sign."""
+    bounds: tuple[float, float]
+    """Where the rate probably lies, by the belief."""
+    move: dict[str, float]
+    """Change of each best setting per unit; of a limit per unit of relaxation."""
+    holds: tuple[float, float] | None = None
+    """Range within which the recommended settings stay within 1 % of the best; infinite where no end was found. None
+    while it was not computed."""
+    is_limit: bool = False
+
+    @property
+    def percent(self) -> float:
+        """Change of the best objective for one percent of the present value."""
+        return 0.01 * abs(self.at) * self.rate
+
+    @property
+    def binds(self) -> bool:
+        """Whether it makes a difference: a limit that binds, perhaps; a constant that matters."""
+        return any(each != 0.0 for each in (self.rate, *self.bounds))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as data for JSON."""
+        return {
+            "at": self.at,
+            "rate": plain(self.rate),
+            "bounds": [plain(each) for each in self.bounds],
+            "percent": plain(self.percent),
+            "move": {name: plain(each) for name, each in self.move.items()},
+            "holds": None if self.holds is None else [plain(each) for each in self.holds],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Sensitivities:
+    """What limits and constants are worth at the recommended optimum."""
+
+    limits: dict[str, Sensitivity]
+    """By constraint; equalities are left out."""
+    constants: dict[str, Sensitivity]
+    """By name; lists of numbers are left out."""
+    objective: str
+    unit: str
+    remark: str = ""
+    """What could not be computed, and why."""
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self, *, briefly: bool = False) -> list[str]:
+        """Return a line for each limit that binds and each constant; briefly: for the limits alone."""
+        unit = f" {self.unit}" if self.unit else ""
+        found = []
+        for each in self.limits.values():
+            if each.binds:
+                found.append(
+                    f"{each.name}: 1 % looser brings about {_with_ends(each, 0.01 * abs(each.at) or 1.0)}{unit}"
+                )
+                found[-1] += "" if each.at else " per unit"
+        if briefly:
+            return found
+        found += [_range(each) for each in self.limits.values() if each.holds is not None]
+        value = short(self.objective)
+        for each in self.constants.values():
+            size = 0.01 * abs(each.at) or 1.0
+            found.append(f"{each.name} = {each.at:g}: 1 % more changes {value} by about {_with_ends(each, size)}{unit}")
+            if each.holds is not None:
+                found.append(_range(each))
+        return found + ([self.remark] if self.remark else [])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as data for JSON."""
+        return {
+            "limits": {name: each.to_dict() for name, each in self.limits.items()},
+            "constants": {name: each.to_dict() for name, each in self.constants.items()},
+            **({"remark": self.remark} if self.remark else {}),
+        }
+
+
+def _with_ends(each: Sensitivity, size: float) -> str:
+    low, high = (size * end for end in each.bounds)
+    return f"{about(size * each.rate)} ({about(low)} to {about(high)})"
+
+
+def _range(each: Sensitivity) -> str:
+    low, high = each.holds or (-math.inf, math.inf)
+    ends = [f"{figure(end)}" if math.isfinite(end) else "" for end in (low, high)]
+    text = {(True, True): f"from {ends[0]} to {ends[1]}", (True, False): f"from {ends[0]} upwards",
+            (False, True): f"up to {ends[1]}", (False, False): "however it moves"}  # fmt: skip
+    where = text[bool(ends[0]), bool(ends[1])]
+    return f"  the settings stay within 1 % of the best for {each.name} {where}"
+
+
+def sensitivities(outlook: Outlook, *, ranges: bool = False) -> Sensitivities | None:
+    """Return what limits and constants are worth; None where no settings are known to meet all limits.
+
+    Args:
+        outlook: What is believed.
+        ranges: Whether to find the range of each within which the recommended settings hold, which takes a search for
+            each of some twenty values.
+    """
+    answer = outlook.answer({})
+    if answer.u is None:
+        return None
+    local = _Local.at(outlook, answer)
+    limits, constants = {}, {}
+    for name, at in outlook.parameters.items():
+        is_limit = name in outlook.limits
+        rate, ends = local.limit(name) if is_limit else local.constant(name, at)
+        holds = _holds(outlook, answer, local.best, name, at) if ranges else None
+        move = local.move(name, at)
+        (limits if is_limit else constants)[name] = Sensitivity(name, at, rate, ends, move, holds, is_limit)
+    problem = outlook.problem
+    return Sensitivities(limits, constants, problem.objective, problem.unit, local.remark)
+
+
+@dataclass(frozen=True, eq=False)
+class _Local:
+    """The optimum of the medians and those of the drawn functions, with their multipliers."""
+
+    outlook: Outlook
+    composite: Composite
+    best: Float64[ndarray, "d"]
+    """The optimum of the medians."""
+    free: Bool[ndarray, "d"]
+    """Coordinates that can move continuously."""
+    drawn: Drawn
+    Z: Float64[ndarray, "L w"]
+    """The optima of the drawn functions."""
+    multipliers: Float64[ndarray, "Lplus n"]
+    """First those of the medians, then one row for each drawn function that has an optimum here."""
+
+    @classmethod
+    def at(cls, outlook: Outlook, answer: Answer) -> "_Local":
+        """Find the optima around the recommended settings."""
+        problem, snapshot = outlook.problem, outlook.snapshot
+        assert answer.u is not None
+        composite, free = outlook.composite(problem), _free(problem)
+        median = Bounds(composite, (0.5,) * problem.k)
+        start = np.clip(answer.u, 0.0, 1.0)
+        best = _solved(median, outlook.scales, start[None], free)[0]
+        drawn = Drawn(composite, Paths.of(snapshot.told_belief, DRAWS, snapshot.stream.at("draws")))
+        Z = _solved(drawn, outlook.scales, drawn.at(np.repeat(best[None], DRAWS, 0)), np.append(free, False))
+        f, J = median.values_and_slopes(best[None])
+        own, slopes = drawn.values_and_slopes(Z)
+        fine = (own[:, 1:] >= -BINDING * outlook.scales[1:]).all(1)
+        Z, own, slopes = (Z[fine], own[fine], slopes[fine]) if fine.any() else (Z[:0], own[:0], slopes[:0])
+        rows = [multipliers(f[0], J[0], best, free, outlook.scales)]
+        rows += [
+            multipliers(*each, z[:-1], free, outlook.scales) for *each, z in zip(own, slopes[..., :-1], Z, strict=True)
+        ]
+        return cls(outlook, composite, best, free, drawn, Z, np.stack(rows))
+
+    @property
+    def remark(self) -> str:
+        """What is said where settings take listed values."""
+        if self.free.all():
+            return ""
+        held = [name for name, is_free in zip(self.outlook.problem.axes, self.free, strict=True) if not is_free]
+        if not self.free.any():
+            return "All settings take listed values: the best changes in jumps, so limits have ranges but no price."
+        return f"Prices hold while {', '.join(held)} stay as they are: they take listed values and change in jumps."
+
+    def limit(self, name: str) -> tuple[float, tuple[float, float]]:
+        """Return the gain per unit of relaxation of a limit, and its bounds."""
+        return self._summary(self.multipliers[:, self.outlook.problem.constraints.index(name)], least=0.0)
+
+    def constant(self, name: str, at: float) -> tuple[float, tuple[float, float]]:
+        """Return the change of the best objective per unit of a constant, user's sign, and its bounds."""
+        problem = self.outlook.problem
+        step = STEP * (abs(at) or 1.0)
+        first = self.composite.physical(self.composite.belief.moments(self.best[None])[0])
+        U = np.concatenate([self.best[None], self.Z[:, :-1]])
+        Y = np.concatenate([first, self.drawn.outputs(self.Z)]) if len(self.Z) else first
+        X = problem.from_unit(U)
+        sides = [
+            np.stack(np.broadcast_arrays(*(np.reshape(g, -1) for g in case.problem.g(X, Y[None]))), 1)
+            for case in (self.outlook.case({name: at + side * step}) for side in (1.0, -1.0))
+        ]
+        slopes = (sides[0] - sides[1]) / (2 * step)
+        rates = slopes[:, 0] + (slopes[:, 1:] * self.multipliers).sum(1)
+        return self._summary(problem.user_value(1.0) * rates)
+
+    def _summary(self, rates: Float64[ndarray, "Lplus"], least: float = -math.inf) -> tuple[float, tuple[float, float]]:
+        """Return the estimate and the bounds at the study's level; differences that are rounding are included."""
+        level = self.outlook.level
+        low, high = np.quantile(rates, [1.0 - level, level]) if len(rates) > 1 else (rates[0], rates[0])
+        low, high = min(low, rates[0]), max(high, rates[0])
+        room = NUMERIC * max(abs(low), abs(high))
+        return float(rates[0]) + 0.0, (max(least, float(low - room)) + 0.0, float(high + room))
+
+    def move(self, name: str, at: float) -> dict[str, float]:
+        """Return the change of each best setting per unit of a constant, or per unit of relaxation of a limit."""
+        outlook, problem = self.outlook, self.outlook.problem
+        step = MOVE * (abs(at) or 1.0)
+        limit = outlook.limits.get(name)
+        sign = 1.0 if limit is None or limit.is_upper else -1.0
+        ends = []
+        for side in (1.0, -1.0):
+            case = outlook.case({name: at + side * sign * step})
+            functions = Shifted(Bounds(outlook.composite(case.problem), (0.5,) * problem.k), case.shift)
+            ends.append(_solved(functions, outlook.scales, self.best[None], self.free)[0])
+        change = (problem.from_unit(ends[0][None]) - problem.from_unit(ends[1][None]))[0] / (2 * step)
+        return {name: float(each) + 0.0 for name, each in zip(problem.variables, change.tolist(), strict=True)}
+
+
+def _free(problem: Problem) -> Bool[ndarray, "d"]:
+    """Tell which coordinates can move continuously."""
+    if problem.listing is not None:
+        return np.zeros(problem.d, dtype=bool)
+    return np.ones(problem.d, dtype=bool) if problem.grid is None else ~problem.grid.is_discrete
+
+
+def _solved(
+    functions: Any, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s w"], free: Bool[ndarray, "w"]
+) -> Float64[ndarray, "s w"]:
+    """Return the local optimum from each start, the other coordinates held."""
+    if not free.any():
+        return starts
+    held = Held(functions, ~free, np.zeros(len(scales)))
+    return solve_locally(held, scales, starts, ROUNDS, each_to_its_end=True).u
+
+
+def multipliers(
+    f: Float64[ndarray, "k"],
+    J: Float64[ndarray, "k d"],
+    u: Float64[ndarray, "d"],
+    free: Bool[ndarray, "d"],
+    scales: Float64[ndarray, "k"],
+) -> Float64[ndarray, "n"]:
+    """Return the multipliers of the constraints at an optimum, natural units, from the slopes there.
+
+    They are the non-negative weights of the slopes of binding constraints, and of box bounds, that balance the slope of
+    the objective best: those that a search ends with depend on its model of the curvature.
+    """
+    from scipy.optimize import nnls  # not before it is needed: it takes long to load
+
+    result = np.zeros(len(f) - 1)
+    binding = np.flatnonzero(f[1:] < BINDING * scales[1:])
+    if not len(binding) or not free.any():
+        return result
+    J = J[:, free] / scales[:, None]
+    ends = np.eye(free.sum())
+    at_low, at_high = ends[:, u[free] < EDGE], -ends[:, u[free] > 1.0 - EDGE]
+    weights, _ = nnls(np.concatenate([J[1 + binding].T, at_low, at_high], 1), -J[0])
+    result[binding] = weights[: len(binding)] * scales[0] / scales[1 + binding]
+    return result
+
+
+def _holds(outlook: Outlook, answer: Answer, best: Float64[ndarray, "d"], name: str, at: float) -> tuple[float, float]:
+    """Return the range of a constant or limit within which the recommended settings lose at most 1 %."""
+
+    def is_held(value: float) -> bool:
+        return _loss(outlook, answer, best, outlook.case({name: value})) <= HOLDS
+
+    first = FIRST_STEP * (abs(at) or 1.0)
+    return -_end(lambda way: is_held(at - way), first) + at, at + _end(lambda way: is_held(at + way), first)
+
+
+def _end(is_held: Callable[[float], bool], first: float) -> float:
+    """Return how far a value can move, by doubling steps and bisection; infinite if no end is found."""
+    low, high = 0.0, first
+    for _ in range(DOUBLINGS):
+        if not is_held(high):
+            break
+        low, high = high, 2.0 * high
+    else:
+        return math.inf
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if is_held(middle) else (low, middle)
+    return low
+
+
+def _loss(outlook: Outlook, answer: Answer, best: Float64[ndarray, "d"], case: Case) -> float:
+    """Return what the recommended settings lose against the best of a case, relative to it; infinite if not allowed."""
+    composite = outlook.composite(case.problem)
+    functions = Shifted(Bounds(composite, (0.5,) * outlook.problem.k), case.shift)
+    assert answer.u is not None
+    here = functions.values_and_slopes(answer.u[None])[0]
+    if answer.trial is not None:
+        row = outlook.data.numbers.index(answer.trial)
+        here = outlook.data.functions(case.problem)[row : row + 1] + case.shift
+    told = np.concatenate([outlook.data.functions(outlook.problem), here])
+    if not bool(feasible(outlook.problem, told)[-1]):
+        return math.inf
+    found = outlook.solve(functions, best[None])
+    top = max(float(found.f[0]) if found.satisfied else -math.inf, float(here[0, 0]))
+    return (top - float(here[0, 0])) / (abs(top) or 1.0)

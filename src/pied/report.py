@@ -186,7 +186,26 @@ def _answer(study: Study, result: Result) -> str:
         share = round(100 * (2 * result.level - 1))
         lines.append(f"{at} &ldquo;Probably&rdquo; means with a probability of about {share} %.</p>")
         lines.append(_expected(study, result))
+        lines.append(_worth(study))
     return "".join(lines)
+
+
+def _worth(study: Study) -> str:
+    """Return what limits and constants are worth, and which settings matter."""
+    found = _known(study.sensitivities)
+    said = [] if found is None else found.lines()
+    text = (
+        "<h3>What limits and constants are worth</h3>" + "".join(f"<p>{_(line)}</p>" for line in said) if said else ""
+    )
+    shares = _known(study.importance)
+    if not shares:
+        return text
+    rows = [[name, *(f"{100 * share:.0f} %" for share in each.values())] for name, each in shares.items()]
+    heads = ["output", *next(iter(shares.values()))]
+    return (
+        f"{text}<h3>Which settings matter</h3><p>Share of each output's variation over the ranges that a setting has a "
+        f"part in.</p>{_table(heads, rows[:MOST_COLUMNS])}"
+    )
 
 
 def _limits(problem: Problem, result: Result) -> str:

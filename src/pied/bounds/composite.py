@@ -242,6 +242,13 @@ class Composite:
         return each, joint
 
     @np.errstate(all="ignore")
+    def sampled(self, u: Float64[ndarray, "d"], samples: int) -> Float64[ndarray, "L k"]:
+        """Return samples of all functions at one point, together; those that are not finite as worst."""
+        Y = self._samples(*self.belief.moments(u[None]), samples)
+        G = self._g(u[None], Y, range(self.problem.k))
+        return self._finite(np.stack([np.broadcast_to(g, (samples, 1))[:, 0] for g in G], 1))
+
+    @np.errstate(all="ignore")
     def misjudged(self, U: Float64[ndarray, "1 d"], level: float) -> tuple[str, ...]:
         """Name functions taken for affine whose closed form does not hold here.
 

@@ -30,7 +30,7 @@ ROUNDED = 1e-4
 @click.option(
     "--sheet", "--csv", metavar="TABLE", help="Write them to a table, .csv or .xlsx, to be filled in and told."
 )
-@click.option("--why", is_flag=True, help="Say how each point was chosen, in the words of the method.")
+@click.option("--why", is_flag=True, help="Say what is hoped for and in doubt, and how each point was chosen.")
 def ask(
     file: str, store: str | None, as_json: bool, worker: str | None, count: int, sheet: str | None, why: bool
 ) -> None:
@@ -95,6 +95,9 @@ def _say_trials(desk: "Desk", trials: "list[Trial]", why: bool) -> None:
         if trial.why.lower:
             say(f"  expected: {expected_line(problem, desk.study.expect(trial.x))}")
         if why:
+            if trial.why.lower:
+                for line in desk.study.explain(trial).lines[1:]:
+                    say(f"  {line}")
             say(f"  {why_line(problem, trial)}")
     number = str(trials[0].number)
     say("When it is measured, in parts if need be:")

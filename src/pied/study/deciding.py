@@ -4,11 +4,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pied.errors import SettingError
+from pied.records import Trial
 from pied.solvers.base import Proposal
+from pied.study.result import Result
 from pied.study.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from pied.study.explain import Explanation
     from pied.study.outlook import Answer, Outlook
+    from pied.study.robust import Robust
     from pied.study.sensitivity import Sensitivities
     from pied.study.sweep import Sweep
 
@@ -21,6 +26,14 @@ class Deciding(ABC):
     @abstractmethod
     def _snapshot(self) -> Snapshot:
         """Return the study at this moment."""
+
+    @abstractmethod
+    def _known(self, trial: Trial | int) -> Trial:
+        """Return a trial of the record."""
+
+    @abstractmethod
+    def result(self, rule: str | None = None) -> Result:
+        """Return the recommended point and all that is known about it."""
 
     @property
     def outlook(self) -> "Outlook":
@@ -71,3 +84,35 @@ class Deciding(ABC):
         from pied.study.sensitivity import sensitivities
 
         return sensitivities(outlook, ranges=ranges) if outlook.has_belief else None
+
+    def explain(self, trial: Trial | int) -> "Explanation":
+        """Say what a proposed trial is for: what is hoped for, what is in doubt, what would change the answer."""
+        from pied.study.explain import explained
+
+        return explained(self.outlook, self._known(trial))
+
+    def importance(self) -> dict[str, dict[str, float]]:
+        """Return how much each setting matters for each output, by the belief: total Sobol indices over the ranges."""
+        from pied.study.explain import importance
+
+        return importance(self.outlook)
+
+    def recommend(
+        self, rule: str | None = None, *, vary: Mapping[str, Any] | None = None, probability: float = 0.9
+    ) -> "Result | Robust":
+        """Recommend settings by a rule.
+
+        Args:
+            rule: As in `result`; or "robust": the best mean objective while all limits are met with a probability
+                though settings are not held exactly and constants move.
+            vary: What varies, evenly: a setting by so much down and up, `{"T": 1.0}`; a constant or limit over a range,
+                `{"price": (9, 12)}`. Needed with "robust".
+            probability: That all limits are met, over what varies and by the belief.
+        """
+        if rule != "robust":
+            if vary is not None:
+                raise SettingError('vary= belongs to the rule "robust"')
+            return self.result(rule)
+        from pied.study.robust import robust
+
+        return robust(self.outlook, vary or {}, probability)

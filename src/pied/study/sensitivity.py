@@ -158,7 +158,8 @@ def sensitivities(outlook: Outlook, *, ranges: bool = False) -> Sensitivities | 
     if answer.u is None:
         return None
     local = _Local.at(outlook, answer)
-    limits, constants = {}, {}
+    limits: dict[str, Effect] = {}
+    constants: dict[str, Effect] = {}
     for name, at in outlook.parameters.items():
         is_limit = name in outlook.limits
         rate, ends = local.limit(name) if is_limit else local.constant(name, at)
@@ -202,7 +203,8 @@ class _Local:
         Z, own, slopes = (Z[fine], own[fine], slopes[fine]) if fine.any() else (Z[:0], own[:0], slopes[:0])
         rows = [multipliers(f[0], J[0], best, free, outlook.scales)]
         rows += [
-            multipliers(*each, z[:-1], free, outlook.scales) for *each, z in zip(own, slopes[..., :-1], Z, strict=True)
+            multipliers(value, slope, z[:-1], free, outlook.scales)
+            for value, slope, z in zip(own, slopes[..., :-1], Z, strict=True)
         ]
         return cls(outlook, composite, best, free, drawn, Z, np.stack(rows))
 

@@ -2,10 +2,10 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pied.errors import MissingExtra, Status
 from pied.problem import Named
@@ -13,8 +13,23 @@ from pied.records import Trial
 from pied.study.relaxation import Relaxation
 from pied.study.words import Words, about, counted, failed, failures, short
 
-if TYPE_CHECKING:
-    from pied.study.sensitivity import Sensitivities
+
+class Worth(Protocol):
+    """What limits and constants are worth, as `sensitivity` computes it, which stands above results."""
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """A `Sensitivity` for each constraint."""
+
+    @property
+    def constants(self) -> Mapping[str, Any]:
+        """A `Sensitivity` for each constant."""
+
+    def lines(self, *, briefly: bool = False) -> list[str]:
+        """Return them as lines of text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return them as data for JSON."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +76,11 @@ class Result:
     """Solver and settings, as data."""
     words: Words | None = None
     """Names, units and limits with which it prints."""
-    sensitivities_of: "Callable[[], Sensitivities | None]" = field(default=lambda: None, repr=False)
+    sensitivities_of: Callable[[], Worth | None] = field(default=lambda: None, repr=False)
     """Compute `sensitivities`, which takes a search and is therefore done when they are asked for."""
 
     @cached_property
-    def sensitivities(self) -> "Sensitivities | None":
+    def sensitivities(self) -> Worth | None:
         """What limits and constants are worth at the optimum, with bounds; None while no settings meet all limits."""
         return self.sensitivities_of() if self.x is not None and self.is_feasible else None
 

@@ -158,8 +158,8 @@ def sensitivities(outlook: Outlook, *, ranges: bool = False) -> Sensitivities | 
     if answer.u is None:
         return None
     local = _Local.at(outlook, answer)
-    limits: dict[str, Effect] = {}
-    constants: dict[str, Effect] = {}
+    limits: dict[str, Sensitivity] = {}
+    constants: dict[str, Sensitivity] = {}
     for name, at in outlook.parameters.items():
         is_limit = name in outlook.limits
         rate, ends = local.limit(name) if is_limit else local.constant(name, at)
@@ -197,15 +197,13 @@ class _Local:
         best = _solved(median, outlook.scales, start[None], free)[0]
         drawn = Drawn(composite, Paths.of(snapshot.told_belief, DRAWS, snapshot.stream.at("draws")))
         Z = _solved(drawn, outlook.scales, drawn.at(np.repeat(best[None], DRAWS, 0)), np.append(free, False))
-        f, J = median.values_and_slopes(best[None])
+        middle, by_middle = median.values_and_slopes(best[None])
         own, slopes = drawn.values_and_slopes(Z)
         fine = (own[:, 1:] >= -BINDING * outlook.scales[1:]).all(1)
         Z, own, slopes = (Z[fine], own[fine], slopes[fine]) if fine.any() else (Z[:0], own[:0], slopes[:0])
-        rows = [multipliers(f[0], J[0], best, free, outlook.scales)]
-        rows += [
-            multipliers(value, slope, z[:-1], free, outlook.scales)
-            for value, slope, z in zip(own, slopes[..., :-1], Z, strict=True)
-        ]
+        rows = [multipliers(middle[0], by_middle[0], best, free, outlook.scales)]
+        for f, J, z in zip(own, slopes[..., :-1], Z, strict=True):
+            rows.append(multipliers(f, J, z[:-1], free, outlook.scales))
         return cls(outlook, composite, best, free, drawn, Z, np.stack(rows))
 
     @property

@@ -207,12 +207,11 @@ def _sharpest(outlook: Outlook, answers: Sequence[Answer]) -> tuple[Float64[ndar
         if len(candidates) == CANDIDATES:
             break
     belief = outlook.snapshot.told_belief
-    before = _spreads(outlook, outlook.composite(outlook.problem), answers)
-    after = [
-        _spreads(outlook, Composite(outlook.problem, belief.imagine(u[None]), outlook.snapshot.stream.at("outlook"),
-                                    told=outlook.data.Y), answers)
-        for u in candidates
-    ]  # fmt: skip
+    stream, told = outlook.snapshot.stream.at("outlook"), outlook.data.Y
+    before, *after = [
+        _spreads(outlook, Composite(outlook.problem, each, stream, told=told), answers)
+        for each in (belief, *(belief.imagine(u[None]) for u in candidates))
+    ]
     best = int(np.argmin(after))
     return candidates[best], max(0.0, 1.0 - after[best] / before) if before > 0 else 0.0
 

@@ -37,6 +37,7 @@ LAYERS: dict[str, str] = {
     "plots": "errors problem records rng shapes study",
     "report": "errors plots problem records study",
     "shell": "address errors evaluation plots problem records report solvers study suite version",
+    "web": "address errors plots problem records report shell study version",
     "bench": "bounds errors evaluation plots problem records rng shapes shell solvers study suite",
 }
 FACE = {"__init__": "errors problem records solvers study suite"}
@@ -45,7 +46,7 @@ UPWARDS = {"study": "report"}
 """The one import that goes up, when it is called: `Study.report` is found where people look for it."""
 DOORS = {"store": "records", "files": "shell", "executors": "evaluation"}
 """Documented paths of version 0.1, one import each."""
-ROOMS = {"bounds.quantile", "evaluation.executors", "records.sql", "shell.speech", "solvers", "suite"}
+ROOMS = {"shell", "bounds.quantile", "evaluation.executors", "records.sql", "solvers", "suite"}
 """What other packages may import past a package's face: modules used as a namespace, or loaded only when needed."""
 EVERYWHERE = {"numpy", "scipy"}
 HOMES = {
@@ -63,7 +64,9 @@ HOMES = {
     "ax": "solvers/peers.py",
     "cma": "solvers/derivative_free.py",
     "pybobyqa": "solvers/derivative_free.py",
-    "click": "shell/ bench/shell.py",
+    "click": "shell/ bench/shell.py web/command.py",
+    "starlette": "web/app.py",
+    "uvicorn": "web/server.py",
 }
 """The file, or files, in which each other foreign library is imported."""
 

@@ -89,12 +89,11 @@ def cuts(
     """
     problem, snapshot = study.problem, study.snapshot
     _check(study)
-    through = at
-    if through is None:
+    if at is None:
         best = snapshot.recommend(None)
         if best is None:
             raise SettingError("a cut goes through the recommended point: tell at least two complete evaluations first")
-        through = best.u
+        at = best.u
     composite, limits = snapshot.composite("cuts"), problem.limits()
     found = []
     names = list(problem.variables)
@@ -104,7 +103,7 @@ def cuts(
         levels = variable.levels() if variable.is_stepped else []
         is_stepped = 0 < len(levels) <= MOST_LEVELS
         steps = Box.of([variable]).to_unit(np.array(levels)[:, None])[:, 0] if is_stepped else np.linspace(0, 1, size)
-        U = np.tile(through, (len(steps), 1))
+        U = np.tile(at, (len(steps), 1))
         U[:, place] = steps
         lower, median, upper = composite.bounds(U, snapshot.settings.level)
         ends = [each.copy() for each in (lower, median, upper)]
@@ -123,7 +122,7 @@ def cuts(
         follows = tuple(
             other for j, other in enumerate(names) if other not in problem.axes and np.ptp(X[:, j]) > slack[j]
         )
-        here = float(problem.natural(through)[column])
+        here = float(problem.natural(at)[column])
         labels = variable.labels if isinstance(variable, Choice) else ()
         along = np.array(levels) if is_stepped else X[:, column]
         told = snapshot.expected(X) if with_outputs else None

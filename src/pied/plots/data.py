@@ -1,6 +1,5 @@
 """What the pictures of a study show, as arrays: values, gaps, and the feasible region of two variables."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -86,14 +85,14 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     a value which has been corrected or withdrawn since are left out.
     """
     trials = [trial.believed(max(each.corrected for each in trials)) for trial in trials]
-    exact = all(noise == 0 for noise in problem.noise)
+    is_exact = all(noise == 0 for noise in problem.noise)
+    certain = np.maximum.accumulate(_told_values(problem, trials) if is_exact else _lower_bounds(trials))
     found = np.full(len(trials), np.nan)
-    for t in range(len(trials)):
-        so_far = trials[: t + 1]
-        tops = [trial.why.optimistic for trial in so_far if trial.why.optimistic is not None]
+    tops: list[float] = []
+    for t, trial in enumerate(trials):
+        tops += [] if trial.why.optimistic is None else [trial.why.optimistic]
         if tops:
-            certain = _best_told(problem, so_far) if exact else _best_lower_bound(so_far)
-            found[t] = gap(tops, certain if np.isfinite(certain) else None)
+            found[t] = gap(tops, float(certain[t]) if np.isfinite(certain[t]) else None)
     return Gaps(_numbers(trials), found)
 
 
@@ -176,20 +175,21 @@ def _functions(problem: Problem, trials: Sequence[Trial]) -> tuple[Float64[ndarr
     return data.functions(problem), [position for position, trial in enumerate(trials) if trial.number in known]
 
 
-def _best_told(problem: Problem, trials: Sequence[Trial]) -> float:
-    """Return the best feasible value told, in the paper's form; minus infinity if there is none."""
-    f, _ = _functions(problem, trials)
-    fine = f[feasible(problem, f), 0]
-    return float(fine.max()) if len(fine) else -math.inf
+def _told_values(problem: Problem, trials: Sequence[Trial]) -> Float64[ndarray, "t"]:
+    """Return the value of each trial that is feasible as told, in the paper's form; minus infinity for the others."""
+    f, told = _functions(problem, trials)
+    found = np.full(len(trials), -np.inf)
+    found[told] = np.where(feasible(problem, f), f[:, 0], -np.inf)
+    return found
 
 
-def _best_lower_bound(trials: Sequence[Trial]) -> float:
-    """Return the best lower bound among told points whose lower bounds met all constraints when they were proposed."""
-    certain = -math.inf
-    for trial in trials:
+def _lower_bounds(trials: Sequence[Trial]) -> Float64[ndarray, "t"]:
+    """Return the lower bound of each told point whose lower bounds met all constraints when it was proposed."""
+    certain = np.full(len(trials), -np.inf)
+    for t, trial in enumerate(trials):
         bounds = list(zip(trial.why.lower, trial.why.upper, strict=True))
         if trial.state is State.TOLD and bounds and all(low >= -HELD_AT_ZERO * abs(high) for low, high in bounds[1:]):
-            certain = max(certain, bounds[0][0])
+            certain[t] = bounds[0][0]
     return certain
 
 

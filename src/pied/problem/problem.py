@@ -452,6 +452,10 @@ class Problem(Space):
                 raise UnknownName(f"'{name}' has no limit that is a number.{did_you_mean(name, movable)}", name)
         return self.revised(subject_to=moved_limits(self._words["subject_to"], self._formulas(), values))
 
+    def word(self, name: str) -> Any:
+        """Return an argument with which the problem was stated, for instance "subject_to"."""
+        return self._words[name]
+
     def _formulas(self) -> dict[str, Formula]:
         """Constraints that are formulas."""
         calls = zip(self.constraints, self._white_box.functions[1:], strict=True)

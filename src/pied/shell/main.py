@@ -39,6 +39,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "history": ("pied.shell.corrections:history", "Show who did what, when and why."),
         "result": ("pied.shell.answers:result", "Recommend a point, with all that is known about it."),
         "plot": ("pied.shell.showing:plot", "Draw a picture of the study."),
+        "dashboard": ("pied.web.command:dashboard", "Show studies in a browser, with what-if."),
         "report": ("pied.shell.showing:report", "Write a page with question, answer, pictures and all trials."),
         "sensitivities": ("pied.shell.deciding:sensitivities", "Say what limits and constants are worth."),
         "sweep": ("pied.shell.deciding:sweep", "Show the optimum over a range of prices or limits."),

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pied.study.opening import opened
+from pied.study.opening import stated as stated_question
 from pied.study.reading import added_point, remark, run_point, same_rows, told_values
 from pied.study.reframing import frame_changes, reframe
 from pied.study.relaxation import hopeless
@@ -15,7 +16,7 @@ from pied.study.words import AIMS, Words, about, counted, figure, percent, short
 
 if TYPE_CHECKING:
     from pied.study.recommendation import gap, observed_row, recommend
-    from pied.study.scenario import Scenario, changed, scenario
+    from pied.study.scenario import Scenario, changed, what_if
     from pied.study.sweep import Sweep
 
 __all__ = [
@@ -44,15 +45,16 @@ __all__ = [
     "remark",
     "run_point",
     "same_rows",
-    "scenario",
     "short",
     "solve",
+    "stated_question",
     "titled",
     "told_values",
+    "what_if",
 ]
 
 
-_LATER = {"Scenario": "scenario", "changed": "scenario", "scenario": "scenario", "Sweep": "sweep"}
+_LATER = {"Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep"}
 """Modules of names that are loaded when they are first used; of all others: `recommendation`."""
 
 

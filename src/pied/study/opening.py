@@ -284,7 +284,7 @@ def stated(statement: Mapping[str, Any], candidates: Listing | None = None) -> P
         candidates: The study's list of candidates; a statement stores only its fingerprint.
     """
     try:
-        return _stated(statement, candidates)
+        return None if "candidates" in statement and candidates is None else _stated(statement, candidates)
     except (StatementError, AttributeError, KeyError, TypeError, ValueError) as error:
         logger.warning("an earlier question cannot be restored: %s", error)
         return None

@@ -42,7 +42,7 @@ def changed(
     return made.with_limits({name: float(each) for name, each in limits.items()}) if limits else made
 
 
-def scenario(snapshot: Snapshot, problem: Problem) -> Scenario:
+def what_if(snapshot: Snapshot, problem: Problem) -> Scenario:
     """Answer another question with the same variables and outputs: settings, bounds, margins, gap and shadow prices.
 
     Args:

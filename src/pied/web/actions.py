@@ -1,0 +1,293 @@
+"""What can be done with a study: each action as the shell does it, with JSON in and JSON out."""
+
+import math
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pied.errors import Contradiction, StatementError, TellError
+from pied.records import State, Trial
+from pied.shell.adding import added
+from pied.shell.corrections import event_data
+from pied.shell.laboratory import (
+    asked_data,
+    from_sheet,
+    open_trials,
+    settings_of,
+    told_line,
+    trial_column,
+    trial_data,
+    values_of,
+)
+from pied.shell.opening import Desk, me
+from pied.shell.tables import Table
+from pied.study import changed
+from pied.study import what_if as answered
+from pied.web.data import pictured, scenario_data, words_of
+from pied.web.forms import rewritten, written
+from pied.web.room import Room
+from pied.web.shelf import Missing
+
+MOST_ASKED = 100
+"""Open trials that can be asked for at once."""
+LONGEST = 2000
+"""Characters of a reason, a note or a name."""
+
+Given = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Action:
+    """Something that can be done, and the fields of its request."""
+
+    do: Callable[..., Any]
+    fields: Mapping[str, str]
+    """Name and meaning of each field."""
+    purpose: str
+    writes: bool = True
+
+
+def text(given: Given, word: str) -> str:
+    """Return a text of a request."""
+    value = given.get(word, "")
+    if not isinstance(value, str) or len(value) > LONGEST:
+        raise StatementError(f"'{word}' is a text of at most {LONGEST} characters")
+    return value
+
+
+def _worker(given: Given) -> str:
+    return text(given, "worker").strip() or me()
+
+
+def _flag(given: Given, word: str) -> bool:
+    value = given.get(word, False)
+    if not isinstance(value, bool):
+        raise StatementError(f"'{word}' is true or false")
+    return value
+
+
+def _mapping(given: Given, word: str) -> Mapping[str, Any]:
+    value = given.get(word) or {}
+    if not isinstance(value, Mapping):
+        raise StatementError(f"'{word}' is an object of names and values")
+    return value
+
+
+def _numbers(given: Given, word: str) -> dict[str, float]:
+    found = {}
+    for name, value in _mapping(given, word).items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise StatementError(f"'{name}': a finite number is expected")
+        found[name] = float(value)
+    return found
+
+
+def _known(desk: Desk, number: int) -> Trial:
+    """Return a trial, so that a wrong number is told apart from a wrong value."""
+    for trial in desk.study.trials:
+        if trial.number == number:
+            return trial
+    raise Missing(f"there is no trial {number}; the record has trials 1 to {len(desk.study.trials)}")
+
+
+# ---------------------------------------------------------------------------------------------------------- experiments
+
+
+def ask(room: Room, given: Given) -> Any:
+    """Propose; who asks again gets the same trials back until they are told or failed."""
+    count = given.get("count", 1)
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ASKED:
+        raise StatementError(f"'count' is a whole number from 1 to {MOST_ASKED}")
+    with room.desk(_worker(given), is_new=True) as desk:
+        return {"trials": [asked_data(desk.study, each) for each in open_trials(desk.study, count)]}
+
+
+def tell(room: Room, number: int, given: Given) -> Any:
+    """Tell what was measured; telling the same once more changes nothing."""
+    with room.desk(_worker(given)) as desk:
+        problem, _ = desk.stated.problem, _known(desk, number)
+        values = values_of(problem, tuple(words_of(_mapping(given, "values"))))
+        at = settings_of(problem, tuple(words_of(_mapping(given, "at"))))
+        try:
+            made = desk.study.tell(number, values or None, at=at or None, anyway=_flag(given, "anyway"), again=False)
+        except Contradiction as error:
+            raise Contradicted(f"{error.facts}. If the earlier one is wrong, correct it.") from error
+        return trial_data(problem, made) | {"said": told_line(problem, made)}
+
+
+class Contradicted(TellError):
+    """Another value was told before."""
+
+
+def fail(room: Room, number: int, given: Given) -> Any:
+    """Say that a trial could not be done."""
+    with room.desk(_worker(given)) as desk:
+        _known(desk, number)
+        reason = text(given, "reason").strip()
+        if not reason:
+            raise StatementError("say why it could not be done: 'reason'")
+        made = desk.study.fail(number, reason, anyway=_flag(given, "anyway"))
+        return trial_data(desk.stated.problem, made) | {"reason": made.reason}
+
+
+def correct(room: Room, number: int, given: Given) -> Any:
+    """Replace told values; the earlier ones stay in the history."""
+    with room.desk(_worker(given)) as desk:
+        problem, _ = desk.stated.problem, _known(desk, number)
+        words, settings = words_of(_mapping(given, "values")), words_of(_mapping(given, "at"))
+        if not words and not settings:
+            raise StatementError("say what is right: give 'values', or what was really set, 'at'")
+        made = desk.study.correct(
+            number,
+            values_of(problem, tuple(words)) if words else None,
+            at=settings_of(problem, tuple(settings)) or None,
+            why=text(given, "why"),
+            anyway=_flag(given, "anyway"),
+        )
+        return trial_data(problem, made)
+
+
+def withdraw(room: Room, number: int, given: Given) -> Any:
+    """Let a trial no longer count; it stays in the record."""
+    with room.desk(_worker(given)) as desk:
+        _known(desk, number)
+        made = desk.study.withdraw(number, why=text(given, "why"))
+        return trial_data(desk.stated.problem, made) | {"reason": made.reason}
+
+
+def restore(room: Room, number: int, given: Given) -> Any:
+    """Let a withdrawn trial count again."""
+    with room.desk(_worker(given)) as desk:
+        _known(desk, number)
+        return trial_data(desk.stated.problem, desk.study.restore(number, why=text(given, "why")))
+
+
+def note(room: Room, number: int, given: Given) -> Any:
+    """Write a note about a trial; the same note of the same person again changes nothing."""
+    with room.desk(_worker(given)) as desk:
+        _known(desk, number)
+        last = next((each for each in reversed(desk.study.history(number)) if each.kind == "noted"), None)
+        is_there = last is not None and last.why == text(given, "text").strip() and last.worker == _worker(given)
+        return event_data(last if last is not None and is_there else desk.study.note(number, text(given, "text")))
+
+
+def take_table(room: Room, name: str, content: bytes, given: Mapping[str, str]) -> Any:
+    """Take a dropped table: a filled-in run sheet is told, anything else is added as older data."""
+    plain = Path(name.replace("\\", "/")).name or "table.csv"
+    with tempfile.TemporaryDirectory(prefix="pied-") as folder:
+        file = Path(folder) / plain
+        file.write_bytes(content)
+        worker, anyway = given.get("worker", "").strip() or me(), given.get("anyway") == "true"
+        columns, problem = Table.read(file).columns, room.stated().problem
+        is_sheet = trial_column(problem) in columns and "state" not in columns and "aim" not in columns
+        if not is_sheet:
+            done = added(
+                room.called, room.store, worker, file, anyway=anyway, again=given.get("again") == "true",
+                stated=room.stated(),
+            )  # fmt: skip
+            return {**done.data, "said": done.said}
+        with room.desk(worker) as desk:
+            told, refused = [], []
+            for place, number, values, at in from_sheet(desk, file, anyway):
+                try:
+                    told.append(desk.study.tell(number, values or None, at=at, anyway=anyway, again=False))
+                except Contradiction as error:
+                    refused.append(f"{place}{error.facts}")
+                except TellError as error:
+                    refused.append(f"{place}{error}")
+            if refused and not told:
+                raise Contradicted(". ".join(refused))
+            said = [told_line(problem, each) for each in told] or [
+                "nothing to tell yet: no cell of an output is filled"
+            ]
+            return {"told": [each.number for each in told], "refused": refused, "said": "; ".join(said)}
+
+
+# ------------------------------------------------------------------------------------------------------------- what if
+
+
+def what_if(room: Room, given: Given) -> Any:
+    """Answer a question with other constants and limits; nothing is written."""
+    view = room.view()
+    snapshot = view.believed()
+    limits = _numbers(given, "limits")
+    problem = changed(snapshot.problem, constants=_numbers(given, "constants"), limits=limits)
+    found = view.base() if problem is snapshot.problem else answered(snapshot, problem)
+    data = scenario_data(view, found) | {"recorded": False}
+    picture = given.get("map")
+    if isinstance(picture, Mapping):
+        at = dict(found.result.x) if found.result.x is not None else None
+        data["map"] = pictured(found.snapshot, "map", {**picture, "at": at})
+    return data
+
+
+def revise(room: Room, given: Given) -> Any:
+    """Make a question the study's own: constants and limits are written into its file, and recorded with a note."""
+    stated = room.stated()
+    problem = changed(stated.problem, constants=_numbers(given, "constants"), limits=_numbers(given, "limits"))
+    if problem is stated.problem:
+        raise StatementError("nothing is different: move a slider first")
+    said = text(given, "note").strip()
+    if not said:
+        raise StatementError("say why the question changes, for those who read the record later: 'note'")
+    if room.file is not None:
+        if not room.file.endswith(".toml"):
+            raise StatementError(f"the question is in Python: change {room.file} yourself, then it is asked")
+        written(stated.file, rewritten(stated.file, stated.problem, problem))
+        with room.desk(_worker(given), is_new=True) as desk:  # opening it with the new file records the question
+            desk.study.note(None, said)
+            return {"question": len(desk.study.questions)}
+    with room.desk(_worker(given)) as desk:
+        desk.study.revise(
+            constants=dict(problem.constants) or None, subject_to=problem.word("subject_to")
+        )  # fmt: skip
+        desk.study.note(None, said)
+        return {"question": len(desk.study.questions)}
+
+
+def picture(room: Room, kind: str, given: Given) -> Any:
+    """Return what a picture shows, of the study's own question or of another one."""
+    view = room.view()
+    snapshot = view.believed()
+    constants, limits = _numbers(given, "constants"), _numbers(given, "limits")
+    problem = changed(snapshot.problem, constants=constants, limits=limits)
+    shown = snapshot if problem is snapshot.problem else snapshot.under(problem)
+    key = (kind, str(sorted(given.items(), key=str)))
+    return view.kept(key, lambda: pictured(shown, kind, given))
+
+
+def open_of(room: Room) -> list[Trial]:
+    """Return the trials that are open, for a plan."""
+    return [trial for trial in room.view().trials if trial.state in (State.ASKED, State.PARTIAL) and not trial.is_added]
+
+
+_VALUES = "outputs by name; a part of them is fine"
+_WORKER = "who acts; by default the login name of the server"
+_ANYWAY = "true: values outside of their ranges are right"
+TRIAL_ACTIONS: dict[str, Action] = {
+    "tell": Action(tell, {"values": _VALUES, "at": "variables that were really set otherwise", "anyway": _ANYWAY,
+                          "worker": _WORKER},
+                   "Tell what was measured. A request repeated after a lost answer changes nothing."),
+    "fail": Action(fail, {"reason": "why it could not be done", "anyway": "also if it was told", "worker": _WORKER},
+                   "Say that a trial could not be done; it is not asked again."),
+    "correct": Action(correct, {"values": "the right outputs by name", "at": "what was really set", "why": "the reason",
+                                "anyway": _ANYWAY, "worker": _WORKER},
+                      "Replace told values; the earlier ones stay in the history."),
+    "withdraw": Action(withdraw, {"why": "the reason", "worker": _WORKER}, "Let a trial no longer count."),
+    "restore": Action(restore, {"why": "the reason", "worker": _WORKER}, "Let a withdrawn trial count again."),
+    "note": Action(note, {"text": "the note", "worker": _WORKER}, "Write a note about a trial."),
+}  # fmt: skip
+"""Actions on one trial, by the last word of their address."""
+_CHANGES = {"constants": "new values of constants by name", "limits": "new limits by the names of constraints"}
+STUDY_ACTIONS: dict[str, Action] = {
+    "ask": Action(ask, {"count": f"open trials wanted in all, 1 to {MOST_ASKED}", "worker": _WORKER},
+                  "Propose what to measure next. Who asks again gets the same trials back until they are told."),
+    "what-if": Action(what_if, {**_CHANGES, "map": "variables of a map, {across, up}; left out: no map"},
+                      "The best settings if constants or limits were others. Nothing is written.", writes=False),
+    "revise": Action(revise, {**_CHANGES, "note": "why the question changes", "worker": _WORKER},
+                     "Make other constants and limits the study's question. The data are kept."),
+}  # fmt: skip
+"""Actions on a study."""
+PICTURES = ("slices", "map", "predictions", "importance")

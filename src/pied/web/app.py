@@ -1,0 +1,362 @@
+"""The pages and the interface under /api, as one application."""
+
+import json
+import math
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from pied import __version__
+from pied.address import masked
+from pied.errors import (
+    Infeasible,
+    MissingExtra,
+    PiedError,
+    SolverDone,
+    StatementError,
+    StoreAway,
+    StoreError,
+    StudyMismatch,
+)
+from pied.shell.answers import everything, export_rows
+from pied.shell.corrections import event_data
+from pied.shell.excel import write_cells
+from pied.shell.laboratory import sheet_of
+from pied.shell.opening import me
+from pied.shell.pages import statement_lines
+from pied.shell.speech import Mistake, NoAnswer, Verdict, gathered
+from pied.shell.tables import to_csv
+from pied.study import hopeless
+from pied.web import actions
+from pied.web.data import card, detail, result_data, trial_list
+from pied.web.forms import as_toml, checked, written
+from pied.web.guard import Guard
+from pied.web.live import Feed, follow_all
+from pied.web.openapi import described
+from pied.web.shelf import Missing, Shelf
+
+STATIC = Path(__file__).parent / "static"
+REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""A report brings its own style and pictures, and nothing else."""
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (Missing, 404), (NoAnswer, 409), (Verdict, 409), (Mistake, 422), (Infeasible, 409), (SolverDone, 409),
+    (actions.Contradicted, 409), (StudyMismatch, 409), (MissingExtra, 501), (StoreAway, 503), (StoreError, 500),
+    (PiedError, 422),
+)  # fmt: skip
+
+
+class Refused(Exception):
+    """A request that cannot be answered, with its status."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def made(shelf: Shelf, *, token: str, hosts: frozenset[str], port: int, read_only: bool = False) -> Guard:
+    """Return the application behind its guard.
+
+    Args:
+        shelf: The studies.
+        token: The secret that every request must have.
+        hosts: Names of this server.
+        port: Its port, part of the cookie's name.
+        read_only: Whether nothing can be written.
+    """
+    pages = _Pages(shelf, read_only)
+    app = Starlette(
+        routes=pages.routes(),
+        exception_handlers={
+            HTTPException: _not_found, Refused: _refused, Mistake: _explained, PiedError: _explained,
+        },
+    )  # fmt: skip
+    return Guard(app, token=token, hosts=hosts, cookie=f"pied-{port}")
+
+
+class _Pages:
+    """The answers to requests."""
+
+    def __init__(self, shelf: Shelf, read_only: bool) -> None:
+        self._shelf, self._read_only = shelf, read_only
+        self._feeds: dict[str, Feed] = {}
+
+    def routes(self) -> list[Any]:
+        study = "/api/studies/{study}"
+        found: list[Any] = [
+            Route("/", self._index),
+            Route("/api", self._about),
+            Route("/api/openapi.json", self._openapi),
+            Route("/api/check", self._check, methods=["POST"]),
+            Route("/api/studies", self._studies),
+            Route("/api/studies", self._create, methods=["POST"]),
+            Route("/api/events", self._all_events),
+            Route(study, self._quick(lambda room, _: detail(room, room.view()))),
+            Route(f"{study}/trials", self._quick(self._trials)),
+            Route(f"{study}/result", self._quick(self._result)),
+            Route(f"{study}/history", self._quick(self._history)),
+            Route(f"{study}/events", self._events),
+            Route(f"{study}/table", self._table, methods=["POST"]),
+            Route(f"{study}/{{kind:str}}.{{ending:str}}", self._download),
+        ]
+        found += [Route(f"{study}/{kind}", self._picture(kind), methods=["POST"]) for kind in actions.PICTURES]
+        found += [
+            Route(f"{study}/{word}", self._action(each), methods=["POST"])
+            for word, each in actions.STUDY_ACTIONS.items()
+        ]
+        found += [
+            Route(f"{study}/trials/{{number:int}}/{word}", self._action(each), methods=["POST"])
+            for word, each in actions.TRIAL_ACTIONS.items()
+        ]
+        return [*found, Mount("/static", StaticFiles(directory=STATIC))]
+
+    # -------------------------------------------------------------------------------------------------- pages
+
+    async def _index(self, _: Request) -> Response:
+        return FileResponse(STATIC / "index.html", media_type="text/html; charset=utf-8")
+
+    async def _about(self, _: Request) -> Response:
+        return _json({"pied": __version__, "read_only": self._read_only, "you": me(),
+                      "pages": "/#/api", "openapi": "/api/openapi.json"})  # fmt: skip
+
+    async def _openapi(self, _: Request) -> Response:
+        return _json(described(__version__))
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    async def _studies(self, _: Request) -> Response:
+        return _json(await run_in_threadpool(lambda: [card(room) for room in self._shelf.rooms()]))
+
+    def _quick(self, answer: Callable[[Any, Request], Any]) -> Callable[[Request], Any]:
+        async def reading(request: Request) -> Response:
+            def do() -> Any:
+                return answer(self._shelf.room(request.path_params["study"]), request)
+
+            return _json(await run_in_threadpool(do))
+
+        return reading
+
+    def _trials(self, room: Any, request: Request) -> Any:
+        state = request.query_params.get("state")
+        found = trial_list(room.view())
+        return [each for each in found if state is None or each["state"] == state]
+
+    def _result(self, room: Any, request: Request) -> Any:
+        view = room.view()
+        if view.snapshot is None:
+            raise NoAnswer("nothing is recorded yet: ask for a proposal, or add old data")
+        return result_data(view, view.result(request.query_params.get("rule")))
+
+    def _history(self, room: Any, request: Request) -> Any:
+        number = request.query_params.get("trial")
+        if number is not None and not number.isdecimal():
+            raise Refused(422, "'trial' is a number")
+        with room.reading() as study:
+            return [event_data(each) for each in study.history(None if number is None else int(number))]
+
+    async def _events(self, request: Request) -> Response:
+        key = request.path_params["study"]
+        room = await run_in_threadpool(self._shelf.room, key)
+        await run_in_threadpool(room.view)  # what cannot be read is refused before the stream begins
+        return _stream(self._feeds.setdefault(key, Feed(room)).follow())
+
+    async def _all_events(self, _: Request) -> Response:
+        return _stream(follow_all(self._shelf.rooms))
+
+    async def _download(self, request: Request) -> Response:
+        room = await run_in_threadpool(self._shelf.room, request.path_params["study"])
+        kind, ending = request.path_params["kind"], request.path_params["ending"]
+        if (kind, ending) not in _DOWNLOADS:
+            raise Refused(404, f"there is no {kind}.{ending}")
+        content = await run_in_threadpool(_DOWNLOADS[kind, ending], room)
+        name = f"{room.key}-{kind}.{ending}"
+        headers = {"content-disposition": f'attachment; filename="{name}"'}
+        if kind == "report":
+            headers = {"content-security-policy": REPORT_POLICY}
+        return Response(content, media_type=_TYPES[ending], headers=headers)
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def _may_write(self) -> None:
+        if self._read_only:
+            raise Refused(403, "this dashboard was started to be read only: nothing can be asked, told or changed")
+
+    def _action(self, action: actions.Action) -> Callable[[Request], Any]:
+        async def acting(request: Request) -> Response:
+            if action.writes:
+                self._may_write()
+            given = await _body(request, action.fields)
+            number = request.path_params.get("number")
+
+            def do() -> Any:
+                room = self._shelf.room(request.path_params["study"])
+                with gathered() as notes:
+                    found = action.do(room, given) if number is None else action.do(room, number, given)
+                return found | {"notes": notes} if notes and isinstance(found, dict) else found
+
+            return _json(await run_in_threadpool(do))
+
+        return acting
+
+    def _picture(self, kind: str) -> Callable[[Request], Any]:
+        async def drawing(request: Request) -> Response:
+            given = await _body(request, ("at", "across", "up", "constants", "limits"))
+            room = await run_in_threadpool(self._shelf.room, request.path_params["study"])
+            return _json(await run_in_threadpool(actions.picture, room, kind, given))
+
+        return drawing
+
+    async def _table(self, request: Request) -> Response:
+        self._may_write()
+        content, given = await request.body(), dict(request.query_params)
+
+        def do() -> Any:
+            room = self._shelf.room(request.path_params["study"])
+            with gathered() as notes:
+                return actions.take_table(room, given.get("name", "table.csv"), content, given) | {"notes": notes}
+
+        return _json(await run_in_threadpool(do))
+
+    async def _check(self, request: Request) -> Response:
+        form = await _body(request, None)
+
+        def do() -> Any:
+            try:
+                stated = checked(form, self._shelf.folder)
+                conflict = hopeless(stated.problem)
+            except PiedError as error:
+                path = list(getattr(error, "path", ()))
+                return {"ok": False, "path": path, "error": getattr(error, "reason", "") or str(error)}
+            if conflict is not None:
+                names = ", ".join(f"'{name}'" for name in conflict.conflict)
+                return {"ok": False, "path": [], "error": f"{names} cannot be met within the ranges of the variables."}
+            lines = statement_lines(stated.problem, why=False)
+            return {"ok": True, "understood": lines, "toml": as_toml(form)}
+
+        return _json(await run_in_threadpool(do))
+
+    async def _create(self, request: Request) -> Response:
+        self._may_write()
+        form = await _body(request, None)
+
+        def do() -> Any:
+            stated = checked(form, self._shelf.folder)
+            written(stated.file, as_toml(form), is_new=True)
+            room = self._shelf.add(str(stated.file))
+            return {"id": room.key, "file": str(stated.file)}
+
+        return _json(await run_in_threadpool(do), 201)
+
+
+async def _body(request: Request, fields: Any) -> dict[str, Any]:
+    """Read a JSON object and refuse fields that mean nothing: a misspelled one would be passed over silently."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise Refused(415, "send JSON, with the header Content-Type: application/json")
+    try:
+        given = json.loads(await request.body() or b"{}", parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Refused(400, f"this is not JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise Refused(400, "a JSON object is expected")
+    for word in given:
+        if fields is not None and word not in fields:
+            raise Refused(422, f"there is no field '{word}' here: {', '.join(fields)}")
+    return given
+
+
+def _no_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not a number: leave it out")
+
+
+def _plain(data: Any) -> Any:
+    """Return data without numbers that JSON does not have."""
+    if isinstance(data, dict):
+        return {str(name): _plain(each) for name, each in data.items()}
+    if isinstance(data, list | tuple):
+        return [_plain(each) for each in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
+
+
+def _json(data: Any, status: int = 200) -> Response:
+    return JSONResponse(_plain(data), status_code=status)
+
+
+def _stream(events: Any) -> Response:
+    return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    said = {404: "there is nothing at this address", 405: "this address takes other requests"}
+    return _json({"error": said.get(error.status_code, error.detail)}, error.status_code)
+
+
+async def _refused(_: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return _json({"error": str(error)}, error.status)
+
+
+async def _explained(_: Request, error: Exception) -> Response:
+    """Answer with the message of the shell."""
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    text = error.message if isinstance(error, Mistake) else str(error)
+    path = list(error.path) if isinstance(error, StatementError) else []
+    return _json({"error": masked(text), "kind": type(error).__name__, "path": path}, status)
+
+
+# ----------------------------------------------------------------------------------------------------------- downloads
+
+
+def _csv(room: Any) -> bytes:
+    with room.desk(None, read_only=True) as desk:
+        return to_csv(*export_rows(desk, False)).encode()
+
+
+def _excel(room: Any) -> bytes:
+    with room.desk(None, read_only=True) as desk:
+        return _sheet_bytes(*export_rows(desk, False))
+
+
+def _sheet_bytes(columns: Any, rows: Any) -> bytes:
+    with tempfile.TemporaryDirectory(prefix="pied-") as folder:
+        file = Path(folder) / "trials.xlsx"
+        write_cells(file, columns, rows)
+        return file.read_bytes()
+
+
+def _record(room: Any) -> bytes:
+    with room.desk(None, read_only=True) as desk:
+        return json.dumps(_plain(everything(desk)), indent=2, ensure_ascii=False).encode()
+
+
+def _report(room: Any) -> bytes:
+    from pied.report import page
+
+    with room.desk(None, read_only=True) as desk:
+        return page(desk.study).encode()
+
+
+def _plan(room: Any) -> tuple[Any, Any]:
+    return sheet_of(room.stated().problem, actions.open_of(room))
+
+
+_DOWNLOADS: dict[tuple[str, str], Callable[[Any], bytes]] = {
+    ("export", "csv"): _csv,
+    ("export", "xlsx"): _excel,
+    ("export", "json"): _record,
+    ("report", "html"): _report,
+    ("plan", "csv"): lambda room: to_csv(*_plan(room)).encode(),
+    ("plan", "xlsx"): lambda room: _sheet_bytes(*_plan(room)),
+}
+_TYPES = {
+    "csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+}  # fmt: skip

@@ -1,0 +1,144 @@
+"""What stands before every request: token, origin, size, time; and what every answer says to the browser."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable, MutableMapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+LARGEST_BODY = 20_000_000
+"""Bytes of a table that is dropped onto a page."""
+LARGEST_JSON = 1_000_000
+"""Bytes of every other request."""
+SLOWEST_BODY = 30.0
+"""Seconds between two parts of a request's body."""
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Of every answer, unless it has its own."""
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class TooLarge(Exception):
+    """A request's body is larger than allowed."""
+
+
+class Guard:
+    """Lets a request through that has the token and comes from our own pages, or from a program.
+
+    Args:
+        app: What answers.
+        token: The secret.
+        hosts: Names by which the server may be called; empty: any. A page of another name that resolves to this
+            machine is refused.
+        cookie: Name of the cookie; one for each port, because browsers send cookies to all ports of a host.
+    """
+
+    def __init__(self, app: App, *, token: str, hosts: frozenset[str], cookie: str) -> None:
+        self.app, self.token, self.hosts, self.cookie = app, token, hosts, cookie
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
+        refusal = self._refusal(scope, headers, query)
+        if refusal is not None:
+            await _refuse(send, *refusal)
+            return
+        is_table = scope["path"].endswith("/table")
+        largest = LARGEST_BODY if is_table else LARGEST_JSON
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > largest:
+            await _refuse(send, 413, f"the request is larger than {largest:,} bytes")
+            return
+        extra = dict(HEADERS)
+        if scope["path"] == "/" and "token" in query:  # the address that was printed: from here on the cookie counts
+            extra["set-cookie"] = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+        has_begun = False
+
+        async def sending(message: MutableMapping[str, Any]) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                own = {name.lower() for name, _ in message.get("headers", [])}
+                new = [(name.encode(), value.encode()) for name, value in extra.items() if name.encode() not in own]
+                message = {**message, "headers": [*message.get("headers", []), *new]}
+            await send(message)
+
+        try:
+            await self.app(scope, _limited(receive, largest, scope["method"]), sending)
+        except TooLarge:
+            if not has_begun:
+                await _refuse(send, 413, f"the request is larger than {largest:,} bytes")
+        except TimeoutError:
+            if not has_begun:
+                await _refuse(send, 408, "the request did not arrive in time: send it again")
+
+    def _refusal(self, scope: Scope, headers: dict[str, str], query: dict[str, list[str]]) -> tuple[int, str] | None:
+        host = headers.get("host", "")
+        if self.hosts and urlsplit(f"//{host}").hostname not in self.hosts:
+            return 403, "this server is not called by that name: use the address that was printed when it started"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and scope["method"] not in (
+            "GET",
+            "HEAD",
+        ):
+            return 403, "requests of other pages are refused"
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return 403, "requests of other pages are refused"
+        if not self._has_token(scope, headers, query):
+            return 401, "the token is missing or wrong: open the address that was printed when the server started"
+        return None
+
+    def _has_token(self, scope: Scope, headers: dict[str, str], query: dict[str, list[str]]) -> bool:
+        given = [headers.get("x-pied-token", ""), headers.get("authorization", "").removeprefix("Bearer ")]
+        if scope["path"] == "/" and scope["method"] == "GET":
+            given += query.get("token", [])
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            found = None
+        given += [found.value] if found is not None else []
+        return any(secrets.compare_digest(each.encode(), self.token.encode()) for each in given)
+
+
+def _limited(receive: Receive, largest: int, method: str) -> Receive:
+    """Return a receiver that stops when a body is too large or does not arrive."""
+    size = 0
+    is_over = method in ("GET", "HEAD")  # then the next message is the end of the connection, which may come late
+
+    async def receiving() -> MutableMapping[str, Any]:
+        nonlocal size, is_over
+        message = await receive() if is_over else await asyncio.wait_for(receive(), SLOWEST_BODY)
+        if message["type"] == "http.request":
+            size += len(message.get("body", b""))
+            is_over = not message.get("more_body", False)
+            if size > largest:
+                raise TooLarge
+        return message
+
+    return receiving
+
+
+async def _refuse(send: Send, status: int, reason: str) -> None:
+    body = json.dumps({"error": reason}).encode()
+    headers = {**HEADERS, "content-type": "application/json", "content-length": str(len(body))}
+    start = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})

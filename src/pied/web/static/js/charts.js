@@ -1,0 +1,95 @@
+// Charts by uPlot: value and best, gap, margins, slices, predicted against measured; and the map on a canvas.
+import uPlot from "/static/vendor/uplot.js";
+import { color, h, num } from "./dom.js";
+
+const open = new Set();
+
+function axis(label, more = {}) {
+  return { label, labelSize: 22, labelFont: "13px system-ui", font: "12px system-ui", stroke: color("dim"), grid: { stroke: color("line"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, ...more };
+}
+
+const tick = (self, values) => values.map((value) => (value === null ? "" : num(value, 4)));
+
+// A chart in `place` with series [{label, kind: "line"|"points"|"steps"|"band", color, dash}]; it follows the width of its place.
+export function chart(place, { x, y, data, series, bands = [], height = 240, log = false, hooks = {}, range }) {
+  for (const old of [...open]) if (old.place === place || !old.place.isConnected) { old.plot.destroy(); old.watch.disconnect(); open.delete(old); }
+  place.replaceChildren();
+  const made = series.map((each) => ({
+    label: each.label, stroke: each.color && color(each.color), width: each.kind === "points" ? 0 : each.width ?? 2, dash: each.dash, spanGaps: true,
+    paths: each.kind === "points" ? () => null : each.kind === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined,
+    points: { show: each.kind === "points", size: each.size ?? 7, fill: each.color && color(each.color), stroke: each.color && color(each.color) },
+  }));
+  const options = {
+    width: Math.max(220, place.clientWidth || 400), height, cursor: { drag: { x: false, y: false } }, legend: { show: false }, hooks,
+    scales: { x: { time: false, ...(range ? { range } : {}) }, y: log ? { distr: 3 } : {} },
+    axes: [axis(x, { values: tick }), axis(y, { size: 64, ...(log ? {} : { values: tick }) })],
+    series: [{}, ...made], bands: bands.map((each) => ({ series: each, fill: color("blue-soft") })),
+  };
+  const plot = new uPlot(options, data, place);
+  const entry = { place, plot };
+  entry.watch = new ResizeObserver(() => { if (place.clientWidth > 100) plot.setSize({ width: place.clientWidth, height }); });
+  entry.watch.observe(place);
+  open.add(entry);
+  return plot;
+}
+
+export function chartCard(title, text, legend = []) {
+  const place = h("div", { class: "chart", role: "img", "aria-label": `${title}. ${text}` });
+  const marks = legend.length ? h("div", { class: "legend" }, legend.map(([kind, words]) => h("span", {}, h("i", { class: kind }), words))) : null;
+  return { card: h("section", { class: "card" }, h("h2", {}, title), place, marks, h("p", { class: "small dim" }, text)), place };
+}
+
+// The map of the feasible region over two variables: certain, possible, excluded; the trials; the recommended point.
+export function drawMap(canvas, shown, { points = [], best = null, labels = [[], []], units = ["", ""] }) {
+  const ratio = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth || 480, height = Math.round(width * 0.72);
+  canvas.style.height = `${height}px`;
+  canvas.width = width * ratio; canvas.height = height * ratio;
+  const pen = canvas.getContext("2d");
+  pen.scale(ratio, ratio);
+  pen.clearRect(0, 0, width, height);
+  const left = 62, bottom = 44, top = 8, right = 12;
+  const xs = shown.across.values, ys = shown.up.values, n = xs.length;
+  const across = (place) => left + (place * (width - left - right)) / (n - 1);
+  const up = (place) => height - bottom - (place * (height - top - bottom)) / (n - 1);
+  const w = (width - left - right) / (n - 1), t = (height - top - bottom) / (n - 1);
+  for (let j = 0; j < n; j++) for (let i = 0; i < n; i++) {
+    pen.fillStyle = color(shown.certain[j][i] ? "certain" : shown.possible[j][i] ? "possible" : "excluded");
+    const x0 = Math.max(left, across(i) - w / 2), x1 = Math.min(width - right, across(i) + w / 2), y0 = Math.max(top, up(j) - t / 2), y1 = Math.min(height - bottom, up(j) + t / 2);
+    pen.fillRect(x0, y0, x1 - x0 + 0.5, y1 - y0 + 0.5);
+  }
+  contours(pen, shown.objective, across, up);
+  const at = (values, value) => { let k = 0; while (k < values.length - 2 && values[k + 1] < value) k++; return k + (value - values[k]) / (values[k + 1] - values[k] || 1); };
+  const dot = (x, y, fill, size) => { pen.beginPath(); pen.arc(across(at(xs, x)), up(at(ys, y)), size, 0, 7); pen.fillStyle = fill; pen.fill(); pen.strokeStyle = color("card"); pen.lineWidth = 1; pen.stroke(); };
+  for (const [x, y, ok] of points) dot(x, y, color(ok === false ? "red" : ok ? "blue" : "dim"), 4);
+  if (best) { const x = across(at(xs, best[0])), y = up(at(ys, best[1])); pen.strokeStyle = color("text"); pen.lineWidth = 2.5; pen.beginPath(); pen.moveTo(x - 9, y); pen.lineTo(x + 9, y); pen.moveTo(x, y - 9); pen.lineTo(x, y + 9); pen.stroke(); pen.beginPath(); pen.arc(x, y, 6, 0, 7); pen.stroke(); }
+  pen.fillStyle = color("dim"); pen.font = "12px system-ui"; pen.textAlign = "center";
+  const ticks = (values, names) => (names.length ? names.map((name, k) => [at(values, k), name]) : [0, 0.25, 0.5, 0.75, 1].map((part) => { const k = Math.round(part * (n - 1)); return [k, num(values[k], 4)]; }));
+  for (const [k, text] of ticks(xs, labels[0])) pen.fillText(text, across(k), height - bottom + 16);
+  pen.fillText(shown.across.name + (units[0] ? ` [${units[0]}]` : ""), (left + width - right) / 2, height - 8);
+  pen.textAlign = "right";
+  for (const [k, text] of ticks(ys, labels[1])) pen.fillText(text, left - 6, up(k) + 4);
+  pen.save(); pen.translate(13, (height - bottom + top) / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center"; pen.fillText(shown.up.name + (units[1] ? ` [${units[1]}]` : ""), 0, 0); pen.restore();
+}
+
+// Lines of equal objective, by marching squares.
+function contours(pen, values, across, up) {
+  const flat = values.flat().filter((v) => v !== null);
+  const low = Math.min(...flat), high = Math.max(...flat);
+  if (!(high > low)) return;
+  pen.strokeStyle = color("dim"); pen.globalAlpha = 0.55; pen.lineWidth = 1;
+  for (let level = 1; level < 9; level++) {
+    const z = low + ((high - low) * level) / 9;
+    pen.beginPath();
+    for (let j = 0; j + 1 < values.length; j++) for (let i = 0; i + 1 < values[j].length; i++) {
+      const corner = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]], cut = [];
+      for (let e = 0; e < 4; e++) {
+        const [a, b] = [corner[e], corner[(e + 1) % 4]], p = values[a[1]][a[0]], q = values[b[1]][b[0]];
+        if (p !== null && q !== null && (p < z) !== (q < z)) { const f = (z - p) / (q - p); cut.push([a[0] + f * (b[0] - a[0]), a[1] + f * (b[1] - a[1])]); }
+      }
+      for (let e = 0; e + 1 < cut.length; e += 2) { pen.moveTo(across(cut[e][0]), up(cut[e][1])); pen.lineTo(across(cut[e + 1][0]), up(cut[e + 1][1])); }
+    }
+    pen.stroke();
+  }
+  pen.globalAlpha = 1;
+}

@@ -1,0 +1,126 @@
+// One study, live: the recommendation, the course, and all trials.
+import { at, get } from "./api.js";
+import { chart, chartCard } from "./charts.js";
+import { fill, h, num, united, when } from "./dom.js";
+import { statusTag } from "./studies.js";
+
+// Follow a study: `onChange(study, trials)` after every change, `onResult(result)` when the recommendation is computed.
+export async function follow(study, { onChange, onResult, onReload }) {
+  let [about, list] = await Promise.all([get(at(study)), get(at(study, "/trials"))]);
+  const trials = new Map(list.map((each) => [each.trial, each]));
+  const all = () => [...trials.values()].sort((a, b) => a.trial - b.trial);
+  onChange?.(about, all());
+  const source = new EventSource(at(study, "/events"));
+  const reload = async () => { [about, list] = await Promise.all([get(at(study)), get(at(study, "/trials"))]); trials.clear(); list.forEach((each) => trials.set(each.trial, each)); onReload?.(about); onChange?.(about, all()); };
+  let first = true;
+  source.addEventListener("study", (event) => { const now = JSON.parse(event.data); if (!first || now.change !== about.change) reload(); first = false; });
+  source.addEventListener("reload", reload);
+  source.addEventListener("change", (event) => {
+    const { trials_changed: changed, reload: isOther, ...now } = JSON.parse(event.data);
+    if (isOther) return reload();
+    about = { ...about, ...now };
+    changed.forEach((each) => trials.set(each.trial, each));
+    onChange?.(about, all());
+  });
+  source.addEventListener("result", (event) => onResult?.(JSON.parse(event.data)));
+  return () => source.close();
+}
+
+export function title(about) {
+  return [h("h1", {}, about.name, " ", statusTag(about.status)), h("p", { class: "lead" }, `${about.question}${about.unit ? ` [${about.unit}]` : ""} · ${about.counted}${about.questions > 1 ? ` · question ${about.questions}` : ""}`),
+    about.damage ? h("p", { class: "error" }, about.damage) : null];
+}
+
+export function answerCard(result, heading = "Recommended settings") {
+  if (!result) return h("section", { class: "card answer" }, h("h2", {}, heading), h("p", { class: "dim" }, "Computing …"));
+  if (result.error) return h("section", { class: "card answer" }, h("h2", {}, heading), h("p", {}, result.error));
+  return h("section", { class: "card answer", id: "answer" }, h("h2", {}, heading),
+    result.x ? h("div", { class: "value" }, result.value_text) : null,
+    result.x ? h("dl", { class: "pairs" }, result.settings.map((each) => [h("dt", {}, each.name), h("dd", {}, each.text)])) : null,
+    result.limits.length ? h("ul", { class: "plain" }, result.limits.map((each) => h("li", { class: each.met ? "" : "bad" }, h("span", { class: `mark ${each.met ? "good" : "bad"}`, "aria-hidden": "true" }, each.met ? "✓" : "✗"), each.text))) : null,
+    result.gap_text ? h("p", {}, result.gap_text) : null, result.care ? h("p", { class: "note" }, result.care) : null,
+    h("p", { class: "dim small" }, result.message));
+}
+
+export async function overviewPage(page, study, about) {
+  const head = h("div"), answer = h("div"), question = h("section", { class: "card" });
+  const values = chartCard("Value by trial", "Each measured trial, and the best so far that meets all limits.", [["dot", "meets all limits"], ["dot bad", "breaks a limit"], ["line", "best so far"]]);
+  const gaps = chartCard("How much better is still possible", "After each trial, on a logarithmic scale.");
+  const margins = h("section", { class: "card" });
+  fill(page, head, h("div", { class: "two" }, answer, question), h("div", { class: "two" }, values.card, gaps.card), margins,
+    h("p", {}, about.read_only ? null : h("a", { class: "button", href: `#/s/${encodeURIComponent(study)}/work` }, "Ask and tell"), " ", h("a", { class: "button", href: at(study, "/report.html"), target: "_blank", rel: "noopener" }, "Report")));
+  fill(answer, answerCard(null));
+  return follow(study, {
+    onChange(now, trials) {
+      fill(head, title(now));
+      fill(question, h("h2", {}, "The question"), h("pre", {}, now.statement.join("\n")), now.notes.length ? h("p", { class: "small" }, `Last note: ${now.notes.at(-1)}`) : null);
+      if (!trials.length) fill(answer, h("section", { class: "card answer" }, h("h2", {}, "Nothing is recorded yet"), h("p", {}, "Ask for a first proposal, or add older data, under “Work”.")));
+      drawValues(values.place, now, trials);
+      const shown = trials.filter((each) => each.gap > 0);
+      if (shown.length) chart(gaps.place, { x: "trial", y: united("gap", now.unit && `[${now.unit}]`), log: true, data: [shown.map((e) => e.trial), shown.map((e) => e.gap)], series: [{ label: "gap", kind: "line", color: "blue" }] });
+      else fill(gaps.place, h("p", { class: "dim" }, "Not known yet: the first points are spread over the ranges."));
+      fill(margins, marginTable(now, trials));
+    },
+    onResult: (result) => fill(answer, answerCard(result)),
+  });
+}
+
+function drawValues(place, about, trials) {
+  const shown = trials.filter((each) => each.value !== null);
+  if (!shown.length) return fill(place, h("p", { class: "dim" }, "Nothing is measured yet."));
+  let best = null;
+  const so = shown.map((each) => { if (each.feasible && (best === null || (about.minimizes ? each.value < best : each.value > best))) best = each.value; return best; });
+  chart(place, { x: "trial", y: about.objective + (about.unit ? ` [${about.unit}]` : ""),
+    data: [shown.map((e) => e.trial), so, shown.map((e) => (e.feasible ? e.value : null)), shown.map((e) => (e.feasible ? null : e.value))],
+    series: [{ label: "best", kind: "steps", color: "blue" }, { label: "meets all limits", kind: "points", color: "blue" }, { label: "breaks a limit", kind: "points", color: "red" }] });
+}
+
+function marginTable(about, trials) {
+  if (!about.limits.length) return [h("h2", {}, "Limits"), h("p", { class: "dim" }, "There are no limits.")];
+  const best = about.best && trials.find((each) => each.trial === about.best.trial);
+  const told = trials.filter((each) => each.margins.length && each.state === "told");
+  return [h("h2", {}, "Limits"), h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, "Limit"), h("th", { class: "n" }, "Must be"), h("th", { class: "n" }, best ? `Best (trial ${best.trial})` : "Best"), h("th", { class: "n" }, "Margin"), h("th", { class: "n" }, "Met by"))),
+    h("tbody", {}, about.limits.map((each, place) => {
+      const margin = best ? best.margins[place] : null;
+      const value = margin === null || each.value === undefined ? null : each.sign === "<=" ? each.value - margin : each.value + margin;
+      return h("tr", {}, h("td", {}, each.quantity || each.name), h("td", { class: "n" }, each.sign ? united(`${each.sign === "<=" ? "≤" : "≥"} ${num(each.value)}`, each.unit) : "≥ 0"), h("td", { class: "n" }, value === null ? "–" : united(num(value), each.unit)), h("td", { class: `n ${margin < 0 ? "bad" : ""}` }, num(margin, 3)), h("td", { class: "n" }, `${told.filter((t) => t.margins[place] >= 0).length} of ${told.length}`));
+    }))))];
+}
+
+// ------------------------------------------------------------------------------------------------------------- trials
+
+const STATES = { told: "measured", partial: "in part", asked: "open", failed: "failed", withdrawn: "withdrawn" };
+
+export async function trialsPage(page, study) {
+  const head = h("div"), place = h("div", { class: "card wide" }), count = h("span", { class: "dim" });
+  let rows = [], about = null, sort = { key: "trial", down: true }, shown = 200;
+  const state = h("select", { onchange: draw }, h("option", { value: "" }, "all"), Object.entries(STATES).map(([key, text]) => h("option", { value: key }, text)));
+  const words = h("input", { type: "search", placeholder: "search notes, reasons, people", oninput: draw });
+  fill(page, head, h("div", { class: "row noprint" }, h("label", {}, "State", state), h("label", {}, "Search", words), count, h("a", { class: "button", href: at(study, "/export.csv") }, "CSV"), h("a", { class: "button", href: at(study, "/export.xlsx") }, "Excel"), h("a", { class: "button", href: at(study, "/export.json") }, "Everything (JSON)")), place);
+  function columns() {
+    const unit = (each) => (each.unit ? ` [${each.unit}]` : "");
+    return [
+      ["trial", "Trial", "n", (t) => t.trial, (t) => t.trial], ["state", "State", "", (t) => t.state, (t) => h("span", { class: `tag ${t.state === "failed" ? "bad" : ""}` }, STATES[t.state] + (t.added ? ", older" : ""))],
+      ...about.variables.map((each) => [`x.${each.name}`, each.name + unit(each), "n", (t) => t.x[each.name], (t) => num(t.x[each.name]) + (t.asked && t.asked[each.name] !== t.x[each.name] ? ` (asked ${num(t.asked[each.name])})` : "")]),
+      ...about.outputs.slice(0, 12).map((each) => [`y.${each.name}`, each.name + unit(each), "n", (t) => t.y[each.name], (t) => num(t.y[each.name])]),
+      ["value", about.objective + unit(about), "n", (t) => t.value, (t) => num(t.value, 6)],
+      ["expected", "expected", "n", (t) => t.expected?.[0], (t) => (t.expected ? `${num(t.expected[0], 4)} to ${num(t.expected[1], 4)}` : "–")],
+      ["feasible", "Limits", "", (t) => t.feasible, (t) => (t.feasible === null ? "–" : t.feasible ? h("span", { class: "good" }, "met") : h("span", { class: "bad" }, "not met"))],
+      ["why", "Why, notes, corrections", "", (t) => t.why, (t) => [t.reason ? h("div", { class: "bad" }, t.reason) : null, h("div", { class: "small dim" }, t.why), t.amended.map((text) => h("div", { class: "small warn" }, text)), t.notes.map((text) => h("div", { class: "small" }, `Note: ${text}`))]],
+      ["worker", "Who", "", (t) => t.worker, (t) => t.worker], ["settled_at", "When", "", (t) => t.settled_at || t.asked_at, (t) => when(t.settled_at || t.asked_at)],
+    ];
+  }
+  function draw() {
+    if (!about) return;
+    const kinds = columns(), by = kinds.find(([key]) => key === sort.key) || kinds[0], wanted = words.value.toLowerCase();
+    const found = rows.filter((t) => (!state.value || t.state === state.value) && (!wanted || [t.reason, t.why, t.worker, ...t.notes, ...t.amended].join(" ").toLowerCase().includes(wanted)));
+    const order = (a, b) => { const [p, q] = [by[3](a), by[3](b)]; if (p === q) return a.trial - b.trial; if (p === null || p === undefined) return 1; if (q === null || q === undefined) return -1; return (p < q ? -1 : 1) * (sort.down ? -1 : 1); };
+    found.sort(order);
+    count.textContent = `${found.length} of ${rows.length} trials`;
+    fill(place, h("table", { id: "trials" }, h("thead", {}, h("tr", {}, kinds.map(([key, text, kind]) => h("th", { class: kind, scope: "col", "aria-sort": key === sort.key ? (sort.down ? "descending" : "ascending") : undefined },
+      h("button", { onclick: () => { sort = { key, down: key === sort.key ? !sort.down : false }; draw(); } }, text, key === sort.key ? (sort.down ? " ↓" : " ↑") : ""))))),
+      h("tbody", {}, found.slice(0, shown).map((t) => h("tr", { class: t.state === "asked" || t.state === "partial" ? "open" : t.state === "told" ? "" : "off" }, kinds.map(([key, , kind, , cell]) => h("td", { class: key === "why" ? "why" : kind }, cell(t))))))),
+      found.length > shown ? h("p", {}, h("button", { onclick: () => { shown += 500; draw(); } }, `Show more (${found.length - shown} left)`)) : null);
+  }
+  return follow(study, { onChange(now, trials) { about = now; rows = trials; fill(head, title(now)); draw(); } });
+}

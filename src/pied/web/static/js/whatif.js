@@ -1,0 +1,88 @@
+// What if: a slider for every constant and every limit; the answer follows, nothing is written.
+import { at, get, post, worker } from "./api.js";
+import { drawMap } from "./charts.js";
+import { fill, h, num, say, united } from "./dom.js";
+import { answerCard, title } from "./study.js";
+
+export function mapPoints(about, trials, across, up) {
+  const place = (name, value) => { const v = about.variables.find((each) => each.name === name); return v.labels.length ? v.labels.indexOf(value) : value; };
+  return trials.filter((t) => t.state === "told").map((t) => [place(across, t.x[across]), place(up, t.x[up]), t.feasible]);
+}
+export function mapWords(about, across, up) {
+  const [a, b] = [across, up].map((name) => about.variables.find((each) => each.name === name));
+  return { labels: [a.labels, b.labels], units: [a.unit, b.unit], code: (x) => [[a, across], [b, up]].map(([v, name]) => (v.labels.length ? v.labels.indexOf(x[name]) : x[name])) };
+}
+export const mapLegend = () => h("div", { class: "legend" }, [["certain", "meets all limits"], ["possible", "may meet them"], ["excluded", "cannot"], ["dot", "measured"], ["dot bad", "measured, breaks a limit"]].map(([kind, text]) => h("span", {}, h("i", { class: kind }), text)), h("span", {}, "⊕ recommended; thin lines: equal objective"));
+
+export async function whatIfPage(page, study, app) {
+  const [about, trials] = await Promise.all([get(at(study)), get(at(study, "/trials"))]);
+  const head = h("div", {}, title(about));
+  if (about.trials_told < 2) { fill(page, head, h("div", { class: "card" }, "This needs at least two complete measurements.")); return null; }
+  const kept = [], state = { constants: {}, limits: {} };
+  const answer = h("div", { "aria-live": "polite" }), table = h("section", { class: "card wide" }), time = h("span", { class: "dim small", id: "took" });
+  const free = about.variables.filter((each) => each.free).map((each) => each.name);
+  const pick = (value) => h("select", { onchange: ask }, free.map((name) => h("option", { value: name }, name))) && Object.assign(h("select", { onchange: ask }, free.map((name) => h("option", { value: name }, name))), { value });
+  const across = pick(free[0]), up = pick(free[1] || free[0]), canvas = h("canvas", { class: "map", role: "img", "aria-label": "Map of the settings that meet all limits" });
+  let base = null, latest = null, busy = false, again = false;
+
+  const sliders = [...about.constants.map((each) => slider("constants", each.name, each.name, each.value, "")),
+    ...about.limits.filter((each) => each.movable).map((each) => slider("limits", each.name, `${each.quantity} ${each.sign === "<=" ? "≤" : "≥"}`, each.value, each.unit))];
+  function slider(kind, name, text, value, unit) {
+    const size = Math.abs(value) || 1, id = `s-${kind}-${name}`;
+    const range = h("input", { type: "range", id, min: value - size * (value ? 0.6 : 1), max: value + size, step: "any", value, "aria-label": `${text} ${unit}` });
+    const number = h("input", { type: "number", step: "any", value, "aria-label": `${text}, as a number` });
+    const set = (next) => { if (!Number.isFinite(next)) return; if (next < +range.min) range.min = next; if (next > +range.max) range.max = next; range.value = next; if (next === value) delete state[kind][name]; else state[kind][name] = next; ask(); };
+    range.addEventListener("input", () => { const next = Number(Number(range.value).toPrecision(4)); number.value = next; set(next); });
+    number.addEventListener("change", () => set(Number(number.value)));
+    const row = h("div", { class: "slider" }, h("span", { class: "name" }, united(text, unit && `[${unit}]`)), range, number);
+    return { row, reset: () => { range.value = value; number.value = value; delete state[kind][name]; } };
+  }
+  const note = h("input", { placeholder: "why the question changes", "aria-label": "Why the question changes", maxlength: 500 });
+  const error = h("p", { class: "error", role: "alert" });
+
+  async function ask() {
+    if (busy) { again = true; return; }
+    busy = true;
+    const began = performance.now();
+    try {
+      const body = { ...state, ...(free.length > 1 && across.value !== up.value ? { map: { across: across.value, up: up.value } } : {}) };
+      latest = await post(at(study, "/what-if"), body);
+      base ??= latest;
+      error.textContent = "";
+      draw();
+      time.textContent = `answered in ${num((performance.now() - began) / 1000, 2)} s; nothing is written`;
+    } catch (problem) { error.textContent = problem.message; }
+    busy = false;
+    if (again) { again = false; ask(); }
+  }
+  function draw() {
+    fill(answer, answerCard(latest, "The best settings then"), h("section", { class: "card" }, h("h2", {}, "What a limit costs"), latest.prices.length ? h("dl", { class: "pairs" }, latest.prices.map((each) => [h("dt", {}, each.name), h("dd", {}, each.text)])) : h("p", { class: "dim" }, "There are no limits.")));
+    if (latest.map) { const words = mapWords(about, across.value, up.value); drawMap(canvas, latest.map, { points: mapPoints(about, trials, across.value, up.value), best: latest.x && words.code(latest.x), ...words }); }
+    compare();
+  }
+  function compare() {
+    const all = [{ name: "as it is asked now", data: base }, ...kept, { name: "as the sliders are", data: latest }];
+    const row = (text, cell) => h("tr", {}, h("th", { scope: "row" }, text), all.map((each) => h("td", { class: "n" }, cell(each))));
+    fill(table, h("h2", {}, "Scenarios side by side"), h("table", { id: "scenarios" }, h("thead", {}, h("tr", {}, h("th", {}, ""), all.map((each, place) => h("th", { class: "n" }, each.name, place && place < all.length - 1 ? [" ", h("button", { class: "tiny", "aria-label": `Remove ${each.name}`, onclick: () => { kept.splice(place - 1, 1); compare(); } }, "×")] : null)))),
+      h("tbody", {}, row(united(about.objective, about.unit && `[${about.unit}]`), ({ data }) => num(data.value, 6)), row("probably", ({ data }) => { const ends = Object.values(data.bounds)[0]; return ends ? `${num(ends[0], 4)} to ${num(ends[1], 4)}` : "–"; }), row("still possible", ({ data }) => num(data.gap, 2)),
+        about.variables.map((each) => row(united(each.name, each.unit && `[${each.unit}]`), ({ data }) => (data.x ? num(data.x[each.name]) : "–"))),
+        about.limits.map((each, place) => row(`margin of ${each.quantity || each.name}`, ({ data }) => num(Object.values(data.slack)[place], 3))))));
+  }
+  fill(page, head, h("div", { class: "two" },
+    h("div", {}, h("section", { class: "card", id: "sliders" }, h("h2", {}, "Prices, constants and limits"), sliders.length ? sliders.map((each) => each.row) : h("p", { class: "dim" }, "This question has neither constants nor limits that are numbers."),
+      h("div", { class: "row" }, h("button", { onclick: () => { sliders.forEach((each) => each.reset()); ask(); } }, "Back to the question"), h("button", { onclick: () => { if (latest) { kept.push({ name: `scenario ${kept.length + 1}`, data: latest }); compare(); } } }, "Keep beside"), time),
+      app.read_only ? null : h("div", { class: "row" }, h("label", {}, "Note", note), h("button", { class: "main", id: "ask-question", onclick: revise }, "Ask this question")), error),
+      free.length > 1 ? h("section", { class: "card" }, h("h2", {}, "Which settings meet all limits"), h("div", { class: "row" }, h("label", {}, "across", across), h("label", {}, "up", up)), canvas, mapLegend()) : null),
+    answer), table);
+  async function revise() {
+    try {
+      const made = await post(at(study, "/revise"), { ...state, note: note.value, worker: worker() });
+      say(`This is question ${made.question} now. The data are kept.`);
+      location.hash = `#/s/${encodeURIComponent(study)}/overview`;
+    } catch (problem) { error.textContent = problem.message; }
+  }
+  await ask();
+  const redraw = () => latest && draw();
+  addEventListener("resize", redraw);
+  return () => removeEventListener("resize", redraw);
+}

@@ -1,0 +1,325 @@
+"""The dashboard's interface: what the shell does, as JSON, with the shell's own messages."""
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shells import data, pied_
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx")
+from starlette.testclient import TestClient
+
+from pied.web.app import made
+from pied.web.shelf import Shelf
+
+TOKEN = "a-token-of-the-tests"
+
+
+def client(folder: Path, *files: str, store: str | None = None, read_only: bool = False) -> TestClient:
+    app = made(
+        Shelf(files, store=store, folder=folder), token=TOKEN, hosts=frozenset({"127.0.0.1"}), port=1,
+        read_only=read_only,
+    )  # fmt: skip
+    return TestClient(app, base_url="http://127.0.0.1:1", headers={"X-Pied-Token": TOKEN})
+
+
+@pytest.fixture
+def web(lab: Path) -> TestClient:
+    """The dashboard of a laboratory with three measured trials and one open."""
+    (lab / "old.csv").write_text(
+        "temperature,time,product,impurity\n70,1,0.4,0.02\n80,2,0.6,0.05\n90,4,0.7,0.09\n95,5,0.71,0.1\n"
+    )
+    pied_("add", "lab.toml", "old.csv")
+    return client(lab, "lab.toml")
+
+
+def post(web: TestClient, path: str, status: int = 200, **body: Any) -> Any:
+    answer = web.post(path, json=body)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+# ------------------------------------------------------------------------------------------------------------- reading
+
+
+def test_the_list_says_where_each_study_stands(web: TestClient) -> None:
+    (study,) = web.get("/api/studies").json()
+    assert (study["id"], study["question"], study["trials"]) == ("lab", "maximize price*product - 0.4*time", 4)
+    assert study["best"]["trial"] == 2
+
+
+def test_a_study_that_cannot_be_read_says_why_and_hides_no_other(lab: Path) -> None:
+    (lab / "bad.toml").write_text("maximize = 'nothing'\n[variables]\na = [0, 1]\n[outputs]\ny = {}\n")
+    first, second = client(lab, "bad.toml", "lab.toml").get("/api/studies").json()
+    assert "nothing" in first["error"]
+    assert second["status"] == "NEW"
+
+
+def test_trials_are_those_of_the_export(web: TestClient) -> None:
+    trials = web.get("/api/studies/lab/trials").json()
+    assert [each["trial"] for each in trials] == [1, 2, 3, 4]
+    assert trials[1]["value"] == pytest.approx(20 * 0.6 - 0.4 * 2)
+    assert [each["feasible"] for each in trials] == [True, True, False, False]
+    assert web.get("/api/studies/lab/export.csv").text == pied_("export", "lab.toml").stdout
+
+
+def test_the_result_is_that_of_the_shell(web: TestClient) -> None:
+    shown = web.get("/api/studies/lab/result").json()
+    said = pied_("result", "lab.toml", code=(0, 3)).stdout
+    assert shown["text"].splitlines()[1:] == said.splitlines()[1:]
+    assert {each["name"] for each in shown["settings"]} == {"temperature", "time"}
+
+
+def test_what_is_not_there_is_a_404_that_helps(web: TestClient) -> None:
+    assert "Did you mean 'lab'?" in web.get("/api/studies/lap").json()["error"]
+    assert web.get("/api/studies/lap").status_code == 404
+    assert web.get("/api/nothing").status_code == 404
+    assert "trials 1 to 4" in post(web, "/api/studies/lab/trials/99/tell", 404, values={"product": 1})["error"]
+
+
+# ---------------------------------------------------------------------------------------------------------- experiments
+
+
+def test_asking_again_returns_the_same_trial_and_a_batch_adds_to_it(web: TestClient) -> None:
+    (first,) = post(web, "/api/studies/lab/ask", worker="robot")["trials"]
+    assert post(web, "/api/studies/lab/ask", worker="robot")["trials"][0]["x"] == first["x"]
+    batch = post(web, "/api/studies/lab/ask", worker="robot", count=3)["trials"]
+    assert [each["trial"] for each in batch] == [5, 6, 7]
+    plan = web.get("/api/studies/lab/plan.csv").text.splitlines()
+    assert plan[0] == "trial,temperature,time,product,impurity"
+    assert len(plan) == 4
+
+
+def test_a_tell_that_is_repeated_changes_nothing(web: TestClient) -> None:
+    post(web, "/api/studies/lab/ask")
+    told = post(web, "/api/studies/lab/trials/5/tell", values={"product": 0.5, "impurity": "0.03"})
+    assert told["state"] == "told"
+    before = data("export", "lab.toml")
+    assert post(web, "/api/studies/lab/trials/5/tell", values={"product": 0.5, "impurity": 0.03}) == told
+    assert data("export", "lab.toml") == before
+
+
+def test_a_part_now_and_the_rest_later_at_other_settings(web: TestClient) -> None:
+    post(web, "/api/studies/lab/ask")
+    assert post(web, "/api/studies/lab/trials/5/tell", values={"product": 0.5})["missing"] == ["impurity"]
+    told = post(web, "/api/studies/lab/trials/5/tell", values={"impurity": 0.03}, at={"time": 2.5})
+    assert told["x"]["time"] == 2.5
+    assert told["asked"]["time"] != 2.5
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (["produkt=0.5"], {"values": {"produkt": 0.5}}),
+        (["product=5 %"], {"values": {"product": "5 %"}}),
+        (["product=1.5"], {"values": {"product": 1.5}}),
+        (["product=0.5", "--at", "time=900"], {"values": {"product": 0.5}, "at": {"time": 900}}),
+    ],
+)
+def test_what_the_shell_refuses_is_refused_in_the_same_words(web: TestClient, words: list[str], body: Any) -> None:
+    post(web, "/api/studies/lab/ask", worker="anna")
+    said = pied_("tell", "lab.toml", "5", *words, code=2).stderr.strip().removeprefix("pied: ")
+    assert " ".join(post(web, "/api/studies/lab/trials/5/tell", 422, **body)["error"].split()) == said
+
+
+def test_another_value_is_a_conflict_until_it_is_corrected(web: TestClient) -> None:
+    assert "cannot become 0.7" in post(web, "/api/studies/lab/trials/1/tell", 409, values={"product": 0.7})["error"]
+    assert post(web, "/api/studies/lab/trials/1/correct", 422, values={"product": 0.7})["error"]  # without a reason
+    post(web, "/api/studies/lab/trials/1/correct", values={"product": 0.7}, why="a slip")
+    row = web.get("/api/studies/lab/trials").json()[0]
+    assert row["y"]["product"] == 0.7
+    assert "0.7 instead of 0.4 (a slip)" in row["amended"][0]
+
+
+def test_fail_withdraw_restore_and_note(web: TestClient) -> None:
+    post(web, "/api/studies/lab/ask")
+    assert post(web, "/api/studies/lab/trials/5/fail", 422)["error"].startswith("say why")
+    assert post(web, "/api/studies/lab/trials/5/fail", reason="pump")["state"] == "failed"
+    assert post(web, "/api/studies/lab/trials/2/withdraw", why="dirty")["state"] == "withdrawn"
+    assert post(web, "/api/studies/lab/trials/2/restore")["state"] == "told"
+    for _ in range(2):
+        post(web, "/api/studies/lab/trials/2/note", text="blue")
+    assert web.get("/api/studies/lab/trials").json()[1]["notes"] == ["blue"]
+    assert [each["kind"] for each in web.get("/api/studies/lab/history?trial=2").json()].count("noted") == 1
+
+
+def test_a_table_is_added_once_and_a_plan_is_told(web: TestClient) -> None:
+    table = "temperature,time,product,impurity\n65,3,0.45,0.01\n"
+    for expected in ("1 row added", "0 rows added; 1 was already there"):
+        answer = web.post("/api/studies/lab/table?name=more.csv", content=table)
+        assert answer.json()["said"] == expected
+    post(web, "/api/studies/lab/ask", count=2)
+    lines = web.get("/api/studies/lab/plan.csv").text.splitlines()
+    filled = "\n".join([lines[0], lines[1].removesuffix(",,") + ",0.4,0.02", lines[2]])
+    assert web.post("/api/studies/lab/table?name=plan.csv", content=filled).json()["told"] == [6]
+    refused = web.post("/api/studies/lab/table?name=odd.csv", content="a,b\n1,2\n")
+    assert refused.status_code == 422
+    assert "odd.csv has no column 'temperature'" in refused.json()["error"]
+
+
+def test_an_excel_file_goes_out_and_comes_in(web: TestClient) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    content = web.get("/api/studies/lab/export.xlsx").content
+    assert openpyxl.load_workbook(io.BytesIO(content)).active.max_row == 5
+    answer = web.post("/api/studies/lab/table?name=again.xlsx", content=content)
+    assert answer.json()["said"] == "0 rows added; 4 were already there"
+
+
+# ------------------------------------------------------------------------------------------------------------- what if
+
+
+def test_a_looser_limit_and_a_higher_price_are_answered_and_nothing_is_written(web: TestClient) -> None:
+    before = data("export", "lab.toml")
+    base = post(web, "/api/studies/lab/what-if")
+    dear = post(web, "/api/studies/lab/what-if", constants={"price": 40.0}, map={})
+    assert dear["value"] > base["value"]
+    assert dear["recorded"] is False
+    assert len(dear["map"]["certain"]) == len(dear["map"]["objective"])
+    loose = post(web, "/api/studies/lab/what-if", constants={"limit": 0.2})
+    assert loose["value"] >= base["value"] - 1e-6
+    assert loose["prices"][0]["price"] <= base["prices"][0]["price"] + 1e-9
+    assert data("export", "lab.toml") == before
+    assert "Did you mean 'price'" in post(web, "/api/studies/lab/what-if", 422, constants={"prize": 1.0})["error"]
+
+
+def test_asking_the_question_writes_the_file_and_the_record_with_a_note(web: TestClient, lab: Path) -> None:
+    assert "say why" in post(web, "/api/studies/lab/revise", 422, constants={"price": 25.0})["error"]
+    made_ = post(web, "/api/studies/lab/revise", constants={"price": 25.0}, note="new contract")
+    assert made_["question"] == 2
+    assert "price = 25.0" in (lab / "lab.toml").read_text()
+    assert web.get("/api/studies/lab").json()["notes"] == ["new contract"]
+    assert data("status", "lab.toml")["question"] == 2
+    assert "note: new contract" in pied_("history", "lab.toml").stdout
+
+
+def test_a_limit_that_is_a_number_moves_in_a_store_without_files(lab: Path) -> None:
+    text = (lab / "lab.toml").read_text().replace("impurity <= limit", "impurity <= 0.08")
+    (lab / "lab.toml").write_text(text)
+    (lab / "old.csv").write_text("temperature,time,product,impurity\n70,1,0.4,0.02\n80,2,0.6,0.05\n90,4,0.7,0.09\n")
+    pied_("add", "lab.toml", "old.csv")
+    (lab / "lab.toml").unlink()
+    web = client(lab, store="lab.db")
+    (limit,) = web.get("/api/studies/lab").json()["limits"]
+    assert limit["movable"]
+    assert post(web, "/api/studies/lab/what-if", limits={"purity": 0.2})["constraints"] == ["purity"]
+    post(web, "/api/studies/lab/revise", limits={"purity": 0.2}, note="the client agreed")
+    assert web.get("/api/studies/lab").json()["limits"][0]["value"] == 0.2
+
+
+def test_a_file_written_in_an_unusual_way_is_left_alone(lab: Path) -> None:
+    text = (lab / "lab.toml").read_text()
+    odd = text.replace("[constants]\nprice = 20.0\nlimit = 0.08\n", "")
+    (lab / "lab.toml").write_text("constants = { price = 20.0, limit = 0.08 }\n" + odd)
+    web = client(lab, "lab.toml")
+    before = (lab / "lab.toml").read_text()
+    error = post(web, "/api/studies/lab/revise", 422, constants={"price": 1.0}, note="x")["error"]
+    assert "yourself" in error
+    assert (lab / "lab.toml").read_text() == before
+
+
+@pytest.mark.parametrize("kind", ["slices", "map", "predictions", "importance"])
+def test_each_picture_has_finite_data_within_its_bounds(web: TestClient, kind: str) -> None:
+    shown = post(
+        web, f"/api/studies/lab/{kind}", **({"at": {"temperature": 70, "time": 2}} if kind == "slices" else {})
+    )
+    if kind == "slices":
+        for each in shown["slices"]:
+            for group in (each["functions"], each["outputs"]):
+                for low, middle, high in zip(group["low"], group["middle"], group["high"], strict=True):
+                    assert all(a <= b + 1e-9 <= c + 2e-9 for a, b, c in zip(low, middle, high, strict=True))
+        assert shown["slices"][0]["at"] == pytest.approx(70)
+    elif kind == "importance":
+        assert all(0 <= each <= 1 for row in shown["outputs"].values() for each in row)
+    elif kind == "map":
+        flat = [(c, p) for cs, ps in zip(shown["certain"], shown["possible"], strict=True)
+                for c, p in zip(cs, ps, strict=True)]  # fmt: skip
+        assert all(certain <= possible for certain, possible in flat)
+    else:
+        assert shown["trials"] == [1, 2, 3, 4]
+
+
+# ----------------------------------------------------------------------------------------------------------- new study
+
+FORM: dict[str, Any] = {
+    "name": "brew", "sense": "maximize", "objective": "price*strength - cost*time", "called": "profit", "unit": "EUR",
+    "variables": [{"name": "time", "lo": "1", "hi": "10", "unit": "min"},
+                  {"name": "grind", "kind": "integer", "lo": "1", "hi": "5"},
+                  {"name": "bean", "kind": "choice", "labels": "arabica, robusta"}],
+    "outputs": [{"name": "strength", "lo": "0", "hi": "", "noise": "0.01"}],
+    "limits": [{"name": "mild", "formula": "strength <= 2"}],
+    "constants": [{"name": "price", "value": "3"}, {"name": "cost", "value": "0.1"}], "seed": "7",
+}  # fmt: skip
+
+
+def test_a_form_becomes_a_file_that_the_shell_reads_and_the_first_proposal(lab: Path) -> None:
+    web = client(lab)
+    checked = post(web, "/api/check", **FORM)
+    assert checked["ok"]
+    assert "maximize profit = price*strength - cost*time   in EUR" in checked["understood"]
+    assert post(web, "/api/studies", 201, **FORM)["id"] == "brew"
+    assert "It can be used" in pied_("check", "brew.toml").stdout
+    (trial,) = post(web, "/api/studies/brew/ask")["trials"]
+    assert trial["x"]["bean"] in ("arabica", "robusta")
+    assert "exists already" in post(web, "/api/studies", 422, **FORM)["error"]
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "said"),
+    [
+        ({"objective": "price*strenght"}, ["maximize"], "Did you mean 'strength'"),
+        ({"objective": "__import__('os')"}, ["maximize"], ""),
+        ({"limits": [{"name": "mild", "formula": "strength"}]}, ["subject_to", "mild"], "comparison"),
+        ({"variables": [{"name": "time", "lo": "x", "hi": "2"}]}, ["variables", "time"], "not a number"),
+        ({"name": "../evil"}, ["name"], "letters"),
+        ({"name": ""}, ["name"], "letters"),
+    ],
+)
+def test_a_mistake_in_a_form_is_shown_at_its_field(lab: Path, change: Any, path: list[str], said: str) -> None:
+    found = post(client(lab), "/api/check", **{**FORM, **change})
+    assert not found["ok"]
+    assert found["path"] == path
+    assert said in found["error"]
+    assert not list(lab.glob("**/evil*"))
+
+
+# ----------------------------------------------------------------------------------------------------------- interface
+
+
+def test_every_address_of_the_description_answers(web: TestClient) -> None:
+    described = web.get("/api/openapi.json").json()
+    assert described["openapi"].startswith("3.1")
+    for path, methods in described["paths"].items():
+        place = path.replace("{study}", "lab").replace("{number}", "1")
+        if place.endswith("/events"):
+            continue
+        for method in methods:
+            answer = web.get(place) if method == "get" else web.post(place, json={})
+            assert answer.status_code not in (404, 405, 500), f"{method} {path}: {answer.text}"
+
+
+def test_a_misspelled_field_and_what_is_not_json_are_refused(web: TestClient) -> None:
+    assert "no field 'value'" in post(web, "/api/studies/lab/trials/1/tell", 422, value={"product": 1})["error"]
+    sent = {"content-type": "application/json"}
+    for content in ("{", "[1]", '{"values": {"product": NaN}}'):
+        assert web.post("/api/studies/lab/trials/1/tell", content=content, headers=sent).status_code == 400
+    plain = web.post("/api/studies/lab/ask", content="{}", headers={"content-type": "text/plain"})
+    assert plain.status_code == 415
+
+
+def test_numbers_that_json_has_not_are_left_out(web: TestClient) -> None:
+    text = web.get("/api/studies/lab/result").text
+    assert not any(isinstance(each, float) and not math.isfinite(each) for each in _leaves(json.loads(text)))
+    assert "NaN" not in text
+
+
+def _leaves(found: Any) -> Any:
+    if isinstance(found, dict | list):
+        for each in found.values() if isinstance(found, dict) else found:
+            yield from _leaves(each)
+    else:
+        yield found

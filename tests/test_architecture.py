@@ -37,16 +37,17 @@ LAYERS: dict[str, str] = {
     "plots": "errors problem records rng shapes study",
     "report": "errors plots problem records study",
     "shell": "address errors evaluation plots problem records report solvers study suite version",
-    "web": "address errors plots problem records report shell study version",
+    "web": "address errors plots problem records report shell study suite version",
     "bench": "bounds errors evaluation plots problem records rng shapes shell solvers study suite",
 }
 FACE = {"__init__": "errors problem records solvers study suite"}
 """`pied/__init__.py` loads every public name when it is first used."""
-UPWARDS = {"study": "report"}
-"""The one import that goes up, when it is called: `Study.report` is found where people look for it."""
+UPWARDS = {"study": "report", "shell": "web"}
+"""The imports that go up, when they are called: `Study.report` and `pied demo --dashboard` are found where people look
+for them."""
 DOORS = {"store": "records", "files": "shell", "executors": "evaluation"}
 """Documented paths of version 0.1, one import each."""
-ROOMS = {"shell", "bounds.quantile", "evaluation.executors", "records.sql", "solvers", "suite"}
+ROOMS = {"shell", "web.demo", "bounds.quantile", "evaluation.executors", "records.sql", "solvers", "suite"}
 """What other packages may import past a package's face: modules used as a namespace, or loaded only when needed."""
 EVERYWHERE = {"numpy", "scipy"}
 HOMES = {

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,13 @@ from pied.shell.speech import INTERRUPTED, Mistake, Progress, say, say_json, say
     show_default=True,
     help="Where to write the picture; its ending chooses the format.",
 )
+@click.option("--dashboard", is_flag=True, help="Show it in a browser, with the study filling up.")
 @as_json
-def demo(budget: int, seed: int, picture: Path, as_json: bool) -> None:
+def demo(budget: int, seed: int, picture: Path, dashboard: bool, as_json: bool) -> None:
     """Find the best operating point of the Williams-Otto reactor, a simulator that counts as expensive."""
+    if dashboard:
+        import_module("pied.web.demo").show(budget)  # it lies above: the dashboard uses the shell
+        return
     from pied.errors import Status
     from pied.shell import demo as play
 

@@ -39,7 +39,7 @@ from pied.study import hopeless
 from pied.web import actions
 from pied.web.data import card, detail, result_data, trial_list
 from pied.web.forms import as_toml, checked, written
-from pied.web.guard import Guard
+from pied.web.guard import Guard, Unread
 from pied.web.live import Feed, follow_all
 from pied.web.openapi import described
 from pied.web.shelf import Missing, Shelf
@@ -54,12 +54,8 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 )  # fmt: skip
 
 
-class Refused(Exception):
+class Refused(Unread):
     """A request that cannot be answered, with its status."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 def made(shelf: Shelf, *, token: str, hosts: frozenset[str], port: int, read_only: bool = False) -> Guard:
@@ -76,7 +72,7 @@ def made(shelf: Shelf, *, token: str, hosts: frozenset[str], port: int, read_onl
     app = Starlette(
         routes=pages.routes(),
         exception_handlers={
-            HTTPException: _not_found, Refused: _refused, Mistake: _explained, PiedError: _explained,
+            HTTPException: _not_found, Unread: _refused, Mistake: _explained, PiedError: _explained,
         },
     )  # fmt: skip
     return Guard(app, token=token, hosts=hosts, cookie=f"pied-{port}")
@@ -300,7 +296,7 @@ async def _not_found(request: Request, error: Exception) -> Response:
 
 
 async def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
+    assert isinstance(error, Unread)
     return _json({"error": str(error)}, error.status)
 
 

@@ -32,8 +32,12 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class TooLarge(Exception):
-    """A request's body is larger than allowed."""
+class Unread(Exception):
+    """A request's body that is too large, or did not arrive."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Guard:
@@ -70,25 +74,15 @@ class Guard:
         extra = dict(HEADERS)
         if scope["path"] == "/" and "token" in query:  # the address that was printed: from here on the cookie counts
             extra["set-cookie"] = f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
-        has_begun = False
 
         async def sending(message: MutableMapping[str, Any]) -> None:
-            nonlocal has_begun
             if message["type"] == "http.response.start":
-                has_begun = True
                 own = {name.lower() for name, _ in message.get("headers", [])}
                 new = [(name.encode(), value.encode()) for name, value in extra.items() if name.encode() not in own]
                 message = {**message, "headers": [*message.get("headers", []), *new]}
             await send(message)
 
-        try:
-            await self.app(scope, _limited(receive, largest, scope["method"]), sending)
-        except TooLarge:
-            if not has_begun:
-                await _refuse(send, 413, f"the request is larger than {largest:,} bytes")
-        except TimeoutError:
-            if not has_begun:
-                await _refuse(send, 408, "the request did not arrive in time: send it again")
+        await self.app(scope, _limited(receive, largest, scope["method"]), sending)
 
     def _refusal(self, scope: Scope, headers: dict[str, str], query: dict[str, list[str]]) -> tuple[int, str] | None:
         host = headers.get("host", "")
@@ -125,12 +119,15 @@ def _limited(receive: Receive, largest: int, method: str) -> Receive:
 
     async def receiving() -> MutableMapping[str, Any]:
         nonlocal size, is_over
-        message = await receive() if is_over else await asyncio.wait_for(receive(), SLOWEST_BODY)
+        try:
+            message = await receive() if is_over else await asyncio.wait_for(receive(), SLOWEST_BODY)
+        except TimeoutError:
+            raise Unread(408, "the request did not arrive in time: send it again") from None
         if message["type"] == "http.request":
             size += len(message.get("body", b""))
             is_over = not message.get("more_body", False)
             if size > largest:
-                raise TooLarge
+                raise Unread(413, f"the request is larger than {largest:,} bytes")
         return message
 
     return receiving

@@ -10,6 +10,8 @@ function axis(label, more = {}) {
 
 const tick = (self, values) => values.map((value) => (value === null ? "" : num(value, 4)));
 
+const powers = (self, splits) => splits.map((value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9 ? value : null));
+
 // A chart in `place` with series [{label, kind: "line"|"points"|"steps"|"band", color, dash}]; it follows the width of its place.
 export function chart(place, { x, y, data, series, bands = [], height = 240, log = false, hooks = {}, range }) {
   for (const old of [...open]) if (old.place === place || !old.place.isConnected) { old.plot.destroy(); old.watch.disconnect(); open.delete(old); }
@@ -22,7 +24,7 @@ export function chart(place, { x, y, data, series, bands = [], height = 240, log
   const options = {
     width: Math.max(220, place.clientWidth || 400), height, cursor: { drag: { x: false, y: false } }, legend: { show: false }, hooks,
     scales: { x: { time: false, ...(range ? { range } : {}) }, y: log ? { distr: 3 } : {} },
-    axes: [axis(x, { values: tick }), axis(y, { size: 64, ...(log ? {} : { values: tick }) })],
+    axes: [axis(x, { values: tick, size: 34, labelSize: 18 }), axis(y, { size: 64, values: tick, ...(log ? { filter: powers } : {}) })],
     series: [{}, ...made], bands: bands.map((each) => ({ series: each, fill: color("blue-soft") })),
   };
   const plot = new uPlot(options, data, place);

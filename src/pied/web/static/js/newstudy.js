@@ -32,7 +32,7 @@ export function newPage(page, app) {
       const found = await post("/api/check", form);
       button.disabled = !found.ok || app.read_only;
       fields.forEach((each) => each.removeAttribute("aria-invalid"));
-      if (!found.ok) fields.get(found.path[0])?.setAttribute("aria-invalid", "true");
+      if (!found.ok && touched) fields.get(found.path[0])?.setAttribute("aria-invalid", "true");
       const where = found.path?.length ? `${found.path.filter((each) => !/^\d+$/.test(each)).join(", ").replace("subject_to", "limits")}: ` : "";
       fill(state, found.ok ? [h("p", { class: "good" }, "This can be used. It is understood as:"), h("pre", {}, found.understood.join("\n"))] : touched ? h("p", { class: "error", id: "form-error" }, where + found.error) : h("p", { class: "dim" }, "Fill in the form; it is checked while you type."));
       return found.ok;

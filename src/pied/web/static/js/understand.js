@@ -72,10 +72,11 @@ export async function understandPage(page, study) {
   }
   await ask();
   post(at(study, "/importance")).then((found) => {
-    const row = (name, shares) => h("tr", {}, h("td", {}, name), shares.map((share) => h("td", { class: "n" }, Object.assign(h("span", { class: "bar" }), {}), ` ${Math.round(100 * share)} %`)));
-    fill(weights, h("h2", {}, "Which settings matter"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, ""), found.variables.map((name) => h("th", { class: "n" }, name)))), h("tbody", {}, [...Object.entries(found.functions), ...Object.entries(found.outputs)].map(([name, shares]) => row(name, shares)))), h("p", { class: "small dim" }, "The share of the variation within the ranges in which a setting takes part. Shares can add up to more than 100 % where settings act together."));
+    const every = [...Object.entries(found.functions).filter(([name]) => !(name in found.outputs)), ...Object.entries(found.outputs)];
+    const row = (name, shares) => h("tr", {}, h("td", {}, name), shares.map((share) => h("td", { class: "n" }, h("span", { class: "bar" }), ` ${Math.round(100 * share)} %`)));
+    fill(weights, h("h2", {}, "Which settings matter"), h("table", {}, h("thead", {}, h("tr", {}, h("th", {}, ""), found.variables.map((name) => h("th", { class: "n" }, name)))), h("tbody", {}, every.map(([name, shares]) => row(name, shares)))), h("p", { class: "small dim" }, "The share of the variation within the ranges in which a setting takes part. Shares can add up to more than 100 % where settings act together."));
     let k = 0;
-    const shares = [...Object.values(found.functions), ...Object.values(found.outputs)].flat();
+    const shares = every.map(([, each]) => each).flat();
     weights.querySelectorAll(".bar").forEach((bar) => { bar.style.width = `${Math.round(48 * shares[k++])}px`; });
   }).catch((problem) => fill(weights, h("p", { class: "error" }, problem.message)));
   post(at(study, "/predictions")).then((found) => {

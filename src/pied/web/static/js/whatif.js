@@ -21,7 +21,7 @@ export async function whatIfPage(page, study, app) {
   const kept = [], state = { constants: {}, limits: {} };
   const answer = h("div", { "aria-live": "polite" }), table = h("section", { class: "card wide" }), time = h("span", { class: "dim small", id: "took" });
   const free = about.variables.filter((each) => each.free).map((each) => each.name);
-  const pick = (value) => h("select", { onchange: ask }, free.map((name) => h("option", { value: name }, name))) && Object.assign(h("select", { onchange: ask }, free.map((name) => h("option", { value: name }, name))), { value });
+  const pick = (value) => Object.assign(h("select", { onchange: ask }, free.map((name) => h("option", { value: name }, name))), { value });
   const across = pick(free[0]), up = pick(free[1] || free[0]), canvas = h("canvas", { class: "map", role: "img", "aria-label": "Map of the settings that meet all limits" });
   let base = null, latest = null, busy = false, again = false;
 

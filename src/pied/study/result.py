@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from typing import Any, Protocol
 
 from pied.errors import MissingExtra, Status
@@ -119,6 +120,23 @@ class Result:
         if self.status is not Status.BROKEN:  # whose message quotes them
             lines += [f"    {line}" for line in failed(self.trials)]
         return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """Return the lines of `print` for a notebook, the value in bold and the settings as a table."""
+        if self.x is None:
+            return f"<p>{escape(self.message)}</p>"
+        words = self.words or Words(objective=short(self.objective))
+        worth = words.worth(self.value, self.bounds[self.objective], is_measured=self.rule == "observed")
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(words.setting(name, value))}</td></tr>"
+            for name, value in self.x.items()
+        )
+        limits = "".join(f"<li>{escape(self.limit_line(name))}</li>" for name in self.slack)
+        last = escape(str(self).splitlines()[-1].strip())
+        return (
+            f"<div><p>{escape(self.message)}</p><p><strong>{escape(worth)}</strong></p><table>{rows}</table>"
+            f"<ul>{limits}</ul><p>{last}</p></div>"
+        )
 
     def limit_line(self, name: str) -> str:
         """Return what is known about a constraint, as a line: "impurity 0.053, limit 0.060: met (> 99 %)"."""

@@ -534,6 +534,10 @@ class Study(Amendable, Deciding):
         status, end = self.status, self._end
         return standing(self._snapshot(), end if end is not None and status is Status.RUNNING else status)
 
+    def _repr_html_(self) -> str:
+        """Show the answer and the course in a notebook."""
+        return str(import_module("pied.report").fragment(self))
+
     def expect(self, x: Any) -> dict[str, tuple[float, float, float]]:
         """Return what a measurement at a point probably gives: for each output its lower end, median and upper end."""
         low, middle, high = self._snapshot().expected(self.problem.point(x)[None])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from html import escape
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pied.errors import MissingExtra, Status
 from pied.problem import Named
@@ -15,6 +15,7 @@ from pied.study.relaxation import Relaxation
 from pied.study.words import Words, about, counted, failed, failures, short
 
 
+@runtime_checkable
 class Worth(Protocol):
     """What limits and constants are worth, as `sensitivity` computes it, which stands above results."""
 

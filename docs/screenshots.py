@@ -13,6 +13,7 @@ from typing import Any
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from pied.web.command import prepared
@@ -62,6 +63,11 @@ def main(folder: Path, pages: list[str]) -> None:
                         driver.get("about:blank")
                         driver.get(address.partition("?")[0] + PAGES[name])
                         WebDriverWait(driver, 30).until(ready)
+                        if name == "what-if":  # a looser limit on waste
+                            slider = driver.find_element(By.ID, "s-limits-waste G")
+                            slider.send_keys(*[Keys.PAGE_UP] * 2)
+                            WebDriverWait(driver, 30).until(ready)
+                            time.sleep(2.0)
                         time.sleep(0.6)
                         height = driver.execute_script("return document.documentElement.scrollHeight")
                         driver.set_window_size(1280, min(max(700, height + 90), 2600))

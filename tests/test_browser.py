@@ -118,6 +118,7 @@ def browser(address: str) -> Iterator[Browser]:
 
 NAMELESS = (
     "return [...document.querySelectorAll('input, select, button, canvas, .chart')].filter(e => !(e.labels?.length"
+    " || e.parentElement.closest('[role=img]')"
     " || e.getAttribute('aria-label') || e.innerText?.trim())).map(e => e.outerHTML)"
 )
 """What has no name for those who hear the page."""

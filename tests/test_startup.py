@@ -37,7 +37,18 @@ COMMANDS: dict[str, list[list[str]]] = {
 """Short commands, each with what comes before it in the same process."""
 BELIEF = ("pied.bounds", "pied.gp", "pied.search", "pied.solvers.cuqb", "pied.study.recommendation", "scipy")
 EVALUATION = ("pied.evaluation.crew", "pied.evaluation.processes", "multiprocessing", "concurrent.futures.process")
-PICTURES = ("matplotlib", "pied.plots", "pied.report", "pied.bench", "pied.suite", "openpyxl", "pandas")
+PICTURES = (
+    "starlette",
+    "uvicorn",
+    "pied.web",
+    "matplotlib",
+    "pied.plots",
+    "pied.report",
+    "pied.bench",
+    "pied.suite",
+    "openpyxl",
+    "pandas",
+)
 OTHER_DOORS = ("torch", "sympy", "casadi", "jaxtyping")
 LOADED = """
 import json, sys

@@ -92,6 +92,7 @@ EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
     "postgres": ("psycopg", server),
     "dask": ("distributed", cluster),
     "excel": ("openpyxl", lambda: importlib.import_module("pied.shell.excel")._openpyxl()),
+    "web": ("starlette", lambda: importlib.import_module("pied.web.command").check_installed()),
 }
 
 HANDED_OVER = {"torch", "casadi"}

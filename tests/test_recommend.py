@@ -30,7 +30,7 @@ def data_of(problem: Problem, x: Sequence[Sequence[float]], y: Sequence[Sequence
 
 def bounds_of(problem: Problem, data: Dataset, U: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     believer = Believer()
-    return believer.bound(problem, data, believer.fit(problem, data), Stream(0)).bounds(U, 0.95)
+    return believer.said(problem, data, believer.fit(problem, data), Stream(0), 0.95).bounds(U, 0.95)
 
 
 def found(problem: Problem, data: Dataset, rule: str | None = None, **words: object) -> Recommendation:
@@ -200,6 +200,7 @@ def test_probabilities_are_those_of_the_belief() -> None:
     data = data_of(problem, draw.tolist(), truth.tolist())
     best = found(problem, data, "lower")
     mean, scale = (each[0] for each in Believer().fit(problem, data).moments(best.u[None]))
+    scale = scale * Believer().caution(problem, data, 0.95)
     one, two = (float(norm.cdf((mean[j] - limit) / scale[j])) for j, limit in ((0, 0.6), (1, 0.3)))
     assert best.probability.tolist() == pytest.approx([one, two, 1.0], abs=2e-3)
     assert best.joint == pytest.approx(one * two, abs=2e-3)

@@ -8,7 +8,7 @@ import numpy as np
 from pied.bounds import Believer
 from pied.gp import Model
 from pied.problem import Problem
-from pied.records import Dataset
+from pied.records import Dataset, Why
 from pied.solvers.base import Proposal, Run
 
 FOLDED_WARPS = ("none", "shifted log")
@@ -38,8 +38,8 @@ class FoldedRun(Run):
     def ask(self, number: int, data: Dataset) -> Proposal:
         """Propose a point; the memory of the folded belief is stored under its own key."""
         proposal = self._inner.ask(number, self.fold(data))
-        memory = {"folded": dict(proposal.why.memory)}
-        return replace(proposal, why=replace(proposal.why, memory=memory, expected=()))  # those of other outputs
+        memory = {"folded": {**proposal.why.memory, "expected": proposal.why.expected}}
+        return replace(proposal, why=replace(proposal.why, memory=memory, expected=()))
 
     def close(self) -> None:
         """Release what the run holds."""
@@ -57,10 +57,15 @@ class FoldedRun(Run):
             Y=Y[told],
             imagined=np.concatenate([data.U[~told], data.imagined]),
             last=last,
-            whys=tuple(why for why, is_told in zip(data.whys, told.tolist(), strict=False) if is_told),
+            whys=tuple(_unfolded(why) for why, is_told in zip(data.whys, told.tolist(), strict=False) if is_told),
             failures=tuple(row + int((~told).sum()) for row in data.failures),
             away=(*(n for n, is_told in zip(data.numbers, told.tolist(), strict=True) if not is_told), *data.away)
             if len(data.away) == len(data.imagined)
             else (),
             moved=data.moved,
         )
+
+
+def _unfolded(why: Why) -> Why:
+    """Return why a point was proposed with what was expected of the folded outputs."""
+    return replace(why, expected=tuple(map(tuple, why.memory.get("folded", {}).get("expected", ()))))

@@ -275,7 +275,7 @@ def _lower_when_proposed(given: Inputs) -> Float64[ndarray, "N k"]:
     if unscored:
         first = data.first(max(2, unscored[-1] + 1 if len(unscored) == len(data.U) else _leading(asked)))
         belief = given.believer.fit(problem, first)
-        composite = given.believer.bound(problem, first, belief, given.stream.at("first"))
+        composite = given.believer.said(problem, first, belief, given.stream.at("first"), given.level)
         lower[unscored] = composite.bounds(data.U[unscored], given.level)[0]
     return lower
 

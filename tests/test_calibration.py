@@ -1,0 +1,109 @@
+"""What is said of a belief holds as often as it says: caution follows what predictions have missed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pied import CUQB, Study
+from pied.bounds import Believer, Widened, caution
+from pied.bounds.calibration import LEAST
+from pied.records import Dataset, Why
+from pied.rng import Stream
+from tiny import parabola, waves
+
+LEVEL = 0.95
+
+
+def record(problem, scores, *, first=8, moved=()):
+    """Data whose proposals were expected at 0 within one unit, and measured at these scores."""
+    scores = np.asarray(scores, dtype=float).reshape(-1, problem.m)
+    rows = first + len(scores)
+    ends = tuple((-1.0, 0.0, 1.0) for _ in range(problem.m))
+    whys = (Why("initial"),) * first + (Why("explore", expected=ends),) * len(scores)
+    Y = np.concatenate([np.zeros((first, problem.m)), scores])
+    U = Stream(0).uniform(rows, problem.d)
+    return Dataset(tuple(range(1, rows + 1)), U, Y, U[:0], whys=whys, moved=moved)
+
+
+def test_caution_begins_large_and_is_smaller_with_more_points_and_with_noise() -> None:
+    exact, noisy = parabola(), parabola(noise=0.1)
+    few, many = (caution(exact, record(exact, [], first=n), LEVEL) for n in (5, 50))
+    assert (few > 2 * many).all()
+    assert (many > 1).all()
+    assert (caution(noisy, record(noisy, [], first=5), LEVEL) < few).all()
+
+
+def test_measurements_within_what_was_said_lower_it_and_others_raise_it() -> None:
+    problem = parabola()
+    start = caution(problem, record(problem, []), LEVEL)
+    inside = caution(problem, record(problem, [[0.5] * problem.m] * 3), LEVEL)
+    outside = caution(problem, record(problem, [[2.0] * problem.m]), LEVEL)
+    assert (inside < start).all()
+    assert (outside > start).all()
+    assert (caution(problem, record(problem, [[0.5] * problem.m] * 200), LEVEL) == LEAST).all()
+
+
+def test_it_is_learned_mostly_from_the_output_itself() -> None:
+    problem = waves()
+    one = caution(problem, record(problem, [[2.0, 0.0, 0.0]] * 3), LEVEL)
+    assert one[0] > one[1]
+    assert one[1] == pytest.approx(one[2])
+
+
+def test_trials_that_were_run_elsewhere_or_not_measured_teach_nothing() -> None:
+    problem = parabola()
+    start = caution(problem, record(problem, []), LEVEL)
+    assert caution(problem, record(problem, [[2.0] * problem.m], moved=(9,)), LEVEL) == pytest.approx(
+        caution(problem, record(problem, [], first=9), LEVEL)
+    )
+    assert caution(problem, record(problem, [[np.nan] * problem.m]), LEVEL) == pytest.approx(start)
+
+
+def test_in_the_long_run_as_many_lie_outside_as_was_said_whatever_the_belief_is() -> None:
+    """Errors with heavy tails that are four times what the belief says: bounds hold nine times of ten all the same."""
+    problem = parabola()
+    z = np.abs(Stream(3).normal(400) / np.maximum(np.abs(Stream(4).normal(400)), 0.3)) * 4.0
+    data, hits = record(problem, []), []
+    for score in z:
+        factor = caution(problem, data, LEVEL)
+        ends = tuple((-each, 0.0, each) for each in (1.645 * factor).tolist())
+        hits.append(score <= 1.645 * factor[0])
+        row = np.full((1, problem.m), score)
+        data = replace(
+            data,
+            numbers=(*data.numbers, len(data.numbers) + 1),
+            U=np.concatenate([data.U, data.U[:1]]),
+            Y=np.concatenate([data.Y, row]),
+            whys=(*data.whys, Why("explore", expected=ends)),
+        )
+    assert 0.85 < np.mean(hits[20:]) < 0.95
+
+
+def test_a_factor_for_each_output_widens_moments_and_their_slopes_alike() -> None:
+    problem = waves()
+    U = Stream(1).uniform(9, 2)
+    truth = np.stack([np.sin(3 * U[:, 0]), np.cos(2 * U[:, 1]), U[:, 0] * U[:, 1]], 1)
+    belief = Believer().fit(problem, Dataset(tuple(range(9)), U, truth, U[:0]))
+    factor = np.array([1.0, 2.0, 3.0])
+    new = Stream(2).uniform(4, 2)
+    plain, wide = belief.moments_and_slopes(new), Widened(belief, factor).moments_and_slopes(new)
+    np.testing.assert_allclose(wide[1], plain[1] * factor)
+    np.testing.assert_allclose(wide[3], plain[3] * factor[:, None])
+    np.testing.assert_allclose(wide[0], plain[0])
+
+
+@pytest.mark.slow
+def test_a_study_says_what_it_expects_and_points_do_not_depend_on_caution() -> None:
+    bold, careful = (Study(waves(), seed=2, solver=CUQB(believer=Believer(cautious=each))) for each in (False, True))
+    for study in (bold, careful):
+        study.run(8)
+    assert [tuple(trial.x.array) for trial in bold.trials] == [tuple(trial.x.array) for trial in careful.trials]
+    last, plain = careful.trials[-1].why, bold.trials[-1].why
+    assert len(last.expected) == 3
+    assert last.widened > plain.widened == 1.0
+    assert all(low <= middle <= high for low, middle, high in last.expected)
+    width, narrow = (np.subtract(each.upper, each.lower) for each in (last, plain))
+    assert (width >= narrow * (1 - 1e-9)).all()
+    gap, old = careful.gap()[0], bold.gap()[0]
+    assert gap is None or old is None or gap >= old * (1 - 1e-9)

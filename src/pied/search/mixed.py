@@ -112,6 +112,41 @@ class Mixed:
         last = np.concatenate([best.u[None], around])
         return self._best_of(functions, scales, last if self._is_whole else self._solved(functions, scales, last))
 
+    @np.errstate(all="ignore")
+    def beside(
+        self,
+        functions: Functions,
+        scales: Float64[ndarray, "k"],
+        u: Float64[ndarray, "d"],
+        told: Float64[ndarray, "N d"],
+        seen: Bool[ndarray, "d"],
+    ) -> Optimum | None:
+        """Return the best point among the settings next to that of u in which nothing was told; None if there are none.
+
+        Args:
+            functions: To be maximized, and the constraints.
+            scales: Of the functions.
+            u: A point of the grid.
+            told: Points that were told, are pending, or failed.
+            seen: In which coordinates another value makes a setting worth telling.
+        """
+        rows, which = self.grid.rows(u), self.grid.is_discrete
+        tried = {tuple(row) for row in self.grid.rows(told)[:, which].tolist()}
+        fresh = []
+        for j in (which & seen).nonzero()[0].tolist():
+            places = self.grid.places[j]
+            size = 0 if places is None else len(places)
+            others = range(size) if self.grid.is_choice[j] else (rows[j] - 1, rows[j] + 1)
+            for value in others:
+                setting = rows.copy()
+                setting[j] = value
+                if 0 <= value < size and tuple(setting[which].tolist()) not in tried:
+                    fresh.append(setting)
+        if not fresh:
+            return None
+        starts = self.grid.at(np.array(fresh), np.repeat(u[None], len(fresh), 0))
+        return self._best_of(functions, scales, starts if self._is_whole else self._solved(functions, scales, starts))
+
     @property
     def _is_whole(self) -> bool:
         """Whether every coordinate is discrete."""

@@ -16,11 +16,11 @@ from pied.gp import Model
 from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
-from pied.search import Optimum, PenaltySearch, Search
-from pied.shapes import Float64
+from pied.search import Mixed, Optimum, PenaltySearch, Search
+from pied.shapes import Bool, Float64
 from pied.solvers import probes
 from pied.solvers.base import Solver
-from pied.solvers.frame import BayesRun, Scene, Settings
+from pied.solvers.frame import BayesRun, Scene, Settings, meets_white
 from pied.solvers.infeasibility import VERDICT_LEVEL, JointTest, single_margin
 
 __all__ = ["CUQB", "VERDICT_LEVEL", "BayesRun", "CUQBRun", "Scene", "Settings", "paper"]
@@ -54,8 +54,8 @@ class CUQB(Solver):
     widen: bool = True
     """Whether an exact black box is searched with wider bounds once those at the level promise no gain."""
     probe: bool = True
-    """Whether an exact black box is probed near the best point, off the box bounds it lies on (`solvers.probes`), once
-    the upper bound promises hardly any gain."""
+    """Whether an exact black box is probed near the best point, off the box bounds it lies on (`solvers.probes`) and in
+    the settings beside its own, once the upper bound promises hardly any gain."""
     penalty: float | None = None
     """rho of the recommendation (14), natural units; None: from the multipliers of the subproblems."""
     joint: bool = True
@@ -135,7 +135,7 @@ class CUQBRun(BayesRun):
         """Maximize the upper bound; where it promises hardly any gain over the best told value, test the belief.
 
         Such a belief is either right or over-confident. It is tested off a box bound that all points near the best one
-        lie on, and then where wider bounds promise a gain.
+        lie on, in the settings beside that of the best point, and then where wider bounds promise a gain.
         """
         best = self._optimistic(scene, scene.composite)
         if len(scene.data.pending):
@@ -143,6 +143,7 @@ class CUQBRun(BayesRun):
         gain, scale = self._promised_gain(scene, best), float(scene.scales[0])
         if gain <= PROBE_BELOW_GAIN * scale:
             probe = self._off_bounds(scene)
+            probe = self._beside(scene) if probe is None else probe
             if probe is not None:  # the upper bound is not recorded before the probe has tested it
                 return replace(best, u=probe, active=()), Why("probe", multipliers=best.multipliers)
         why = Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
@@ -180,6 +181,27 @@ class CUQBRun(BayesRun):
         if not len(points):
             return None
         return points[scene.composite.values(points, [0.5] * self.problem.k)[:, 0].argmax()]
+
+    def _beside(self, scene: Scene) -> Float64[ndarray, "d"] | None:
+        """Return the best point by median of a setting next to that of the best told point, if nothing was told there.
+
+        On a grid no gradual step leads to the next setting: one that the belief is wrongly certain about is never
+        proposed, and nothing refutes the belief.
+        """
+        if not self._own.probe or not self._is_exact or not isinstance(scene.within, Mixed):
+            return None
+        search, problem = scene.within, self.problem
+
+        def is_allowed(U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
+            fine = meets_white(problem, U)
+            return fine if search.allowed is None else fine & search.allowed(U)
+
+        best = search.grid.snapped(scene.known[0])
+        tried = np.concatenate([scene.data.U, scene.data.imagined])
+        median = optimistic(scene.composite, 0.5)
+        seen = np.asarray(problem.active.any(0))
+        found = replace(search, allowed=is_allowed).beside(median, scene.scales, best, tried, seen)
+        return found.u if found is not None and bool(is_allowed(found.u[None]).all()) else None
 
     def _optimistic(self, scene: Scene, composite: Composite) -> Optimum:
         """Maximize the upper bound of the objective: over joint outcomes if possible, else each function alone."""

@@ -42,6 +42,7 @@ logger = logging.getLogger(__name__)
 
 REPEATED = 1e-7  # unit cube, every coordinate: a point this near to a known one repeats it
 FRESH_DISTANCE = 1e-4  # unit cube: a pool point this far from all known points teaches something new
+VERIFIED_GAIN = 1e-5  # of the objective's scale: on a grid, a point that promises less is not worth a verification
 BATCH_WIDENINGS = (2.0, 3.0)  # factors of the deviations with which a batch searches on beside pending points
 SETTLED_WIDTH = 1e-3  # of a function's scale: a told candidate with bounds this near to each other is known
 MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool breaks them
@@ -160,7 +161,7 @@ class BayesRun(Run):
             rescue = not bool(scene.is_feasible.any())
             best = scene.within.solve(bounds, scene.scales, scene.pool, scene.known, stream.at("verify"), rescue=rescue)
             why = replace(why, multipliers=best.multipliers)
-        if best is None or not best.satisfied or self._is_pending(scene, best.u):
+        if best is None or not best.satisfied or self._is_pending(scene, best.u) or self._is_verified(scene, best):
             best, why = self._explore(scene)
         u = self._on_grid(scene, best.u)
         u, why = self._called(scene, u, why)
@@ -228,6 +229,13 @@ class BayesRun(Run):
         """Whether a trial verifies: by its number alone, so that a resumed run goes on as if uninterrupted."""
         every = self.settings.verify_every
         return every is not None and number > self.initial and (number - self.initial) % every == 0
+
+    def _is_verified(self, scene: Scene, best: Optimum) -> bool:
+        """Whether what was told is as good as what can be verified; on a grid, other settings are then worth more."""
+        if self.problem.grid is None or not self._is_exact:
+            return False
+        told = scene.f[scene.is_feasible, 0].max(initial=-np.inf)
+        return bool(best.f[0] - told <= VERIFIED_GAIN * scene.scales[0])
 
     @property
     def _is_exact(self) -> bool:

@@ -32,7 +32,7 @@ AIMS = {
     "explore": "may be better than the best so far",
     "improve": "may be better than the best so far",
     "verify": "expected to be the best that meets all limits",
-    "probe": "checks whether the best lies inside of the ranges",
+    "probe": "checks whether the best is one: off a limit of the ranges, or in a setting beside it",
     "widen": "a second look for something better",
     "feasibility": "looks for settings that meet all limits",
     "narrow": "narrows down where the best may lie",

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pied import Problem, Status, Study, Trial, solve
+from pied import Choice, Integer, Problem, Status, Study, Trial, solve
 from pied.bounds.believer import Believer
 from pied.bounds.success import SuccessModel
 from pied.gp.choices import Model
@@ -116,3 +116,55 @@ def test_a_probe_stays_where_success_is_likely(monkeypatch, fails_elsewhere):
     study.fail(study.ask(), "it did not converge")
     probes = [trial for trial in study.run(15).trials if trial.why.aim == "probe"]
     assert set(_left(probes)) == ({"b"} if fails_elsewhere else {"a", "b"})
+
+
+def _counted(**words: Any) -> Problem:
+    """Rises to 4 and a = 1 as a plane and falls behind 4, but for a bonus at 5 that no other count tells of."""
+    stated: dict[str, Any] = {
+        "variables": {"count": Integer(0, 12), "a": (0.0, 1.0)},
+        "outputs": ["y"],
+        "blackbox": lambda x: -0.01 * (x.count - 4) ** 2 + 0.1 * x.a + 0.5 * (x.count == 5),
+        "maximize": "y",
+        "noise": 0,
+    }
+    return Problem(**(stated | words))
+
+
+def _told_but_beside(problem: Problem, counts: tuple[int, ...], **words: Any) -> Study:
+    """A study that was told the values of some counts, so that the belief is certain of the others."""
+    study = Study(problem, solver=fast(believer=STRAIGHT, **words), seed=0, patience=None)
+    for count in counts:
+        for a in (0.0, 0.3, 0.7, 1.0):
+            study.add({"count": count, "a": a}, problem.evaluate({"count": count, "a": a}))
+    return study
+
+
+@pytest.mark.slow
+def test_settings_beside_the_best_are_told_even_where_the_belief_is_certain():
+    study = _told_but_beside(_counted(), (0, 2, 4, 7, 10, 12))
+    result = study.run(8)
+    assert {3, 5} <= {trial.x["count"] for trial in result.trials if trial.why.aim == "probe"}
+    assert result.x["count"] == 5
+
+
+@pytest.mark.slow
+def test_settings_beside_the_best_are_left_out_where_they_break_a_white_constraint_or_probes_are_off():
+    for words, settings in (({"subject_to": ["count <= 4.5"]}, {}), ({}, {"probe": False})):
+        trials = _told_but_beside(_counted(**words), (0, 2, 3, 4, 7, 10, 12), **settings).run(4).trials
+        assert not [trial for trial in trials if trial.why.aim == "probe" and trial.x["count"] != 4]
+
+
+@pytest.mark.slow
+def test_a_best_label_is_compared_with_all_others():
+    """The third label was never told, and properties say that it is poor."""
+    solvents = Choice("A", "B", "C", properties={"power": {"A": 1.0, "B": 0.9, "C": 0.0}})
+    gain = {0: 0.0, 1: -0.1, 2: 1.0}
+    problem = _counted(
+        variables={"solvent": solvents, "a": (0.0, 1.0)},
+        blackbox=lambda x: gain[("A", "B", "C").index(str(x.solvent))] - (x.a - 0.4) ** 2,
+    )
+    study = Study(problem, solver=fast(believer=STRAIGHT), seed=0, patience=None)
+    for label in ("A", "B"):
+        for a in (0.0, 0.2, 0.6, 1.0):
+            study.add({"solvent": label, "a": a}, problem.evaluate({"solvent": label, "a": a}))
+    assert study.run(8).x["solvent"] == "C"

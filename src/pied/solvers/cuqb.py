@@ -141,7 +141,8 @@ class CUQBRun(BayesRun):
         if len(scene.data.pending):
             return best, Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
         gain, scale = self._promised_gain(scene, best), float(scene.scales[0])
-        if gain <= PROBE_BELOW_GAIN * scale:
+        is_stuck = self.problem.grid is not None and self._repeats(scene, best.u)
+        if gain <= PROBE_BELOW_GAIN * scale or is_stuck:
             probe = self._off_bounds(scene)
             probe = self._beside(scene) if probe is None else probe
             if probe is not None:  # the upper bound is not recorded before the probe has tested it

@@ -1,4 +1,4 @@
-"""Probes: points off the box bounds that the best point lies on."""
+"""Probes: points off the box bounds that the best point lies on, and in the settings beside its own."""
 
 from typing import Any
 
@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from pied import Choice, Integer, Problem, Status, Study, Trial, solve
-from pied.bounds.believer import Believer
+from pied.bounds.believer import Believer, White
 from pied.bounds.success import SuccessModel
 from pied.gp.choices import Model
+from pied.search.mixed import Mixed
+from pied.search.multistart import Search
 from pied.solvers.probes import NEAR_BEST, PROBE_STEP, off_bounds
 from tiny import fast, points
 
@@ -154,17 +156,18 @@ def test_settings_beside_the_best_are_left_out_where_they_break_a_white_constrai
         assert not [trial for trial in trials if trial.why.aim == "probe" and trial.x["count"] != 4]
 
 
-@pytest.mark.slow
-def test_a_best_label_is_compared_with_all_others():
-    """The third label was never told, and properties say that it is poor."""
-    solvents = Choice("A", "B", "C", properties={"power": {"A": 1.0, "B": 0.9, "C": 0.0}})
-    gain = {0: 0.0, 1: -0.1, 2: 1.0}
-    problem = _counted(
-        variables={"solvent": solvents, "a": (0.0, 1.0)},
-        blackbox=lambda x: gain[("A", "B", "C").index(str(x.solvent))] - (x.a - 0.4) ** 2,
-    )
-    study = Study(problem, solver=fast(believer=STRAIGHT), seed=0, patience=None)
-    for label in ("A", "B"):
-        for a in (0.0, 0.2, 0.6, 1.0):
-            study.add({"solvent": label, "a": a}, problem.evaluate({"solvent": label, "a": a}))
-    assert study.run(8).x["solvent"] == "C"
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_the_settings_beside_a_point_are_the_other_labels_and_the_next_counts(is_seen):
+    """One after the other, until something was told in each; those of variables that no output sees are left out."""
+    variables = {"solvent": Choice("A", "B", "C"), "count": Integer(0, 12), "a": (0.0, 1.0)}
+    problem = _counted(variables=variables, subject_to=["a + count <= 20"])
+    assert problem.grid is not None
+    best = problem.to_unit(np.array([[1.0, 12.0, 0.3]]))
+    told, near = best, White(problem, problem.white, near=best[0])
+    search = Mixed(Search(pool=64, generations=0, starts=2), problem.grid, best[:0])
+    seen = np.array([is_seen, True, True])
+    while (found := search.beside(near, np.ones(2), best[0], told, seen)) is not None:
+        told = np.concatenate([told, found.u[None]])
+    settings = {tuple(x) for x in problem.from_unit(told)[1:].round(9)}
+    assert len(settings) == len(told) - 1
+    assert settings == {(1.0, 11.0, 0.3)} | ({(0.0, 12.0, 0.3), (2.0, 12.0, 0.3)} if is_seen else set())

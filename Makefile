@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 LIGHT  := .venv-light
+DOCS   := .venv-docs
+RELEASE := .venv-release
 WITHOUT_TORCH := $(addprefix tests/test_,light.py rng.py trace.py called.py quantile.py)
 export OMP_NUM_THREADS ?= 1
 # Tests start hundreds of processes; with compiled files each of them loads pied in a fraction of the time.
@@ -15,7 +17,7 @@ PIP = sh -c 'status=0; said=$$(mktemp) || exit 1; trap "rm -f $$said" EXIT; \
 	grep -v "^WARNING: Location .* is ignored" "$$said" >&2; exit $$status' pip
 INSTALL = pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check setup setup-dev clean
+.PHONY: demo test check docs release-check setup setup-dev clean
 
 demo: setup            ## the Williams-Otto reactor, from nothing to a recommended operating point
 	$(BIN)/pied demo
@@ -33,6 +35,14 @@ check: setup-dev       ## the quick part of `make test`
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -m "not slow and not long"
+
+docs: $(DOCS)/.installed    ## the documentation site, in site/; open site/index.html
+	$(DOCS)/bin/python benchmarks/evidence.py --check
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build
+	@echo "Open site/index.html"
+
+release-check: $(RELEASE)/.installed    ## build sdist and wheel, look into them, install them on every supported Python found
+	$(RELEASE)/bin/python .ci/release.py
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -58,5 +68,17 @@ $(LIGHT)/.installed: pyproject.toml
 	@$(PIP) $(LIGHT)/bin/$(INSTALL) --editable . pytest pytest-timeout hypothesis jaxtyping beartype
 	@touch $@
 
+$(DOCS)/.installed: pyproject.toml
+	@echo "Installing MkDocs into $(DOCS); once, takes a minute ..."
+	@$(PYTHON) -m venv $(DOCS)
+	@$(PIP) $(DOCS)/bin/$(INSTALL) --editable '.[docs]'
+	@touch $@
+
+$(RELEASE)/.installed: pyproject.toml
+	@echo "Installing build and twine into $(RELEASE); once, takes half a minute ..."
+	@$(PYTHON) -m venv $(RELEASE)
+	@$(PIP) $(RELEASE)/bin/$(INSTALL) --editable '.[release]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(LIGHT) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LIGHT) $(DOCS) $(RELEASE) site dist .pytest_cache .mypy_cache .ruff_cache

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pied.study import minimize as minimize
     from pied.study import solve as solve
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Problem": "pied.problem",

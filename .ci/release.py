@@ -1,4 +1,4 @@
-"""Build sdist and wheel, look into both, and use them as a stranger would: in empty environments, on every supported Python.
+"""Build sdist and wheel, look into both, and use them as a stranger would: in empty environments, on each Python.
 
     python .ci/release.py                      # every supported Python found on this machine
     python .ci/release.py --pythons 3.12       # this one alone
@@ -65,8 +65,10 @@ def build(folder: Path) -> tuple[Path, Path]:
 
 def inspect(sdist: Path, wheel: Path) -> None:
     """Fail unless both hold the whole package and nothing else."""
-    sources = {path.relative_to(ROOT / "src").as_posix() for path in (ROOT / "src" / "pied").rglob("*.py")}
-    sources |= {"pied/py.typed"}
+    files = [path for path in (ROOT / "src" / "pied").rglob("*") if path.is_file() and path.suffix != ".pyc"]
+    sources = {path.relative_to(ROOT / "src").as_posix() for path in files}
+    if "pied/py.typed" not in sources:
+        sys.exit("src/pied has no py.typed, so users' type checkers would ignore its types")
     with zipfile.ZipFile(wheel) as file:
         packed = set(file.namelist())
     told = {name for name in packed if ".dist-info/" in name}

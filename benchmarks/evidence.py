@@ -340,8 +340,8 @@ def page() -> dict[Path, str]:
         "# Evidence at a glance",
         "",
         "Six figures and one table, made by `python benchmarks/evidence.py` from the pages under `benchmarks/results`.",
-        "Each page has the command, the version, the seeds and the machine; no result here was typed by hand. What does",
-        "not favour `pied` is in the table as well.",
+        "Each page has the command, the version, the seeds and the machine; no result here was typed by hand. What",
+        "does not favour `pied` is in the table as well.",
         "",
     ]
     for name, make in FIGURES.items():
@@ -353,7 +353,7 @@ def page() -> dict[Path, str]:
     body += [f"| {what} | {found} | {link(where)} |" for what, found, where in rows()]
     body += [
         "",
-        "Not shown yet: whole runs against BoTorch, Ax and Optuna (`benchmarks/loops.py`): no page yet.",
+        "Not shown yet: whole runs against BoTorch, Ax, Optuna (`benchmarks/loops.py`): no page yet.",
         "",
     ]
     written[DOCS / "evidence.md"] = "\n".join(body)

@@ -5,6 +5,7 @@ The names below are loaded when first used, so that `import pied` stays light (i
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
 if TYPE_CHECKING:
     from pied.errors import Contradiction as Contradiction
@@ -82,6 +83,9 @@ _HOMES = {
 }
 """Where each public name lives; `suite` is a package of its own."""
 
+_LEAVING: dict[str, tuple[str, str]] = {}
+"""Former names that still work, with a warning: the name that replaces each, and the version that goes without it."""
+
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used."""
@@ -91,6 +95,11 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
+    if name in _LEAVING:
+        instead, version = _LEAVING[name]
+        sentence = f"pied.{name} is now called pied.{instead}; the former name works until version {version}."
+        warn(sentence, DeprecationWarning, stacklevel=2)
+        return getattr(import_module("pied"), instead)
     from pied.errors import did_you_mean
 
     raise AttributeError(f"pied has no '{name}'.{did_you_mean(name, __dir__())}")

@@ -34,7 +34,10 @@ JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)  # of the mean variance; the fir
 
 @dataclass(frozen=True, eq=False)
 class ModelBelief:
-    """A BoTorch or GPyTorch model as a belief about h: its moments at single points."""
+    """A BoTorch or GPyTorch model as a belief about h: its moments at single points.
+
+    Example: `docs/recipes.md`.
+    """
 
     model: Any
     """A fitted model over the unit cube, with outputs in natural units."""
@@ -85,6 +88,8 @@ def belief(model: Any) -> ModelBelief:
 
     Correlated outputs (the paper's Remark 1), for instance of a `KroneckerMultiTaskGP`, keep their correlation; those
     of a `SingleTaskGP` or a `ModelListGP` are independent. Correlation is detected at a few points.
+
+    Example: `docs/recipes.md`.
 
     Args:
         model: A fitted model over the unit cube, with one output per output of the problem, in the same order and in

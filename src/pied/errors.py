@@ -32,11 +32,17 @@ LONGEST_NAME = 200
 
 
 class PiedError(Exception):
-    """Anything that `pied` raises on purpose."""
+    """Anything that `pied` raises on purpose.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class StatementError(PiedError, ValueError):
-    """The problem cannot be stated like this."""
+    """The problem cannot be stated like this.
+
+    Example: `docs/guide-spaces.md`.
+    """
 
     path: tuple[str, ...] = ()
     """Keys of the problem file that it is about, if it is about one: ("subject_to", "purity")."""
@@ -45,26 +51,41 @@ class StatementError(PiedError, ValueError):
 
 
 class UnknownName(StatementError, KeyError, AttributeError):
-    """A name that does not exist; the message suggests the one probably meant."""
+    """A name that does not exist; the message suggests the one probably meant.
+
+    Example: `docs/recipes.md`.
+    """
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0]) if self.args else ""
 
 
 class FormulaError(StatementError):
-    """A formula cannot be read, or uses something that is not allowed."""
+    """A formula cannot be read, or uses something that is not allowed.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class WhiteBoxError(StatementError):
-    """A function of the white box fails or returns a wrong type or shape, on a tiny batch or later."""
+    """A function of the white box fails or returns a wrong type or shape, on a tiny batch or later.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class StudyMismatch(StatementError):
-    """A stored study has other variables or outputs, so its data would mean something else."""
+    """A stored study has other variables or outputs, so its data would mean something else.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class EvaluationError(PiedError, RuntimeError):
-    """The black box failed, or its answer cannot be read."""
+    """The black box failed, or its answer cannot be read.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class WrongOutputs(EvaluationError):
@@ -72,11 +93,17 @@ class WrongOutputs(EvaluationError):
 
 
 class TellError(PiedError, ValueError):
-    """A result that cannot be told like this."""
+    """A result that cannot be told like this.
+
+    Example: `docs/guide-laboratory.md`.
+    """
 
 
 class Contradiction(TellError):
-    """A result that differs from what was told before: the first value stays until it is corrected."""
+    """A result that differs from what was told before: the first value stays until it is corrected.
+
+    Example: `docs/recipes.md`.
+    """
 
     def __init__(
         self,
@@ -91,27 +118,45 @@ class Contradiction(TellError):
 
 
 class SettingError(PiedError, ValueError):
-    """A solver's setting is out of range or unknown."""
+    """A solver's setting is out of range or unknown.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class NumericalError(PiedError, ArithmeticError):
-    """Linear algebra, a fit or a search breaks down on these data: not a user's mistake; callers fall back."""
+    """Linear algebra, a fit or a search breaks down on these data: not a user's mistake; callers fall back.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class SolverDone(PiedError, RuntimeError):
-    """The solver has nothing more to propose."""
+    """The solver has nothing more to propose.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class StoreError(PiedError, OSError):
-    """A store cannot be opened, read or written; the results told before are kept."""
+    """A store cannot be opened, read or written; the results told before are kept.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class StoreAway(StoreError):
-    """A store cannot be reached or written at the moment: a server restarts, a disk is full, a lock is held."""
+    """A store cannot be reached or written at the moment: a server restarts, a disk is full, a lock is held.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class Unwritten(StoreError):
-    """A run could not write results to its store; they are kept here and in files that are read at the next opening."""
+    """A run could not write results to its store; they are kept here and in files that are read at the next opening.
+
+    Example: `docs/recipes.md`.
+    """
 
     def __init__(
         self,
@@ -130,22 +175,34 @@ class Unwritten(StoreError):
 
 
 class ExecutorLost(PiedError, RuntimeError):
-    """The executor is gone: a scheduler does not come back, or an executor was shut down."""
+    """The executor is gone: a scheduler does not come back, or an executor was shut down.
+
+    Example: `docs/recipes.md`.
+    """
 
 
 class Infeasible(PiedError, RuntimeError):
-    """No point can meet the constraints, so asking for more points is useless."""
+    """No point can meet the constraints, so asking for more points is useless.
+
+    Example: `docs/guide-infeasible.md`.
+    """
 
 
 class MissingExtra(PiedError, ImportError):
-    """An optional package is not installed; the message gives the command that installs it."""
+    """An optional package is not installed; the message gives the command that installs it.
+
+    Example: `docs/recipes.md`.
+    """
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
         super().__init__(f'{purpose} needs {package}: pip install "pied[{extra}]"')
 
 
 class Status(Enum):
-    """The state of a study; the value is the sentence shown to the user."""
+    """The state of a study; the value is the sentence shown to the user.
+
+    Example: `docs/guide-infeasible.md`.
+    """
 
     RUNNING = "The study is under way."
     FINISHED = "The budget is spent."

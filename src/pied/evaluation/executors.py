@@ -10,7 +10,10 @@ from pied.evaluation.processes import Processes as Processes
 
 
 class Serial(Executor):
-    """Evaluate immediately, in this thread."""
+    """Evaluate immediately, in this thread.
+
+    Example: `docs/recipes.md`.
+    """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **words: Any) -> "Future[Any]":
         """Call the function and return its result."""
@@ -23,7 +26,10 @@ class Serial(Executor):
 
 
 class Threads(Executor):
-    """One thread per evaluation; a thread that takes too long is abandoned and does not delay the exit."""
+    """One thread per evaluation; a thread that takes too long is abandoned and does not delay the exit.
+
+    Example: `docs/recipes.md`.
+    """
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **words: Any) -> "Future[Any]":
         """Start a thread."""
@@ -47,6 +53,8 @@ def dask(client: Any) -> Executor:
     """Return an executor on a Dask cluster.
 
     Two evaluations at the same point remain two (`pure=False`); Dask would otherwise reuse the first result.
+
+    Example: `docs/recipes.md`.
 
     Args:
         client: A `distributed.Client`, or the address of a scheduler ("tcp://host:8786").

@@ -26,6 +26,8 @@ class Processes(Executor):
 
     If a process dies, only its own evaluation fails. A process that takes too long is killed. Processes are started
     when needed and reused.
+
+    Example: `docs/recipes.md`.
     """
 
     def __init__(self) -> None:

@@ -23,7 +23,10 @@ MOST_LEVELS = 100
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Bounds of all functions along one variable, the others as recommended, less those that equalities determine."""
+    """Bounds of all functions along one variable, the others as recommended, less those that equalities determine.
+
+    Example: `docs/recipes.md`.
+    """
 
     name: str
     """The variable."""
@@ -48,7 +51,10 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """Each measurement, and what all others predict for it; NaN where there is none."""
+    """Each measurement, and what all others predict for it; NaN where there is none.
+
+    Example: `docs/recipes.md`.
+    """
 
     numbers: Int64[ndarray, "N"]
     """Numbers of the trials."""
@@ -80,6 +86,8 @@ def cuts(
     size: int = CUT_POINTS,
 ) -> list[Cut]:
     """Return the bounds of all functions along each variable that can be chosen, through one point.
+
+    Example: `docs/recipes.md`.
 
     Args:
         study: The study, or one moment of it.
@@ -135,6 +143,8 @@ def importance(study: Study | Snapshot) -> tuple[Float64[ndarray, "m d"], Float6
 
     This is Sobol's total index of the expected value within the ranges, by Jansen's estimator: 1 if everything depends
     on the variable, 0 if nothing does. Rows of constant outputs and functions are 0.
+
+    Example: `docs/recipes.md`.
     """
     _check(study)
     problem, snapshot = study.problem, study.snapshot
@@ -161,7 +171,10 @@ def _shares(values: Float64[ndarray, "b f"], d: int) -> Float64[ndarray, "f d"]:
 
 
 def predictions(study: Study | Snapshot) -> Predictions:
-    """Return what all other measurements predict for each one."""
+    """Return what all other measurements predict for each one.
+
+    Example: `docs/recipes.md`.
+    """
     _check(study)
     data = study.data
     lower, middle, upper = study.snapshot.left_out()

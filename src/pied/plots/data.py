@@ -24,7 +24,10 @@ Truth = Callable[[Float64[ndarray, "b d"]], Float64[ndarray, "b k"]]
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Value of each evaluation, in the user's sense and units."""
+    """Value of each evaluation, in the user's sense and units.
+
+    Example: `docs/recipes.md`.
+    """
 
     numbers: Int64[ndarray, "t"]
     """Numbers of the trials."""
@@ -38,7 +41,10 @@ class History:
 
 @dataclass(frozen=True, eq=False)
 class Gaps:
-    """Gap after each trial, from the record alone."""
+    """Gap after each trial, from the record alone.
+
+    Example: `docs/recipes.md`.
+    """
 
     numbers: Int64[ndarray, "t"]
     """Numbers of the trials."""
@@ -48,7 +54,10 @@ class Gaps:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """Bounds of the constraints over the box of two variables; rows follow the second variable."""
+    """Bounds of the constraints over the box of two variables; rows follow the second variable.
+
+    Example: `docs/recipes.md`.
+    """
 
     names: tuple[str, str]
     """The variables, across and up."""
@@ -66,7 +75,10 @@ class Region:
 
 
 def history(problem: Problem, trials: Sequence[Trial]) -> History:
-    """Return the value of each evaluation, whether it is feasible, and the best feasible value so far."""
+    """Return the value of each evaluation, whether it is feasible, and the best feasible value so far.
+
+    Example: `docs/guide-calibration.md`.
+    """
     f, told = _functions(problem, trials)
     is_feasible = np.zeros(len(trials), dtype=bool)
     is_feasible[told] = feasible(problem, f)
@@ -83,6 +95,8 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     For an exact black box the certain value is the best feasible value told. With noise it is the best lower bound at
     the time of the proposal, among points whose constraints then had lower bounds >= 0. Bounds that were computed from
     a value which has been corrected or withdrawn since are left out.
+
+    Example: `docs/recipes.md`.
     """
     trials = [trial.believed(max(each.corrected for each in trials)) for trial in trials]
     is_exact = all(noise == 0 for noise in problem.noise)
@@ -107,6 +121,8 @@ def region(
     """Return where the belief of a study considers the constraints met, possible or excluded, over two variables.
 
     Between two labels, integers or levels everything is as at the nearest of them.
+
+    Example: `docs/recipes.md`.
 
     Args:
         study: The study, or one moment of it; at least two evaluations must have been told.

@@ -32,6 +32,8 @@ def plot_history(
 ) -> Axes:
     """Draw the value of each evaluation, feasible or not, and the best so far.
 
+    Example: `docs/guide-simulator.md`.
+
     Args:
         study: A study, or a result together with `problem=`.
         problem: The statement, if a result is given: a result has outputs, and the statement turns them into values.
@@ -78,6 +80,8 @@ def plot_gap(
     study: Study | Result, *, problem: Problem | None = None, known: float | None = None, axes: Axes = None
 ) -> Axes:
     """Draw the gap after each trial, on a logarithmic scale.
+
+    Example: `docs/guide-simulator.md`.
 
     Args:
         study: A study, or a result together with `problem=`.
@@ -139,6 +143,8 @@ def plot_region(
 ) -> Axes:
     """Draw the feasible region of two variables under the belief, the evaluated points and the recommended one.
 
+    Example: `docs/guide-simulator.md`.
+
     Args:
         study: The study.
         truth: The functions themselves, if they are known; their boundary is drawn too.
@@ -189,6 +195,8 @@ def plot_study(
     file: str | Path | None = None,
 ) -> tuple[Axes, ...]:
     """Draw history and gap, for two variables also the region, and write the picture to a file if one is given.
+
+    Example: `docs/guide-simulator.md`.
 
     Args:
         study: The study.
@@ -335,7 +343,10 @@ def _short(name: str) -> str:
 
 
 def new_figure(size: tuple[float, float]) -> Any:
-    """Return a new figure without a window and outside of matplotlib's global state."""
+    """Return a new figure without a window and outside of matplotlib's global state.
+
+    Example: `docs/recipes.md`.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -36,6 +36,8 @@ def plot_slices(study: Study, *, shown: list[Cut] | None = None) -> tuple[Axes, 
 
     Choices are drawn as points with bars, integers and other steps as steps.
 
+    Example: `docs/recipes.md`.
+
     Args:
         study: The study.
         shown: The data, if `cuts` was called already.
@@ -82,6 +84,8 @@ def _draw_cut(axes: Axes, problem: Problem, cut: Cut, i: int) -> None:
 def plot_outputs(study: Study, *, shown: Predictions | None = None) -> tuple[Axes, ...]:
     """Draw each measurement against what all others predict for it, one panel for each output.
 
+    Example: `docs/recipes.md`.
+
     Args:
         study: The study.
         shown: The data, if `predictions` was called already.
@@ -108,6 +112,8 @@ def _draw_output(axes: Axes, shown: Predictions, j: int, problem: Problem) -> No
 
 def plot_residuals(study: Study, *, shown: Predictions | None = None) -> tuple[Axes, ...]:
     """Draw the error of each prediction by trial, in units of its half width: most lie between -1 and 1.
+
+    Example: `docs/recipes.md`.
 
     Args:
         study: The study.
@@ -170,6 +176,8 @@ KINDS: dict[str, Callable[[Study], Any]] = {
 
 def draw(study: Study, kind: str | None = None, *, file: str | Path | Any, format: str | None = None) -> None:
     """Draw a picture by its name and write it to a file.
+
+    Example: `docs/recipes.md`.
 
     Args:
         study: The study.

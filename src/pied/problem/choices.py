@@ -31,6 +31,8 @@ class Choice(Variable):
 
     Known properties are numbers that functions and formulas can use, `x.solvent.price` and `solvent.price`, and from
     which the belief may learn: `Choice("MeCN", "DMF", properties={"price": {"MeCN": 3.1, "DMF": 2.4}})`.
+
+    Example: `docs/guide-spaces.md`.
     """
 
     labels: tuple[str, ...] = field(default=(), kw_only=True)

@@ -289,6 +289,8 @@ class Mixture:
 
     `variables={"blend": Mixture("water", "glycol", "salt", total=1, bounds={"salt": (0, 0.2)}), "T": (20, 80)}` has the
     variables water, glycol, salt and T. Parts without bounds of their own go from 0 to the total.
+
+    Example: `docs/guide-spaces.md`.
     """
 
     parts: tuple[str, ...]

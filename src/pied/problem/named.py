@@ -56,6 +56,8 @@ class Named(Mapping[str, Any]):
     In the black box it is one point, and `x[1]` and `np.array(x)` work, too. In the white box it is an array, of one
     point or of many (`b d` for x, `L b m` for y), or the symbol of one. A name that is also a method (`array`, `keys`,
     `items`, `values`, `get`), or is not an identifier, can only be used as an item.
+
+    Example: `docs/recipes.md`.
     """
 
     __slots__ = ("_array", "_index")

@@ -37,6 +37,8 @@ class Problem(Space):
 
     A problem does not change once it is stated (`revised` makes another one). `g` changes the sign of an objective
     that is minimized, so solvers always maximize, and every constraint is >= 0.
+
+    Example: `docs/guide-simulator.md`.
     """
 
     outputs: tuple[str, ...]

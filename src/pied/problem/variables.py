@@ -26,7 +26,10 @@ NARROWEST = 1e-9
 
 @dataclass(frozen=True)
 class Variable:
-    """One decision and its box, lo <= x <= hi."""
+    """One decision and its box, lo <= x <= hi.
+
+    Example: `docs/guide-simulator.md`.
+    """
 
     lo: float | int
     """Lower end, natural units."""
@@ -160,12 +163,18 @@ class Variable:
 
 
 def Integer(lo: float | int, hi: float | int, *, log: bool = False, unit: str = "") -> Variable:
-    """Return a variable that counts something: the whole numbers from lo to hi."""
+    """Return a variable that counts something: the whole numbers from lo to hi.
+
+    Example: `docs/guide-spaces.md`.
+    """
     return Variable(lo, hi, log=log, unit=unit, whole=True)
 
 
 def Levels(*values: Any, log: bool = False, unit: str = "") -> Variable:
-    """Return a variable that takes listed values only, such as standard sizes: `Levels(10, 15, 22, 28)`."""
+    """Return a variable that takes listed values only, such as standard sizes: `Levels(10, 15, 22, 28)`.
+
+    Example: `docs/guide-spaces.md`.
+    """
     read = [number(each, "a level", StatementError) for each in values]
     if len(read) < 2:
         raise StatementError("There is nothing to choose among fewer than two levels: make it a constant.")

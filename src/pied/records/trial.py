@@ -22,7 +22,10 @@ SPREAD_ROUNDING = 1e-13
 
 
 class State(Enum):
-    """State of a trial."""
+    """State of a trial.
+
+    Example: `docs/recipes.md`.
+    """
 
     ASKED = ASKED
     PARTIAL = PARTIAL
@@ -106,7 +109,10 @@ def _number(value: Any, name: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One evaluation of the black box: proposed, or added from old data."""
+    """One evaluation of the black box: proposed, or added from old data.
+
+    Example: `docs/recipes.md`.
+    """
 
     number: int
     """Counted from 1, in the order of proposing and adding."""

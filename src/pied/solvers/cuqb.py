@@ -35,6 +35,8 @@ class CUQB(Solver):
     """The constrained upper quantile bound, with the changes to the paper that did better in benchmarks.
 
     `CUQB.paper()` is the method without them.
+
+    Example: `docs/recipes.md`.
     """
 
     name: ClassVar[str] = "cuqb"

@@ -36,7 +36,10 @@ class Worth(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The recommended point, its value and bounds, and how the study ended."""
+    """The recommended point, its value and bounds, and how the study ended.
+
+    Example: `docs/recipes.md`.
+    """
 
     status: Status
     message: str

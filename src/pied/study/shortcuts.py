@@ -26,18 +26,27 @@ def solve(
     progress: bool | None = None,
     **study: Any,
 ) -> Result:
-    """Solve a problem with a budget of evaluations; takes the arguments of `Study` and of `Study.run`."""
+    """Solve a problem with a budget of evaluations; takes the arguments of `Study` and of `Study.run`.
+
+    Example: `docs/guide-simulator.md`.
+    """
     with Study(problem, **study) as made:
         return made.run(budget, on_tell=on_tell, executor=executor, workers=workers, timeout=timeout, retries=retries)
 
 
 def maximize(objective: Any, *, budget: int, **words: Any) -> Result:
-    """Maximize an objective: `solve(Problem(maximize=objective, **words), budget)` in one call."""
+    """Maximize an objective: `solve(Problem(maximize=objective, **words), budget)` in one call.
+
+    Example: `docs/index.md`.
+    """
     own = {name: words.pop(name) for name in STUDY_WORDS if name in words}
     return solve(Problem(maximize=objective, **words), budget, **own)
 
 
 def minimize(objective: Any, *, budget: int, **words: Any) -> Result:
-    """Minimize an objective: `solve(Problem(minimize=objective, **words), budget)` in one call."""
+    """Minimize an objective: `solve(Problem(minimize=objective, **words), budget)` in one call.
+
+    Example: `docs/guide-calibration.md`.
+    """
     own = {name: words.pop(name) for name in STUDY_WORDS if name in words}
     return solve(Problem(minimize=objective, **words), budget, **own)

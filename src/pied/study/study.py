@@ -48,6 +48,8 @@ Observer = Callable[["Study", Trial], None]
 class Study(Amendable, Deciding):
     """A problem under study: proposes points, takes results, recommends.
 
+    Example: `docs/guide-simulator.md`.
+
     Args:
         problem: The statement.
         name: Name under which a stored study is found again.

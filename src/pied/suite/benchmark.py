@@ -36,7 +36,10 @@ outputs in order."""
 
 @dataclass(frozen=True)
 class Known:
-    """The optimum, and how it is known."""
+    """The optimum, and how it is known.
+
+    Example: `docs/recipes.md`.
+    """
 
     value: float
     """Optimal value, in the sense of the statement (the smallest if it minimizes)."""
@@ -109,7 +112,10 @@ class NoisyBlackBox:
 
 @dataclass(frozen=True, eq=False)
 class Benchmark:
-    """A problem with a cheap truth and a known optimum."""
+    """A problem with a cheap truth and a known optimum.
+
+    Example: `docs/recipes.md`.
+    """
 
     name: str
     """Lower case, words joined by '-'."""

@@ -50,6 +50,8 @@ def get(
 ) -> Benchmark:
     """Return a problem of the suite by name.
 
+    Example: `docs/guide-suite.md`.
+
     Args:
         name: for instance 'williams-otto'; iterate over `suite` for all.
         structure: what the solver is given: 'full' (inputs per output and physical ranges), 'paper' (the inputs that
@@ -73,7 +75,10 @@ def describe(benchmark: Benchmark) -> str:
 
 
 def table() -> list[dict[str, Any]]:
-    """Return one plain row per problem: name, d, m, n, optimum, feasible fraction, structure and source."""
+    """Return one plain row per problem: name, d, m, n, optimum, feasible fraction, structure and source.
+
+    Example: `docs/recipes.md`.
+    """
     rows = []
     for name in CATALOGUE:
         benchmark = get(name)

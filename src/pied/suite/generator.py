@@ -78,6 +78,8 @@ def random(
 ) -> Benchmark:
     """Draw a problem; the same arguments give the same problem, to the last bit.
 
+    Example: `docs/guide-suite.md`.
+
     Args:
         seed: of the problem.
         kind: one of `suite.kinds` or `suite.rough_kinds`; None lets the seed choose, among the continuous ones.

@@ -332,6 +332,8 @@ def twin(
 ) -> Benchmark:
     """Return a twin that is harder in one way or several.
 
+    Example: `docs/guide-suite.md`.
+
     Args:
         which: a name of the suite, or a benchmark.
         scale: multiply variables, outputs and functions by this.

@@ -56,4 +56,4 @@ print(study.result())
 
 # %%
 study.correct(study.trials[-1].number, {"impurity": 0.031}, why="wrong calibration of the detector")
-print(study.history[-1])
+print(study.history()[-1])

@@ -16,6 +16,8 @@ COLOURS = {"good": BLUE, "fair": ORANGE, "poor": VERMILION, "none": GREY}
 def plot_sweep(sweep: Sweep, *, axes: Any = None) -> Any:
     """Draw a sweep, and return the axes.
 
+    Example: `docs/recipes.md`.
+
     Args:
         sweep: Over one constant or limit: a curve with its band; over two: a map, with marks where trust is poor.
         axes: Where to draw; by default in a new figure.
@@ -59,7 +61,10 @@ def _draw_map(axes: Any, sweep: Sweep, trust: Any, label: str) -> None:
 
 
 def draw_sweep(sweep: Sweep, file: str | Path) -> None:
-    """Draw a sweep to a file, whose suffix chooses the format."""
+    """Draw a sweep to a file, whose suffix chooses the format.
+
+    Example: `docs/recipes.md`.
+    """
     axes = plot_sweep(sweep)
     try:
         axes.figure.savefig(file, dpi=150)

@@ -11,6 +11,7 @@ from pied.errors import SettingError
 from pied.gp import GP
 from pied.gp.choices import Choice, Model
 from pied.gp.kernels import KERNELS, stretched
+from pied.gp.observations import Observations
 from pied.gp.warps import WARPS, Warp, standardization
 from pied.rng import Stream
 
@@ -206,6 +207,31 @@ def test_selection_and_refits_follow_their_schedule():
     fitted = {n: each for n, _, each in history}
     assert selected == {10: 10, 11: 10, 17: 10, 18: 18, 39: 39, 40: 39, 41: 39, 42: 39, 43: 39, 47: 47, 55: 55}
     assert fitted == {10: 10, 11: 11, 17: 17, 18: 18, 39: 39, 40: 40, 41: 40, 42: 40, 43: 43, 47: 47, 55: 55}
+
+
+def test_many_outputs_are_explained_as_well_as_each_alone():
+    U = points(24)
+    frequencies = np.linspace(1.0, 3.0, 10)
+    Y, truth = (np.sin(V_[:, :1] * frequencies) + V_[:, 1:2] ** 2 for V_ in (U, V))
+    alone = np.concatenate([GP.fit(U, Y[:, j : j + 1]).moments(V)[0] for j in (0, 4, 9)], 1)
+    together = GP.fit(U, Y).moments(V)[0][:, [0, 4, 9]]
+    errors = [np.abs(each - truth[:, [0, 4, 9]]).max(0) for each in (together, alone)]
+    assert (errors[0] <= 10.0 * errors[1] + 1e-3).all()
+
+
+def test_every_one_of_many_outputs_has_its_turn_to_be_searched_for_a_wave():
+    from pied.gp.selection import WAVES_AT_ONCE, _has_turn
+
+    turns = [0] * 19
+    for n in range(20, 120, Model().reselect):
+        data = Observations.of(
+            np.zeros((n, 1)), np.zeros((n, 19)), np.ones((19, 1), dtype=bool), np.ones(1), [0.0] * 19, Model()
+        )
+        chosen = [j for j in range(19) if _has_turn(data, j)]
+        assert len(chosen) <= WAVES_AT_ONCE
+        for j in chosen:
+            turns[j] += 1
+    assert min(turns) >= 4
 
 
 def test_a_choice_that_is_no_longer_possible_is_made_anew():

@@ -21,6 +21,7 @@ from pied.search import VIOLATION_WEIGHT, Optimum, Search
 from pied.shapes import Bool, Float64
 
 MOST_OUTPUTS = 24  # with more outputs, the subproblem has too many unknowns
+MANY_OUTPUTS = 8  # from so many on, random outcomes are hardly ever better than those in the direction of the slopes
 LEAST_NORM = 1e-300  # avoids division by zero
 
 
@@ -93,13 +94,16 @@ class Joint:
     ) -> Optimum:
         """Search the best point; return it with the functions of the problem at its outcome.
 
-        Every point of the pool is paired with the outcome in the direction of its slopes, and with a random one.
+        Every point of the pool is paired with the outcome in the direction of its slopes, and with a random one where
+        the outputs are few.
         """
         d, k, m = self.composite.problem.d, self.composite.problem.k, self.composite.problem.m
-        random = 2.0 * stream.at("outcomes").uniform(len(pool), m) - 1.0
-        if self.in_ball:
-            random = random / np.maximum(_norms(random), 1.0)
-        pairs = np.concatenate([self.lifted(pool, scales), np.concatenate([pool, 0.5 + 0.5 * random], 1)])
+        pairs = self.lifted(pool, scales)
+        if m < MANY_OUTPUTS:
+            random = 2.0 * stream.at("outcomes").uniform(len(pool), m) - 1.0
+            if self.in_ball:
+                random = random / np.maximum(_norms(random), 1.0)
+            pairs = np.concatenate([pairs, np.concatenate([pool, 0.5 + 0.5 * random], 1)])
         starts = self.lifted(known, scales) if len(known) else pairs[:0]
         all_scales = np.concatenate([scales, np.ones(self.k - k)])
         best = search.solve(self, all_scales, pairs, starts, stream, rescue=False)

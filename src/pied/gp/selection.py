@@ -29,6 +29,8 @@ WAVE_LEAST_ROWS = 8  # different values, and two more for each input: with fewer
 WAVE_MOST_ROWS = 64  # points used while looking for a wave
 WAVE_BELOW_DENSITY = 0.0  # nats a row, standardized (errors of 25 %): a wave is looked for where less is explained
 WAVE_FROM_DENSITY = 1.5  # nats a row, standardized (errors of 5 %): a new wave must explain so much; chance rarely does
+MANY_OUTPUTS = 8  # from so many on, modelled each on its own, only finalists are optimized, and waves take turns
+WAVES_AT_ONCE = 4  # outputs in which one selection then looks for a wave
 EXPLAINED_DISTANCE = 0.1  # in what an output sees: between points that are asked how well a fit explains them
 
 Group = tuple[int, ...]
@@ -92,7 +94,8 @@ def _select(data: Observations, groups: list[Group], choices: list[Choice | None
     for group in groups:
         own = [i for i, each in enumerate(tried) if each.outputs == group]
         own.sort(key=lambda i: -(float(screened[i]) + handicap(data, tried[i])))
-        most = data.model.finalists if data.count(group[0]) > data.model.always_refit else len(own)
+        is_thorough = data.count(group[0]) <= data.model.always_refit and len(groups) < MANY_OUTPUTS
+        most = len(own) if is_thorough else data.model.finalists
         finalists += own[:most] + [i for i in own[most:] if _is_same(choices[group[0]], tried[i])]
     index = np.array(finalists)
     best_theta, fit = descent.optimize(tasks.at(index), theta[index], SELECTION_STEPS)
@@ -106,10 +109,17 @@ def _select(data: Observations, groups: list[Group], choices: list[Choice | None
         best, theta_of = tried[finalists[row]], tuple(best_theta[row].tolist())
         if data.model.waves and len(group) == 1:
             density = _density_apart(tasks.at(index[row : row + 1]), best_theta[row : row + 1])
-            is_poor = not density > WAVE_BELOW_DENSITY
+            is_poor = not density > WAVE_BELOW_DENSITY and _has_turn(data, group[0])
             best, theta_of = _with_wave(data, choices[group[0]], best, is_poor, scores[row]) or (best, theta_of)
         for j in group:
             choices[j] = Choice(best.kernel, best.trend, best.warp, best.scale, theta_of, 0, 0, best.waves)
+
+
+def _has_turn(data: Observations, j: int) -> bool:
+    """Whether this selection looks for a wave in output j; where there are many outputs, they take turns."""
+    m = len(data.rows)
+    turn = data.count(j) // data.model.reselect
+    return m < MANY_OUTPUTS or (j - turn * WAVES_AT_ONCE) % m < WAVES_AT_ONCE
 
 
 def _density_apart(task: Tasks, theta: Float64[ndarray, "1 q"]) -> float:

@@ -7,15 +7,17 @@ if TYPE_CHECKING:
     from pied.evaluation.command import Command
     from pied.evaluation.crew import Crew, Outcome, every
     from pied.evaluation.executors import Serial
+    from pied.evaluation.near import Near
     from pied.evaluation.processes import Processes, Terminated
 
-__all__ = ["Command", "Crew", "Outcome", "Processes", "Serial", "Terminated", "every"]
+__all__ = ["Command", "Crew", "Near", "Outcome", "Processes", "Serial", "Terminated", "every"]
 
 _HOMES = {
     "Command": "command",
     "Crew": "crew",
     "Outcome": "crew",
     "every": "crew",
+    "Near": "near",
     "Serial": "executors",
     "Processes": "processes",
     "Terminated": "processes",

@@ -13,9 +13,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pied.errors import EvaluationError, SettingError, did_you_mean
+from pied.evaluation.near import Near, environment
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +39,12 @@ class Command:
 
     The point goes to its standard input as JSON by name, and into arguments that have a variable's name in braces,
     `{T_r}`. The answer is read from its standard output, or from the last line of it: JSON by name or in order, or
-    numbers. A bad exit, a late or an unreadable answer raises `EvaluationError`.
+    numbers. A bad exit, a late or an unreadable answer raises `EvaluationError`. The nearest told point is in its
+    environment (`near.environment`).
     """
 
+    offered: ClassVar[frozenset[str]] = frozenset({"near", "state"})
+    """What it takes beside a point."""
     words: tuple[str, ...]
     """The program and its arguments."""
     variables: tuple[str, ...]
@@ -91,11 +95,11 @@ class Command:
 
         return [_PLACEHOLDER.sub(value, word) for word in self.words]
 
-    def __call__(self, x: Mapping[str, Any]) -> Any:
-        """Evaluate one point."""
+    def __call__(self, x: Mapping[str, Any], near: Near | None = None, state: Path | None = None) -> Any:
+        """Evaluate one point, from the nearest one if the program looks for it, with a folder for its state."""
         for left in range(self.retries, -1, -1):
             try:
-                out, said = self._once(x)
+                out, said = self._once(x, environment(near, state))
                 return _read(out, said)
             except EvaluationError as error:
                 if not left or self._ended.is_set():
@@ -103,12 +107,12 @@ class Command:
                 logger.warning("%s; it is started again", error)
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, x: Mapping[str, Any]) -> tuple[str, str]:
+    def _once(self, x: Mapping[str, Any], near: Mapping[str, str]) -> tuple[str, str]:
         program = self.words[0]
         try:
             process = subprocess.Popen(
                 self.filled(x), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,
-                start_new_session=True,
+                start_new_session=True, env={**os.environ, **near} if near else None,
             )  # fmt: skip
         except OSError as error:
             raise EvaluationError(f"The program '{program}' cannot be started: {error.strerror}.") from error

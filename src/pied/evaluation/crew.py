@@ -58,6 +58,8 @@ class Outcome:
 class _Job:
     key: Any
     x: Any
+    words: dict[str, Any]
+    """What the black box is offered beside the point."""
     began: float = 0.0
     is_second: bool = False
     tries: int = 0
@@ -72,13 +74,13 @@ class _Job:
     """Why it is not submitted again."""
 
 
-def call(blackbox: Callable[[Any], Any], x: Any) -> tuple[bool, Any]:
+def call(blackbox: Callable[..., Any], x: Any, words: dict[str, Any]) -> tuple[bool, Any]:
     """Call the black box; an exception comes back as text, which every process can read.
 
     Everything except Ctrl-C is a failure of the black box, including `sys.exit()`.
     """
     try:
-        return True, blackbox(x)
+        return True, blackbox(x, **words)
     except KeyboardInterrupt:
         raise
     except EvaluationError as error:  # already in the user's words
@@ -172,16 +174,16 @@ class Crew:
         """Number of running evaluations."""
         return len(self._jobs) + len(self._lost)
 
-    def submit(self, key: Any, x: Any) -> None:
-        """Start an evaluation."""
-        self._submit(_Job(key, x))
+    def submit(self, key: Any, x: Any, words: dict[str, Any] | None = None) -> None:
+        """Start an evaluation at a point, with words that the black box takes beside it."""
+        self._submit(_Job(key, x, words or {}))
 
     def _submit(self, job: _Job) -> None:
         try:
-            future = self._executor.submit(call, self._blackbox, job.x)
+            future = self._executor.submit(call, self._blackbox, job.x, job.words)
         except BrokenExecutor:
             self._refresh()
-            future = self._executor.submit(call, self._blackbox, job.x)
+            future = self._executor.submit(call, self._blackbox, job.x, job.words)
         except Exception as error:  # the executor is shut down or cannot be reached
             self._again_later(job, f"{type(error).__name__}: {_said(error)}")
             return

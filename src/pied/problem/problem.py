@@ -19,7 +19,7 @@ from pied.problem.grids import Grid
 from pied.problem.identity import described
 from pied.problem.limits import Limit, is_movable, limit_of, moved_limits
 from pied.problem.named import Function, Named
-from pied.problem.signatures import OfOne, Unpacked
+from pied.problem.signatures import plain
 from pied.problem.spaces import Space, named_places
 from pied.problem.structure import POINTS_TRIED, Structure
 from pied.problem.values import answered, numbers
@@ -43,7 +43,7 @@ class Problem(Space):
 
     outputs: tuple[str, ...]
     """Names of the black box's outputs."""
-    blackbox: Callable[[Named], Any] | None
+    blackbox: Callable[..., Any] | None
     """h, or None if someone else measures."""
     constants: dict[str, float | tuple[float, ...]]
     """Named numbers for formulas."""
@@ -111,8 +111,9 @@ class Problem(Space):
             candidates: A table of the only points that can be chosen: a data frame, a dictionary of columns, a list of
                 dictionaries, or an array with a column for each variable. Each search looks at every candidate.
             blackbox: Function of x (named floats, one point), or of variables by their names, that returns the
-                outputs: a mapping by name, a sequence in order, or a number if there is one output. None if someone
-                else measures and tells.
+                outputs: a mapping by name, a sequence in order, or a number if there is one output. One that takes
+                `near` is given the nearest told point, or None, to start from; `state` beside it, a folder in which
+                to leave files for later points. None if someone else measures and tells.
             maximize: A formula, a Python function of (x, y) at one point, an expression of SymPy or a function of
                 CasADi; with its name as `{"profit": "price*y"}`. Without an objective any feasible point is a solution.
             minimize: The same, for the smallest value; give one of the two.
@@ -508,13 +509,13 @@ class Problem(Space):
         functions = [
             described(name, call) for name, call in zip(self._own_names, self._white_box.functions, strict=True)
         ]
-        plain = self.blackbox.function if isinstance(self.blackbox, OfOne | Unpacked) else self.blackbox
+        own = plain(self.blackbox)
         ends = [[each if math.isfinite(each) else None for each in row] for row in self.ranges.tolist()]
         return {
             "variables": {name: each.stated() for name, each in self.variables.items()},
             **({"candidates": [len(self.candidates), self.candidates.digest]} if self.candidates is not None else {}),
             "outputs": list(self.outputs),
-            "blackbox": plain and described(validation.own_name(plain, "blackbox"), plain, with_values=False),
+            "blackbox": own and described(validation.own_name(own, "blackbox"), own, with_values=False),
             "sense": "minimize" if self.minimizes else "maximize",
             "objective": functions[0],
             "subject_to": functions[1:],

@@ -1,4 +1,4 @@
-"""Call a black box with what its signature asks for: the whole point, or variables as arguments."""
+"""Call a black box with what its signature asks for: the whole point, or variables as arguments, and a warm start."""
 
 import functools
 import inspect
@@ -12,6 +12,21 @@ from pied.problem.values import listed
 
 _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+OFFERED = ("near", "state")
+"""Arguments for warm starts: the nearest told point, and a folder for the state; the second only beside the first."""
+
+
+@dataclass(frozen=True)
+class Warm:
+    """A function of a point that can also start from what is known nearby."""
+
+    function: Callable[..., Any]
+    offered: frozenset[str]
+    """Which of `OFFERED` it takes."""
+
+    def __call__(self, x: Named, near: Any = None, state: Any = None) -> Any:
+        given = {"near": near, "state": state}
+        return self.function(x, **{word: given[word] for word in OFFERED if word in self.offered})
 
 
 @dataclass(frozen=True)
@@ -24,8 +39,9 @@ class Unpacked:
     by_name: tuple[tuple[str, str], ...]
     """Arguments that are passed by name, each with its variable."""
 
-    def __call__(self, x: Named) -> Any:
-        return self.function(*(x[name] for name in self.by_place), **{word: x[name] for word, name in self.by_name})
+    def __call__(self, x: Named, **warm: Any) -> Any:
+        named = {word: x[name] for word, name in self.by_name}
+        return self.function(*(x[name] for name in self.by_place), **named, **warm)
 
 
 @dataclass(frozen=True)
@@ -38,8 +54,8 @@ class OfOne:
     function: Callable[..., Any]
     variable: str
 
-    def __call__(self, x: Named) -> Any:
-        answer = self.function(_answering(x[self.variable], self.variable))
+    def __call__(self, x: Named, **warm: Any) -> Any:
+        answer = self.function(_answering(x[self.variable], self.variable), **warm)
         return x[self.variable] if isinstance(answer, _Answering) else answer  # it came back as it was
 
 
@@ -90,17 +106,38 @@ def _answering(value: Any, name: str) -> Any:
     return made
 
 
-def of_point(given: Callable[..., Any], variables: Mapping[str, Any]) -> Callable[[Named], Any]:
+def plain(blackbox: Any) -> Any:
+    """Return the function that a user gave from what `of_point` made of it."""
+    while isinstance(blackbox, Warm | OfOne | Unpacked):
+        blackbox = blackbox.function
+    return blackbox
+
+
+def of_point(given: Callable[..., Any], variables: Mapping[str, Any]) -> Callable[..., Any]:
     """Return a black box as a function of one point.
 
     A function of one positional argument gets the point, unless that is the name of the only variable. Any other
-    function gets the variables that it names.
+    function gets the variables that it names. One that takes `near` is also given warm starts.
     """
+    if isinstance(getattr(given, "offered", None), frozenset):  # a command, or read before
+        return given
     try:
-        arguments = inspect.signature(given).parameters.values()
+        arguments = list(inspect.signature(given).parameters.values())
     except (TypeError, ValueError):  # a built-in function without a signature: the first call will show
         return given
     known = {canonical(name): name for name in variables}
+    asked = [each for each in arguments if each.kind in _BY_NAME and each.name in OFFERED and each.name not in known]
+    takes_near = any(each.name == "near" for each in asked)
+    if not takes_near or arguments[0] in asked:  # the second: a function of one point that calls it so
+        return _of_point(given, arguments, known)
+    rest = [each for each in arguments if each not in asked]
+    return Warm(_of_point(given, rest, known), frozenset(each.name for each in asked))
+
+
+def _of_point(
+    given: Callable[..., Any], arguments: list[inspect.Parameter], known: Mapping[str, str]
+) -> Callable[..., Any]:
+    """Return a function with these arguments, those of warm starts left out, as a function of one point."""
     named = [each for each in arguments if each.kind in (*_BY_PLACE, *_BY_NAME) and canonical(each.name) in known]
     takes_all = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in arguments)
     placed = [each for each in arguments if each.kind in _BY_PLACE]
@@ -112,13 +149,15 @@ def of_point(given: Callable[..., Any], variables: Mapping[str, Any]) -> Callabl
     takes_any = any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in arguments)
     first = placed[0] if placed else None
     is_named = first is not None and first in named
-    if len(variables) == 1 and is_named and needed in ([], [first]):
+    if len(known) == 1 and is_named and needed in ([], [first]):
         is_plain = inspect.isroutine(given) or isinstance(given, functools.partial)
-        return OfOne(given, next(iter(variables))) if is_plain else given  # an object with __call__ was written for x
+        return (
+            OfOne(given, next(iter(known.values()))) if is_plain else given
+        )  # an object with __call__ was written for x
     of_one = needed == [first] or (not needed and (bool(placed) or takes_any))
     if of_one and (not is_named or (len(named) == 1 and not takes_all)):
         return given
-    return _unpacked(given, list(arguments), named, takes_all, known)
+    return _unpacked(given, arguments, named, takes_all, known)
 
 
 def _unpacked(

@@ -223,7 +223,7 @@ def _column(name: Any, given: Any, choice: Choice | None) -> Float64[np.ndarray,
     return np.array([number(each, f"'{name}' of candidate {row}", StatementError) for row, each in enumerate(given, 1)])
 
 
-def read_blackbox(given: Any, variables: Mapping[str, Variable]) -> Callable[[Named], Any] | None:
+def read_blackbox(given: Any, variables: Mapping[str, Variable]) -> Callable[..., Any] | None:
     """Read the black box: a function of the point, or of variables by their names."""
     if given is None:
         return None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @click.option("--retries", type=click.IntRange(min=0), help="How often a failed evaluation is tried again.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many points are evaluated at once.")
 @click.option("--executor", type=click.Choice(["threads", "processes"]), help="Where Python functions are called.")
+@click.option("--states", type=click.Path(file_okay=False), help="A folder that keeps what evaluations can start from.")
 @click.option("--worker", metavar="NAME", help="A name under which a run that died takes up its own open trials.")
 def run(
     file: str,
@@ -42,6 +43,7 @@ def run(
     retries: int | None,
     workers: int | None,
     executor: str | None,
+    states: str | None,
     worker: str | None,
 ) -> None:
     """Evaluate points with a program, or with a Python function.
@@ -49,6 +51,10 @@ def run(
     A program gets the point as JSON on its standard input and in place of {NAME} in its words, and prints the outputs,
     as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told,
     and so does SIGTERM, which ends the programs that are running.
+
+    A program that can start from a solution finds the nearest told point in its environment, as JSON in PIED_NEAR
+    ("x", "y", "trial", "state"), and in PIED_STATE a folder for its own files. The folders are temporary unless
+    --states says where they stay.
     """
     from pied.evaluation import Crew, Terminated
     from pied.shell.answers import exit_code
@@ -76,6 +82,7 @@ def run(
                 progress.say(f"each point is evaluated by: {program}")
             found = study.run(
                 count,
+                states=states,
                 progress=False,  # the lines below are more than that
                 on_tell=lambda study, trial: progress.step(trial_line(study.problem, trial)),
                 **crew,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from pied.errors import Infeasible, SolverDone, Status
 from pied.evaluation import Crew, Outcome, every
@@ -36,6 +37,8 @@ class Loop:
     """Return whether the verdict of infeasibility only waits for pending outcomes."""
     on_settled: Callable[[Trial], None]
     """Called with each trial that was told or failed."""
+    offer: Callable[[Trial], dict[str, Any]]
+    """Return what the black box is offered at a trial beside its point."""
     under_way: set[int]
     """Numbers of the trials under evaluation; updated here, and kept by the study after an interruption."""
 
@@ -76,7 +79,7 @@ class Loop:
                 break
             left -= is_new
             self.under_way.add(trial.number)
-            self.crew.submit(trial.number, trial.x)
+            self.crew.submit(trial.number, trial.x, self.offer(trial))
         return left, None
 
 

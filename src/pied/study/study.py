@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pied.study.loop import Loop
     from pied.study.progress import Line
     from pied.study.recommendation import Recommendation
+    from pied.study.starts import Starts
     from pied.study.sweep import Sweep
 
 logger = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ class Study(Amendable, Deciding):
         self._rows: dict[int, Row] = {}
         self._run: Run | None = None
         self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
+        self._starts: Starts | None = None  # of evaluations; its folder lives as long as the study
         self._has_remarked = False  # on what the black box returns besides the outputs
         self._put(problem)
         if isinstance(self._stored_solver, Solver):  # a solver that cannot work on this problem is refused now
@@ -389,6 +391,7 @@ class Study(Amendable, Deciding):
         timeout: float | None = None,
         retries: int = 0,
         progress: bool | None = None,
+        states: str | Path | None = None,
     ) -> Result:
         """Evaluate the black box `budget` times more and return the result so far.
 
@@ -408,6 +411,8 @@ class Study(Amendable, Deciding):
             retries: How often a failed evaluation is tried again, for simulators that fail now and then.
             progress: Whether to show a line with the number of evaluations, the best value, the gap and the seconds; by
                 default on a terminal and in a notebook, not in logs.
+            states: Folder in which evaluations keep files from which later ones start, if the black box takes `near`
+                and `state`; by default a temporary one. Workers on other machines need one that all can reach.
         """
         if self.problem.blackbox is None:
             raise SettingError("this problem has no black box to run: use ask and tell, or state it with blackbox=")
@@ -416,7 +421,10 @@ class Study(Amendable, Deciding):
         from pied.evaluation import Crew, Terminated
         from pied.study.loop import renewing
         from pied.study.progress import Line
+        from pied.study.starts import Starts
 
+        if self._starts is None or states is not None:
+            self._starts = Starts(states)
         crew = Crew(self.problem.blackbox, executor=executor, workers=workers, timeout=timeout, retries=retries)
         line = Line(lambda: self.snapshot, budget, progress=progress)
         status, plain = Status.FINISHED, self._record
@@ -454,8 +462,13 @@ class Study(Amendable, Deciding):
             is_gap_reached=self._gap_reached,
             awaits_verdict=lambda: self.snapshot.is_confirmed,
             on_settled=on_settled,
+            offer=self._offer,
             under_way=self._open,
         )
+
+    def _offer(self, trial: Trial) -> dict[str, Any]:
+        """Return what the black box is offered at a trial beside its point: a warm start."""
+        return {} if self._starts is None else self._starts.offer(self.problem, self.trials, trial)
 
     def _left_open(self) -> list[int]:
         """Return the trials left pending by an interruption, or by an earlier process of this worker."""

@@ -176,10 +176,13 @@ def _profile() -> tuple[str, str]:
     found = columns(record)
     series = {NAMES[name]: [100 * value for value in found[name]] for name in NAMES}
     ours, published = series["pied"][-1], series["CUQB as published"][-1]
+    table = next(each for each in tables("paper/paper.md", "Profiles: constrained") if each[0][0] == "solver")
+    column = next(place for place, head in enumerate(table[0]) if head.startswith("paper's test"))
+    looser = next(row[column] for row in table if row[0] == "`cuqb-paper`").split(" / ")[1]
     caption = (
-        f"Constrained problems of the paper, ten seeds, solved to 1 % without any violation: after 100 "
-        f"evaluations `pied` solves {ours:g} %, the method as published "
-        f"{published:g} %. Record: {link(record)}; page: {link('paper/paper.md')}."
+        f"Constrained problems of the paper, solved to 1 % without a violation in the median of ten seeds: after 100 "
+        f"evaluations {ours:g} % by `pied`, {published:g} % by the method as published ({looser} by the paper's own test, "
+        f"which is looser). Record: {link(record)}; page: {link('paper/paper.md')}."
     )
     figure = lines("Constrained problems solved, %", caption, series, across="evaluations", up="solved, %", log=False)
     return figure, caption

@@ -181,8 +181,8 @@ def _profile() -> tuple[str, str]:
     looser = next(row[column] for row in table if row[0] == "`cuqb-paper`").split(" / ")[1]
     caption = (
         f"Constrained problems of the paper, solved to 1 % without a violation in the median of ten seeds: after 100 "
-        f"evaluations {ours:g} % by `pied`, {published:g} % by the method as published ({looser} by the paper's own test, "
-        f"which is looser). Record: {link(record)}; page: {link('paper/paper.md')}."
+        f"evaluations {ours:g} % by `pied`, {published:g} % by the method as published ({looser} by the paper's own "
+        f"test, which is looser). Record: {link(record)}; page: {link('paper/paper.md')}."
     )
     figure = lines("Constrained problems solved, %", caption, series, across="evaluations", up="solved, %", log=False)
     return figure, caption

@@ -145,6 +145,14 @@ class GP:
         """Standard deviation of the learned noise of every output on its warped scale."""
         return self.deviation * np.sqrt(self.variance * np.exp(self.theta[:, -1]))
 
+    @property
+    def density(self) -> Float64[ndarray, "m"]:
+        """Leave-one-out log density of each output's told values on its scale; with shared models, the group's sum."""
+        fits = [likelihood.evaluate(block.tasks, block.theta, with_slope=False) for block in self.blocks]
+        each = [np.repeat(fit.density, block.tasks.y.shape[2]) for fit, block in zip(fits, self.blocks, strict=True)]
+        told = [np.repeat(block.tasks.rows.sum(1), block.tasks.y.shape[2]) for block in self.blocks]
+        return self.ordered(each) - self.ordered(told) * np.log(self.deviation)
+
     @np.errstate(all="ignore")
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""

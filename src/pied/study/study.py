@@ -104,6 +104,7 @@ class Study(Amendable, Deciding):
         self._run: Run | None = None
         self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
         self._starts: Starts | None = None  # of evaluations; its folder lives as long as the study
+        self._has_warned = False  # of jitter
         self._has_remarked = False  # on what the black box returns besides the outputs
         self._put(problem)
         if isinstance(self._stored_solver, Solver):  # a solver that cannot work on this problem is refused now
@@ -441,7 +442,17 @@ class Study(Amendable, Deciding):
             self._record = plain
             line.end()
         self._ended = (self._snapshot().stamp, status)
+        self._look_for_jitter()
         return self.result()
+
+    def _look_for_jitter(self) -> None:
+        """Say once which noise to state where the black box was stated exact and is not."""
+        from pied.study.jitter import jitter, said
+
+        found = {} if self._has_warned else jitter(self.problem, self.data)
+        if found:
+            logger.warning("%s", said(self.problem, found))
+            self._has_warned = True
 
     def _observed(self, line: "Line", on_tell: Observer | None, trial: Trial) -> None:
         """Show an evaluation to those who look on."""

@@ -1,6 +1,5 @@
 """A solver with a tolerance is not exact: the study notices, and says which noise to state."""
 
-import logging
 import math
 from collections.abc import Callable
 
@@ -31,7 +30,7 @@ def told(*functions: Callable[[float, float], float]) -> Dataset:
     """Points as a run leaves them: spread out at first, then around an optimum."""
     rng = np.random.default_rng(3)
     near = rng.standard_normal((10, 2)) * np.geomspace(1e-2, 1e-5, 10)[:, None]
-    U = np.concatenate([rng.uniform(size=(12, 2)), [0.35, 0.6] + near])
+    U = np.concatenate([rng.uniform(size=(12, 2)), near + np.array([0.35, 0.6])])
     Y = np.array([[function(*u) for function in functions] for u in U.tolist()])
     return Dataset(tuple(range(1, len(U) + 1)), U, Y, U[:0])
 

@@ -1,4 +1,4 @@
-"""EPANET, by wntr: two valve settings of a small network, for the least head that still gives every junction pressure."""
+"""EPANET, by wntr: head and pipe diameter of a small network, for low cost at enough pressure everywhere."""
 
 import tempfile
 

@@ -1,7 +1,7 @@
 """Jitter: outputs that were stated exact, and whose values scatter as those of a solver with a tolerance do.
 
-A belief that learns the noise explains such values better than an exact one. It also does where an output has a kink. But
-there the output is nowhere steeper than between points farther apart, and values that scatter are.
+A belief that learns the noise explains such values better than an exact one. It also does where an output has a kink.
+But there the output is nowhere steeper than between points farther apart, and values that scatter are.
 """
 
 from dataclasses import replace

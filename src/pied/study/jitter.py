@@ -35,7 +35,7 @@ def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
     exact = [j for j, noise in enumerate(problem.noise) if noise == 0]
     if not exact or len(rows) < 2 * problem.d + SPARE:
         return {}
-    U, Y = data.U[rows], data.Y[np.ix_(rows, exact)]
+    U, Y = data.U[rows], data.Y[rows][:, exact]
     if not _has_neighbours(U):
         return {}
     # One scale for both beliefs, and a choice for each output alone: their densities are then comparable.

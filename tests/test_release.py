@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ def surface() -> dict[str, list[str]]:
             if name.startswith("_"):
                 continue
             made = getattr(module, name)
-            is_error = isinstance(made, type) and issubclass(made, Exception)
-            found[f"{module.__name__}.{name}"] = arguments(made) if callable(made) and not is_error else []
+            is_plain = not (isinstance(made, type) and issubclass(made, Exception | Enum))  # made by Python's own words
+            found[f"{module.__name__}.{name}"] = arguments(made) if callable(made) and is_plain else []
     for owner in (pied.Study, pied.Problem, pied.Result):
         for name, made in inspect.getmembers(owner, callable):
             if not name.startswith("_"):

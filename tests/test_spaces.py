@@ -312,6 +312,21 @@ def test_slopes_go_through_what_equalities_determine():
         np.testing.assert_allclose(slopes[..., j], (both[0] - both[1]) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
+def test_random_points_of_a_mixture_keep_the_bounds_of_what_follows_from_the_others():
+    problem = Problem(
+        variables={"blend": Mixture("water", "glycol", "salt", bounds={"salt": (0, 0.2)})},
+        outputs=["y"],
+        blackbox=lambda x: {"y": x.water},
+        maximize="y",
+    )
+    study = Study(problem, seed=1, solver="random", initial=2)
+    study.run(30, progress=False)
+    X = np.array([trial.x.array for trial in study.trials])
+    assert (X >= -1e-12).all()
+    assert (X[:, 2] <= 0.2 + 1e-12).all()
+    assert X.sum(1) == pytest.approx(1.0)
+
+
 @pytest.mark.slow
 def test_a_study_of_a_mixture_finds_the_optimum_and_meets_the_equality_at_every_proposal():
     study = Study(blend(), seed=0)

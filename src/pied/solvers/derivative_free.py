@@ -218,7 +218,8 @@ class _RandomRun(Run):
     def ask(self, number: int, data: Dataset) -> Proposal:
         stream, candidates = self._stream.at("trial", number), self._problem.listing
         if candidates is None:
-            return Proposal(stream.uniform(self._problem.d), Why("random"))
+            U = self._problem.settled(stream.uniform(self._problem.d)[None], stream.at("settled"))
+            return Proposal(U[0], Why("random"))
         is_exact = all(noise == 0 for noise in self._problem.noise)
         taken = candidates.same(np.concatenate([data.U, data.imagined]) if is_exact else data.imagined)
         left = np.setdiff1d(np.arange(len(candidates)), taken, assume_unique=True)

@@ -41,7 +41,7 @@ class Starts:
         if not told:
             return None
         told = [each for each in told if self._left(each.number)] or told
-        U = problem.to_unit(np.array([problem.point(each.x) for each in [trial, *told]]))
+        U = problem.to_unit(np.array([each.x.array for each in [trial, *told]]))
         found = told[int(np.square(U[1:] - U[0]).sum(1).argmin())]
         state = self._at(found.number) if self._left(found.number) else None
         return Near(found.number, found.x, found.y or {}, state)

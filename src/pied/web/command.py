@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from pied.errors import MissingExtra
-from pied.shell.speech import Mistake, note, say
+from pied.shell.options import as_json
+from pied.shell.speech import Mistake, note, say, say_json
 
 TOKEN = "PIED_TOKEN"
 """Environment variable with the token, for instruments that must know it before the server starts."""
@@ -25,8 +26,9 @@ SHORTEST_TOKEN = 16
 @click.option("--host", default="127.0.0.1", show_default=True, help="Another one lets other machines in.")
 @click.option("--read-only", is_flag=True, help="Nothing can be asked, told or changed.")
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
+@as_json
 def dashboard(
-    files: tuple[str, ...], store: str | None, port: int, host: str, read_only: bool, no_browser: bool
+    files: tuple[str, ...], store: str | None, port: int, host: str, read_only: bool, no_browser: bool, as_json: bool
 ) -> None:
     """Show studies in a browser: problem files, the studies of a store, or the problem files of this folder.
 
@@ -38,8 +40,8 @@ def dashboard(
 
     place = listening(host, port)
     app, address = prepared(files, store, host, place.getsockname()[1], read_only)
-    say(f"The dashboard is at\n  {address}\nIt stops with Ctrl-C.")
-    if not no_browser:
+    say_json({"address": address}) if as_json else say(f"The dashboard is at\n  {address}\nIt stops with Ctrl-C.")
+    if not no_browser and not as_json:
         webbrowser.open(address)
     serve(app, place)
 

@@ -95,7 +95,7 @@ EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
     "web": ("starlette", lambda: importlib.import_module("pied.web.command").check_installed()),
 }
 
-HANDED_OVER = {"torch", "casadi"}
+HANDED_OVER = {"torch", "casadi", "simulators"}
 """Libraries whose objects a user hands over, so that nothing else asks for them."""
 
 

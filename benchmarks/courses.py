@@ -134,7 +134,7 @@ def run(
         error = f"{type(raised).__name__} at evaluation {len(course.X) + 1}: {raised}"
     whole, X = benchmark.whole, np.array(course.X)
     best = measures.best_feasible(benchmark.truth(X)[:, 0], benchmark.is_strictly_feasible(X))
-    regret = ((benchmark.best - best) / abs(benchmark.best - benchmark.median)).tolist()
+    regret = ((benchmark.best - best) / (abs(benchmark.best - benchmark.median) or 1.0)).tolist()
     return {
         "size": {"d": whole.d, "m": whole.m, "n": whole.n, "initial": initial, "budget": budget},
         "wall": course.wall,

@@ -1,5 +1,6 @@
 """The dashboard in a real browser: Debian's Chromium by Selenium. Without a browser these tests are skipped."""
 
+import contextlib
 import json
 import shutil
 import time
@@ -14,6 +15,7 @@ pytest.importorskip("uvicorn")
 webdriver = pytest.importorskip("selenium.webdriver")
 if not shutil.which("chromium") or not shutil.which("chromedriver"):
     pytest.skip("no browser: apt-get install chromium chromium-driver", allow_module_level=True)
+from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402
 from selenium.webdriver.chrome.service import Service  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
@@ -80,9 +82,13 @@ class Browser:
     def text(self) -> str:
         return str(self.driver.execute_script("return document.getElementById('page')?.innerText || ''"))
 
-    def until(self, is_true: Callable[[], Any], seconds: float = 20) -> None:
+    def until(self, is_true: Callable[[], Any], seconds: float = 60) -> None:
+        """Wait; what the page draws again while it is looked at is looked at again."""
         end = time.monotonic() + seconds
-        while not is_true():
+        while True:
+            with contextlib.suppress(StaleElementReferenceException):
+                if is_true():
+                    return
             assert time.monotonic() < end, self.text()[:3000]
             time.sleep(0.1)
 
@@ -90,10 +96,15 @@ class Browser:
         self.until(lambda: self.driver.find_elements(By.CSS_SELECTOR, what))
         return self.driver.find_element(By.CSS_SELECTOR, what)
 
+    def click(self, what: str) -> None:
+        self.until(lambda: self.one(what).click() is None)
+
+    def press(self, what: str, keys: str) -> None:
+        self.until(lambda: self.one(what).send_keys(keys) is None)
+
     def type(self, what: str, text: str) -> None:
-        place = self.one(what)
-        place.clear()
-        place.send_keys(text)
+        self.until(lambda: self.one(what).clear() is None)
+        self.press(what, text)
 
     def complaints(self) -> list[str]:
         """Errors of the console, and requests that left this machine."""
@@ -137,7 +148,7 @@ def test_every_page_shows_without_an_error_also_on_a_narrow_screen(browser: Brow
         browser.until(lambda words=words: words in browser.text() and "Computing" not in browser.text())
         assert browser.driver.execute_script(NAMELESS) == []
         browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
-        browser.until(lambda: browser.driver.execute_script(TOO_WIDE) <= 1, seconds=5)
+        browser.until(lambda: browser.driver.execute_script(TOO_WIDE) <= 1)
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert browser.driver.title != "hacked"
     assert browser.complaints() == []  # of the console, and requests that left the machine
@@ -166,11 +177,11 @@ def test_a_slider_moves_the_optimum_and_nothing_is_written(browser: Browser, fol
 
 def test_ask_tell_in_part_a_refusal_keeps_what_was_typed_and_another_page_follows(browser: Browser) -> None:
     browser.go("#/s/reactor/work")
-    browser.one("#ask").click()
+    browser.click("#ask")
     browser.one("form[data-trial='12']")
     browser.type("form[data-trial='12'] [name=X_A]", "0.1")
     browser.type("form[data-trial='12'] [name=X_G]", "12 %")
-    browser.one("form[data-trial='12'] [name=X_G]").send_keys(Keys.ENTER)
+    browser.press("form[data-trial='12'] [name=X_G]", Keys.ENTER)
     browser.until(lambda: "without % or a unit" in browser.text())
     assert browser.one("form[data-trial='12'] [name=X_G]").get_attribute("value") == "12 %"
     browser.type("form[data-trial='12'] [name=X_G]", "0.07")
@@ -180,20 +191,20 @@ def test_ask_tell_in_part_a_refusal_keeps_what_was_typed_and_another_page_follow
     browser.until(lambda: "12 trials" in browser.text())
     second = driver.current_window_handle
     driver.switch_to.window(first)
-    browser.one("form[data-trial='12'] [name=X_G]").send_keys(Keys.ENTER)
+    browser.press("form[data-trial='12'] [name=X_G]", Keys.ENTER)
     browser.until(lambda: "X_A = 0.1" in browser.one("form[data-trial='12']").text)
     driver.switch_to.window(second)
-    browser.until(lambda: "in part" in browser.text(), seconds=5)
+    browser.until(lambda: "in part" in browser.text())
     driver.close()
     driver.switch_to.window(first)
 
 
 def test_a_correction_by_keyboard_is_shown(browser: Browser) -> None:
     browser.go("#/s/reactor/work")
-    browser.one("select[aria-label='Which trial']").send_keys("trial 3")
+    browser.press("select[aria-label='Which trial']", "trial 3")
     browser.type("[name='right-X_A']", "0.0999")
     browser.type("[aria-label='The reason']", "misread")
-    browser.one("#correct").send_keys(Keys.ENTER)
+    browser.press("#correct", Keys.ENTER)
     browser.go("#/s/reactor/trials")
     browser.until(lambda: "(misread)" in browser.text())
 
@@ -203,7 +214,7 @@ def test_a_dropped_table_is_added(browser: Browser, folder: Path) -> None:
     y = williams_otto(F_B=4.7, T_r=84.0)
     table.write_text("F_B,T_r,X_A,X_G,X_P,X_E\n4.7,84," + ",".join(str(y[n]) for n in ("X_A", "X_G", "X_P", "X_E")))
     browser.go("#/s/reactor/work")
-    browser.one("#table").send_keys(str(table))
+    browser.press("#table", str(table))
     browser.until(lambda: "1 row added" in browser.text())
 
 
@@ -220,8 +231,8 @@ def test_from_an_empty_page_to_the_first_proposal(browser: Browser, folder: Path
     assert not browser.one("#create").is_enabled()
     browser.type("[name=objective]", "strength - 0.1*time")
     browser.until(lambda: browser.one("#create").is_enabled())
-    browser.one("#create").click()
-    browser.one("#ask").click()
+    browser.click("#create")
+    browser.click("#ask")
     browser.one("form[data-trial='1']")
     assert (folder / "coffee.toml").exists()
 
@@ -230,7 +241,7 @@ def test_asking_the_question_makes_it_the_studys(browser: Browser, folder: Path)
     browser.go("#/s/reactor/what-if")
     browser.type(".slider input[aria-label='price_P, as a number']", "1200")
     browser.type("[aria-label='Why the question changes']", "new contract")
-    browser.one("#ask-question").click()
+    browser.click("#ask-question")
     browser.until(lambda: "question 2" in browser.text())
     assert "price_P = 1200.0" in (folder / "reactor.toml").read_text()
     assert [each for each in browser.complaints() if "422" not in each] == []

@@ -27,7 +27,7 @@ def record(count: int = 24, d: int = 2) -> Dataset:
 
 def learned() -> SuccessModel:
     """The model of success of that record."""
-    model = SuccessModel.fit(record())
+    model = SuccessModel.fit(record().U, record().failed)
     assert model is not None
     return model
 
@@ -48,7 +48,7 @@ class Slope:
 
 def test_nothing_is_learned_while_nothing_has_failed():
     data = record()
-    assert SuccessModel.fit(replace(data, failures=())) is None, "pending trials are not failures"
+    assert SuccessModel.fit(data.U, replace(data, failures=()).failed) is None, "pending trials are not failures"
 
 
 def test_a_failing_half_is_learned():
@@ -134,7 +134,7 @@ def test_what_is_asked_instead_of_a_repetition_is_likely_to_succeed():
         99, data, belief, belief, composite, f, np.ones(len(f), dtype=bool), data.U[:1], pool,
         np.ones(1), Search(), Stream(3),
     )  # fmt: skip
-    model = SuccessModel.fit(data)
+    model = SuccessModel.fit(data.U, data.failed)
     assert model is not None
     assert 0 < int(model.is_likely(pool).sum()) < 200
     assert bool(model.is_likely(run_._spread_out(scene)[None]).all())
@@ -143,7 +143,7 @@ def test_what_is_asked_instead_of_a_repetition_is_likely_to_succeed():
 
 
 def test_the_paper_does_not_learn_from_failures(monkeypatch: pytest.MonkeyPatch):
-    def fit(data: Dataset) -> SuccessModel:
+    def fit(*given: object) -> SuccessModel:
         raise AssertionError("the paper does not learn from failures")
 
     monkeypatch.setattr(SuccessModel, "fit", fit)

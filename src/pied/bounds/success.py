@@ -1,7 +1,7 @@
 """Where evaluations are likely to succeed, learned from those that failed: one more constraint on the search.
 
-Success is modelled as one more output, 1 or -1, with a belief and an upper bound of its own. The search may propose
-points whose upper bound is at least 0. While no evaluation has failed, there is no such constraint.
+A border is learned between the points that succeeded and those that failed (`gp.border`). The search may propose points
+whose upper bound of being inside is at least 0. While no evaluation has failed, there is no such constraint.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -9,49 +9,44 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import GP, Coding, Model
-from pied.records import Dataset
+from pied.gp import Border, Coding
 from pied.rng import Stream
 from pied.search import Enumeration, Functions, Mixed, Optimum, Refined, Search
 from pied.shapes import Bool, Float64
-
-MODEL = Model(
-    kernels=("matern 3/2",), trends=("constant",), warps=("none",), scales=("plain",), waves=False, declustering=None
-)
-"""A rough kernel, because success jumps at a border, and a constant trend, because no slope is to be expected."""
 
 
 @dataclass(frozen=True, eq=False)
 class SuccessModel:
     """The upper bound of success at a point: below 0, the evaluation is likely to fail."""
 
-    belief: GP
+    border: Border
     d: int
     """Dimensions of the cube."""
     z: float = 1.0
     """How many standard deviations the bound lies above the mean; 1: a chance of one in six is worth a try."""
 
     @classmethod
-    def fit(cls, data: Dataset, coding: Coding | None = None) -> "SuccessModel | None":
-        """Learn from a record; None while nothing has failed."""
-        if not len(data.failed):
+    def fit(
+        cls, inside: Float64[ndarray, "N d"], outside: Float64[ndarray, "q d"], coding: Coding | None = None
+    ) -> "SuccessModel | None":
+        """Learn from points that succeeded and that failed; None while nothing has failed."""
+        if not len(outside):
             return None
-        U = np.concatenate([data.U, data.failed])
-        success = np.ones((len(U), 1))
-        success[len(data.U) :] = -1.0
-        return cls(GP.fit(U, success, noise=(None,), model=MODEL, coding=coding), U.shape[1])
+        U = np.concatenate([inside, outside])
+        return cls(Border.fit(U, np.arange(len(U)) < len(inside), coding), U.shape[1])
 
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b 1"]:
         """Return the bound."""
-        mean, deviation = self.belief.moments(U)
-        return mean + self.z * deviation
+        mean, deviation = self.border.moments(U)
+        return (mean + self.z * deviation)[:, None] / self.border.form.size
 
     def values_and_slopes(
         self, U: Float64[ndarray, "b d"]
     ) -> tuple[Float64[ndarray, "b 1"], Float64[ndarray, "b 1 d"]]:
         """Return the bound and its slopes."""
-        mean, deviation, by_mean, by_deviation = self.belief.moments_and_slopes(U)
-        return mean + self.z * deviation, by_mean + self.z * by_deviation
+        mean, deviation, by_mean, by_deviation = self.border.moments_and_slopes(U)
+        bound, slopes = mean + self.z * deviation, by_mean + self.z * by_deviation
+        return bound[:, None] / self.border.form.size, slopes[:, None] / self.border.form.size
 
     def is_likely(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
         """Tell at which points an evaluation may succeed."""

@@ -1,9 +1,11 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
+from pied.gp.border import Border
 from pied.gp.choices import Choice, Model
 from pied.gp.coding import Coding, Labels, scaled
 from pied.gp.paths import Paths
 from pied.gp.process import GP
+from pied.gp.regimes import Split, split
 from pied.gp.warps import Warp
 
-__all__ = ["GP", "Choice", "Coding", "Labels", "Model", "Paths", "Warp", "scaled"]
+__all__ = ["GP", "Border", "Choice", "Coding", "Labels", "Model", "Paths", "Split", "Warp", "scaled", "split"]

@@ -308,6 +308,10 @@ class Dataset:
             away=tuple(self.away[row] for row in away) if self.away else (),
         )
 
+    def without(self, rows: Bool[ndarray, "N"], outputs: Bool[ndarray, "m"]) -> "Dataset":
+        """Return the data as if some outputs had not been told at some points."""
+        return replace(self, Y=np.where(rows[:, None] & outputs, np.nan, self.Y))
+
     def functions(self, problem: Problem) -> Float64[ndarray, "N k"]:
         """Return objective and constraints at the told points; NaN where a needed output is missing."""
         if not len(self.U):

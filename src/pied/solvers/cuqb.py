@@ -5,12 +5,23 @@ feasibility is `solvers.infeasibility`.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Composite, Estimator, Joint, White, Widened, is_shared, optimistic, quantile
+from pied.bounds import (
+    Believer,
+    Composite,
+    Estimator,
+    Joint,
+    White,
+    Widened,
+    from_memory,
+    is_shared,
+    optimistic,
+    quantile,
+)
 from pied.errors import SettingError
 from pied.gp import Model
 from pied.problem import Problem
@@ -18,7 +29,7 @@ from pied.records import Why
 from pied.rng import Stream
 from pied.search import Mixed, Optimum, PenaltySearch, Search
 from pied.shapes import Bool, Float64
-from pied.solvers import probes
+from pied.solvers import probes, regimes
 from pied.solvers.base import Solver
 from pied.solvers.frame import BayesRun, Scene, Settings, meets_white
 from pied.solvers.infeasibility import VERDICT_LEVEL, JointTest, single_margin
@@ -63,6 +74,8 @@ class CUQB(Solver):
     joint: bool = True
     """Whether functions of the same outputs share one outcome (`bounds.joint`); False: each has its own upper bound
     (the paper's)."""
+    regimes: bool = True
+    """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
@@ -85,6 +98,7 @@ class CUQB(Solver):
             widen=False,
             probe=False,
             joint=False,
+            regimes=False,
             penalty=1e5,
             believer=Believer(
                 Model(
@@ -123,6 +137,20 @@ class CUQBRun(BayesRun):
     def __init__(self, settings: CUQB, problem: Problem, stream: Stream) -> None:
         super().__init__(settings, problem, stream)
         self._own = settings
+
+    def _staged(self, scene: Scene) -> tuple[Scene, dict[str, Any]]:
+        """Return the scene of the best point's regime where there are regimes; else, and every so often, the whole."""
+        data, last = scene.data, scene.data.last
+        if not self._own.regimes or not bool(scene.is_feasible.any()) or self.problem.listing is not None:
+            return scene, {}
+        memory = last.memory.get("home", {}) if last else {}
+        found = regimes.home(self.problem, self._own.believer, data, scene.told, scene.known[0], memory)
+        if found is None:
+            return scene, {}
+        home = self._scene(scene.number, data.without(found.elsewhere, found.rough), from_memory(memory), scene.stream)
+        home = replace(home, elsewhere=found.elsewhere)
+        kept = {"home": found.to_memory(data, home.belief.choices)}
+        return (scene if scene.number % regimes.ABROAD_EVERY == 0 else home), kept
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         best, why = self._improve(scene)

@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy import ndarray
@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 REPEATED = 1e-7  # unit cube, every coordinate: a point this near to a known one repeats it
 FRESH_DISTANCE = 1e-4  # unit cube: a pool point this far from all known points teaches something new
 VERIFIED_GAIN = 1e-5  # of the objective's scale: on a grid, a point that promises less is not worth a verification
+VERIFIED_SUCCESS = -0.5  # deviations: a point is verified where an evaluation is that likely to succeed
 BATCH_WIDENINGS = (2.0, 3.0)  # factors of the deviations with which a batch searches on beside pending points
 SETTLED_WIDTH = 1e-3  # of a function's scale: a told candidate with bounds this near to each other is known
 MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool breaks them
@@ -106,13 +107,17 @@ class Scene:
     search: Search | PenaltySearch | Enumeration | Mixed
     """How subproblems are solved over the whole box or list."""
     stream: Stream
+    elsewhere: Bool[ndarray, "N"] | None = None
+    """Which told points are in another regime than the one searched (`solvers.regimes`); None: all are in one."""
 
     @cached_property
     def success(self) -> SuccessModel | None:
         """Where evaluations are likely to succeed; None: anywhere, and always so for the paper's search."""
         if isinstance(self.search, PenaltySearch):
             return None
-        return SuccessModel.fit(self.data, coding_of(self.composite.problem))
+        U, out = self.data.U, np.zeros(len(self.data.U), dtype=bool) if self.elsewhere is None else self.elsewhere
+        outside = np.concatenate([self.data.failed, U[out]])
+        return SuccessModel.fit(U[~out], outside, coding_of(self.composite.problem))
 
     @cached_property
     def within(self) -> Search | PenaltySearch | Enumeration | Mixed:
@@ -120,6 +125,13 @@ class Scene:
         if isinstance(self.search, PenaltySearch) or self.success is None:
             return self.search
         return where_success_is_likely(self.search, self.success)
+
+    @cached_property
+    def surely_within(self) -> Search | PenaltySearch | Enumeration | Mixed:
+        """The search for a point to verify: only where success is more likely than not."""
+        if isinstance(self.search, PenaltySearch) or self.success is None:
+            return self.search
+        return where_success_is_likely(self.search, replace(self.success, z=VERIFIED_SUCCESS))
 
 
 class BayesRun(Run):
@@ -154,12 +166,14 @@ class BayesRun(Run):
 
     def _propose(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Proposal:
         """Fit, screen and search; verify every so often."""
-        scene = self._scene(number, data, previous, stream)
+        everything = self._scene(number, data, previous, stream)
+        scene, kept = self._staged(everything)
         best, why = None, Why("verify")
         if self._verifies(number):
             bounds = pessimistic(self._sober(scene), self.settings.level)
             rescue = not bool(scene.is_feasible.any())
-            best = scene.within.solve(bounds, scene.scales, scene.pool, scene.known, stream.at("verify"), rescue=rescue)
+            search = scene.surely_within
+            best = search.solve(bounds, scene.scales, scene.pool, scene.known, stream.at("verify"), rescue=rescue)
             why = replace(why, multipliers=best.multipliers)
         if best is None or not best.satisfied or self._is_pending(scene, best.u) or self._is_verified(scene, best):
             best, why = self._explore(scene)
@@ -170,7 +184,14 @@ class BayesRun(Run):
             u = self._spread_out(scene) if other is None else other
             why = replace(why, aim="spread" if other is None else "narrow")
         why = replace(why, active=tuple(self.problem.functions[i] for i in best.active))
-        return Proposal(u, self._described(scene, u, why))
+        if scene is not everything:
+            why = replace(why, optimistic=None)  # it knows nothing of the rest of the box
+        why = self._described(everything, u, why)
+        return Proposal(u, replace(why, memory={**why.memory, **kept}))
+
+    def _staged(self, scene: Scene) -> tuple[Scene, dict[str, Any]]:
+        """Return the scene in which the next point is sought, and what is to be remembered of it."""
+        return scene, {}
 
     def _scene(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Scene:
         """Fit the belief, choose the search and draw the pool."""

@@ -288,7 +288,7 @@ class Outlook:
         return self._where_possible(searched(self.problem, SEARCH))
 
     def _where_possible(self, search: Any) -> Any:
-        success = SuccessModel.fit(self.data, coding_of(self.problem))
+        success = SuccessModel.fit(self.data.U, self.data.failed, coding_of(self.problem))
         return search if success is None else where_success_is_likely(search, success)
 
     @cached_property

@@ -229,7 +229,7 @@ def _anywhere(given: Inputs) -> Recommendation:
     order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
     known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
     search = searched(problem, given.search)
-    if (success := SuccessModel.fit(given.data, coding_of(given.problem))) is not None:
+    if (success := SuccessModel.fit(given.data.U, given.data.failed, coding_of(given.problem))) is not None:
         search = where_success_is_likely(search, success)
     pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))

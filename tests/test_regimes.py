@@ -1,0 +1,145 @@
+"""Outputs with a cliff: the regime of a point, its border, and searches that stay inside."""
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from pied import CUQB, Problem, Study
+from pied.bounds import Believer
+from pied.gp import Border, split
+from pied.gp.border import _bent, _trend
+from pied.records import Dataset
+from pied.rng import Stream
+from pied.solvers import regimes
+
+
+def is_low(U):
+    """Tell which points lie below a bent border."""
+    return U[:, 0] < 0.25 + 0.4 * U[:, 1] ** 2
+
+
+def cliff(U):
+    """Return an output that jumps there, smooth on either side."""
+    return np.where(is_low(U), np.sin(2 * U[:, 0]) + U[:, 1], 3.0 - U[:, 0] * U[:, 1])
+
+
+def standardized(Y):
+    return (Y - Y.mean(0)) / Y.std(0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_side_of_every_point_is_found(seed):
+    U = Stream(seed).sobol(24, 2)
+    found = split(U, standardized(cliff(U)[:, None]), home=0)
+    assert found is not None
+    wrong = int((found.labels != (is_low(U) == is_low(U)[0])).sum())
+    assert wrong <= 1
+    again = split(U, standardized(cliff(U)[:, None]), 0, found.labels)
+    assert again is not None
+    assert again.score >= found.score
+
+
+def test_a_plateau_is_a_regime():
+    U = Stream(5).sobol(24, 3)
+    y = np.maximum(0.0, 4 * (U[:, 0] - 0.4 - 0.3 * U[:, 1]))
+    home = int(y.argmin())
+    found = split(U, standardized(y[:, None]), home)
+    assert found is not None
+    assert (found.labels == (y == 0)).mean() >= 0.9
+
+
+def test_too_few_points_have_no_regimes():
+    assert split(Stream(0).sobol(6, 2), np.zeros((6, 1)), 0) is None
+
+
+def home_of(problem, U, Y):
+    """Return the regime of the best of some told points."""
+    data = Dataset(tuple(range(1, len(U) + 1)), U, Y, U[:0])
+    believer = Believer()
+    belief = believer.fit(problem, data)
+    return regimes.home(problem, believer, data, belief, U[Y[:, 0].argmax()], {})
+
+
+def test_a_smooth_output_has_one_regime():
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y")
+    U = Stream(1).sobol(20, 2)
+    assert home_of(problem, U, (np.sin(3 * U[:, :1]) + U[:, 1:] ** 2)) is None
+
+
+def test_only_rough_outputs_lose_the_other_regime():
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y", "smooth"], maximize="y + smooth")
+    U = Stream(1).sobol(24, 2)
+    found = home_of(problem, U, np.stack([cliff(U), U.sum(1)], 1))
+    assert found is not None
+    assert found.rough.tolist() == [True, False]
+    assert 0 < found.elsewhere.sum() < len(U)
+    data = Dataset(tuple(range(1, 25)), U, np.stack([cliff(U), U.sum(1)], 1), U[:0])
+    less = data.without(found.elsewhere, found.rough)
+    assert np.isnan(less.Y[found.elsewhere, 0]).all()
+    assert np.isfinite(less.Y[:, 1]).all()
+
+
+def test_a_border_is_learned_and_continued():
+    U = Stream(2).sobol(32, 2)
+    border = Border.fit(U, is_low(U))
+    grid = Stream(3).sobol(512, 2)
+    mean, deviation = border.moments(grid)
+    assert ((mean > 0) == is_low(grid)).mean() > 0.93
+    sure = np.abs(mean) > 2 * deviation
+    assert ((mean > 0) == is_low(grid))[sure].mean() > 0.98
+
+
+def test_slopes_of_a_border_are_those_of_finite_differences():
+    U = Stream(2).sobol(16, 3)
+    border = Border.fit(U, U[:, 0] + U[:, 1] ** 2 > 0.7)
+    u, step = Stream(4).sobol(5, 3), 1e-6
+    mean, deviation, by_mean, by_deviation = border.moments_and_slopes(u)
+    assert np.allclose(border.moments(u)[0], mean)
+    assert np.allclose(border.moments(u)[1], deviation)
+    for j in range(3):
+        e = step * np.eye(3)[j]
+        (up, up_dev), (down, down_dev) = border.moments(u + e), border.moments(u - e)
+        assert np.allclose((up - down) / (2 * step), by_mean[:, j], rtol=1e-4, atol=1e-5 * np.abs(by_mean).max())
+        numeric = (up_dev - down_dev) / (2 * step)
+        assert np.allclose(numeric, by_deviation[:, j], rtol=1e-3, atol=1e-4 * np.abs(by_deviation).max())
+
+
+def test_the_posterior_of_a_border_is_that_of_sampling():
+    """Importance sampling from the prior, with few points so that it has enough samples that fit."""
+    U = Stream(7).sobol(5, 2)
+    inside = np.array([True, True, False, True, False])
+    border = Border.fit(U, inside)
+    grid = Stream(8).sobol(6, 2)
+    points = np.concatenate([U, grid])
+    size, scale, bend = border.form
+    K = size**2 * (_trend(points, points) + bend * _bent(points, points, scale)[0])
+    root = np.linalg.cholesky(K + 1e-9 * size**2 * np.eye(len(K)))
+    f = Stream(9).normal(400_000, len(K)) @ root.T
+    weight = ndtr(np.where(inside, 1.0, -1.0) * f[:, :5]).prod(1)
+    chance = (weight[:, None] * (f[:, 5:] > 0)).sum(0) / weight.sum()
+    mean, deviation = border.moments(grid)
+    assert np.abs(ndtr(mean / deviation) - chance).max() < 0.06
+
+
+@pytest.mark.slow
+def test_an_optimum_beside_a_cliff_is_found():
+    """An output rises towards a cliff, behind which it is worthless: the best point lies at the edge."""
+
+    def box(x):
+        edge = 0.35 + 0.5 * x.b - 0.2 * x.b**2
+        return {"y": 2 * x.a - (x.b - 0.6) ** 2 if x.a <= edge else -3.0 + 0.5 * x.a}
+
+    b = np.linspace(0, 1, 100_001)
+    best = (2 * (0.35 + 0.5 * b - 0.2 * b**2) - (b - 0.6) ** 2).max()
+    short = []
+    for seed in range(3):
+        words = {"blackbox": box, "noise": 0}
+        problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y", **words)
+        with Study(problem, seed=seed, solver=CUQB()) as study:
+            short.append(best - study.run(budget=40).value)
+    assert sorted(short)[1] < 0.01
+    assert max(short) < 0.05
+
+
+def test_the_paper_knows_no_regimes():
+    assert not CUQB.paper().regimes

@@ -39,6 +39,7 @@ __all__ = ["CUQB", "VERDICT_LEVEL", "BayesRun", "CUQBRun", "Scene", "Settings", 
 PROBE_BELOW_GAIN = 1e-5  # of the objective's scale: below this promised gain, probe off the active box bounds first
 WIDEN_BELOW_GAIN = 1e-7  # of the objective's scale: below this promised gain, search with wider bounds
 WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a gain
+SETTLED_GAIN = 1e-3  # of the objective's scale: with noise, an optimum whose bounds differ by less is known
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ class CUQB(Solver):
     verdict: str = "joint"
     """"joint": all constraints together, at z = 3; "single": one at a time, at the level (the paper's)."""
     widen: bool = True
-    """Whether an exact black box is searched with wider bounds once those at the level promise no gain."""
+    """Whether bounds are widened once those at the level promise no gain: over the best told value of an exact black
+    box, over what is certain at the optimum itself with noise."""
     probe: bool = True
     """Whether an exact black box is probed near the best point, off the box bounds it lies on (`solvers.probes`) and in
     the settings beside its own, once the upper bound promises hardly any gain."""
@@ -178,13 +180,33 @@ class CUQBRun(BayesRun):
             if probe is not None:  # the upper bound is not recorded before the probe has tested it
                 return replace(best, u=probe, active=()), Why("probe", multipliers=best.multipliers)
         why = Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
-        can_widen = self._own.widen and self._is_exact and bool(scene.is_feasible.any())
+        if not self._is_exact:
+            return self._beyond_settled(scene, best, why)
+        can_widen = self._own.widen and bool(scene.is_feasible.any())
         for factor in WIDENINGS if can_widen else ():
             if not best.satisfied or (gain > WIDEN_BELOW_GAIN * scale and not self._repeats(scene, best.u)):
                 break
             best, why = self._optimistic(scene, self._widened(scene, factor)), replace(why, aim="widen")
             gain = self._promised_gain(scene, best)
         return best, why
+
+    def _beyond_settled(self, scene: Scene, best: Optimum, why: Why) -> tuple[Optimum, Why]:
+        """Look where wider bounds promise a gain if the optimum found is certain, noise or not; else return it.
+
+        An objective that is known exactly, at a point where all limits surely hold, is such an optimum. To measure
+        there again and again would teach nothing, and a belief that is wrong elsewhere would never be refuted.
+        """
+        if not self._own.widen or not best.satisfied:
+            return best, why
+        lower = scene.composite.values(best.u[None], [1.0 - self._own.level] * self.problem.k)[0]
+        least = SETTLED_GAIN * float(scene.scales[0])
+        if not best.f[0] - lower[0] <= least or (lower[1:] < 0).any():
+            return best, why
+        for factor in WIDENINGS:
+            other = self._optimistic(scene, self._widened(scene, factor))
+            if other.satisfied and other.f[0] - lower[0] > least:
+                return other, replace(why, aim="widen")
+        return replace(best, u=self._spread_out(scene), active=()), replace(why, aim="spread")
 
     def _promised_gain(self, scene: Scene, best: Optimum) -> float:
         """By how much the upper bound exceeds the best feasible told value; infinite without one."""

@@ -252,8 +252,15 @@ class BayesRun(Run):
         return every is not None and number > self.initial and (number - self.initial) % every == 0
 
     def _is_verified(self, scene: Scene, best: Optimum) -> bool:
-        """Whether what was told is as good as what can be verified; on a grid, other settings are then worth more."""
-        if self.problem.grid is None or not self._is_exact:
+        """Whether a verification would teach nothing, so that other settings are worth more.
+
+        On a grid, what was told of an exact black box may be as good as what can be verified. With noise, the objective
+        may be certain there, while no limit on an output keeps the point from a better one.
+        """
+        if not self._is_exact:
+            is_held = any(i not in self.problem.white for i in best.active)
+            return not is_held and bool(scene.composite.widths(best.u)[0] <= SETTLED_WIDTH * scene.scales[0])
+        if self.problem.grid is None:
             return False
         told = scene.f[scene.is_feasible, 0].max(initial=-np.inf)
         return bool(best.f[0] - told <= VERIFIED_GAIN * scene.scales[0])

@@ -7,7 +7,7 @@ from typing import Any
 import report
 from report import Record, count, quantile, table
 
-PARTS = ("tests", "infeasible", "coverage")
+PARTS = ("tests", "noisy", "infeasible", "coverage")
 FREE = ("booth", "rastrigin", "colville", "friedman", "rosenbrock", "styblinski-tang", "powell")
 """Problems of the suite without constraints."""
 LEVEL = 0.95
@@ -23,7 +23,17 @@ def page(records: Sequence[Record]) -> str:
     parts = {part: [record for record in fine if record["task"]["part"] == part] for part in PARTS}
     blocks = [report.heading("Verdicts, bounds and gaps in practice", records)]
     if parts["tests"]:
-        blocks += ["## Feasible problems", tests_text(parts["tests"]), tests_table(parts["tests"])]
+        blocks += [
+            "## Feasible problems",
+            tests_text(parts["tests"], "before the first feasible sample"),
+            tests_table(parts["tests"]),
+        ]
+    if parts["noisy"]:
+        blocks += [
+            "## Feasible problems, noisy",
+            tests_text(parts["noisy"], "in whole runs"),
+            tests_table(parts["noisy"]),
+        ]
     if parts["infeasible"]:
         blocks += ["## Problems without a feasible point", infeasible_table(parts["infeasible"])]
     if parts["coverage"]:
@@ -34,11 +44,11 @@ def page(records: Sequence[Record]) -> str:
     return "\n\n".join([*blocks, *(["## Troubles", "\n".join(lines)] if lines else [])]) + "\n"
 
 
-def tests_text(records: Sequence[Record]) -> str:
+def tests_text(records: Sequence[Record], when: str) -> str:
     """Return the main counts as sentences."""
     tests, declared = sum(r["tests"] for r in records), sum(r["declared"] is not None for r in records)
     return (
-        f"{tests} tests of feasibility before the first feasible sample, in {len(records)} runs: {declared} called "
+        f"{tests} tests of feasibility {when}, in {len(records)} runs: {declared} called "
         f"the problem infeasible (0 wanted). {sum(r['needed'] for r in records)} of the tests found no point that "
         f"satisfies the bounds at the level and looked at z = 3; {sum(r['below'] for r in records)} were below zero "
         f"there, at most {max(r['in a row'] for r in records)} in a row; three in a row are a verdict. 'None found' "

@@ -5,7 +5,8 @@
 
 A call performs a part of the remaining tasks and stops after --limit seconds; repeat it until none is left. Parts:
 'tests', feasible problems until the first feasible evaluation, which no test may declare infeasible; 'infeasible',
-problems without a feasible point, which every run should declare; 'coverage', whole runs, bounds against the truth.
+problems without a feasible point, which every run should declare; 'noisy', tight feasible problems with 2 % of noise,
+whole runs, because a noisy value that meets the limits ends no tests; 'coverage', whole runs, bounds against the truth.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from verdict_tables import FREE, PARTS, page
 
 from pied import suite
 from pied.errors import EvaluationError, Status
-from pied.records.trial import Trial, feasible
+from pied.records.trial import Trial, feasible, spread
 from pied.rng import Stream
 from pied.study import Study
 from pied.study.recommendation import gap
@@ -40,6 +41,11 @@ from pied.suite.twins import Transformed
 
 KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor")
 """Kinds of random problems with a fast truth."""
+NOISE = 0.02
+"""In spreads of each output; solvers have to learn it."""
+NOISY_BUDGET = 40
+POOL = 1024
+"""Points from which the spread of an output over the box is computed."""
 SHARES = (0.1, 0.01, 0.001)
 """Fractions of the largest margin that tight problems leave."""
 CONSTRAINED = ("bazaraa", "spring", "ex314", "rosen-suzuki", "ex211", "ex212", "g09", "ex724", "ex216", "williams-otto")
@@ -77,6 +83,9 @@ def tasks(parts: Iterable[str], seeds: int) -> list[Task]:
             forms = [f"infeasible:{name}" for name in twins.INFEASIBLE] + [f"jointly:{name}" for name in twins.JOINTLY]
             forms += [f"beyond:{name}" for name in draws]
             made += [Task("infeasible", name, "cuqb", seed, 60) for name in forms]
+        if "noisy" in parts:
+            forms = [f"tight:{SHARES[seed % 3]}:{name}" for name in (*CONSTRAINED, *draws)]
+            made += [Task("noisy", name, "cuqb", seed, NOISY_BUDGET) for name in forms]
         if "coverage" in parts and seed < 10:
             forms = [*CONSTRAINED, *FREE, *(name for name in draws if "reactor" not in name)]
             solvers = ("cuqb", "cuqb:model.declustering=None")
@@ -167,23 +176,32 @@ def work(task: Task, deadline: float) -> dict[str, Any] | None:
     return {"task": asdict(task), **record, "wall": round(time.perf_counter() - began, 2)}
 
 
+def _noisy(benchmark: Benchmark, seed: int) -> Benchmark:
+    """Return a problem with noise relative to the spread of each output over the box."""
+    whole = benchmark.whole
+    Y = benchmark.outputs(whole.from_unit(Stream(0).at("noise").sobol(POOL, whole.d)))
+    return benchmark.told("full", dict(zip(whole.outputs, (NOISE * spread(Y)).tolist(), strict=True)), seed=seed)
+
+
 def _run(task: Task, benchmark: Benchmark) -> dict[str, Any]:
     solver, words = solver_of(task.solver)
+    is_noisy = task.part == "noisy"
+    benchmark = _noisy(benchmark, task.seed) if is_noisy else benchmark
     study = Study(benchmark.problem, solver=solver, seed=task.seed, initial=task.initial, **words)
     watch = Coverage(benchmark) if task.part == "coverage" else None
     tests: list[float | None] = []
     first = None
     while study.used < task.budget and study.status is Status.RUNNING:
         trial = _evaluate(study)
-        is_open = first is None
+        is_open = first is None or is_noisy
         if is_open and trial.why.aim != "initial":
             tests.append(trial.why.margin)
         data = study.data
-        if is_open and bool(feasible(study.problem, data.functions(study.problem)).any()):
+        if first is None and bool(feasible(study.problem, data.functions(study.problem)).any()):
             first = study.used
         if watch is not None:
             watch.add(study, trial)
-        elif first is not None:
+        elif first is not None and not is_noisy:
             break
     below = [margin is not None and margin < 0 for margin in tests]
     return {

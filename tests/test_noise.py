@@ -1,9 +1,14 @@
 """Noise: where it is worth measuring, what does not fit, and what can be said of it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from pied import CUQB, Problem, Study
+from pied import CUQB, Problem, Result, Status, Study
+from pied.records import Dataset, met
+from pied.rng import Stream
+from tiny import unchecked
 
 WHITE = "exp(-((x - 0.25)/0.1)**2) + 0.8*exp(-((x - 0.75)/0.15)**2)"
 """An objective that is known exactly, with its better basin at 0.25."""
@@ -37,3 +42,82 @@ def test_without_widening_the_certain_optimum_is_measured() -> None:
     """The mend is the widening: the same study without it stays where nothing can be learned."""
     study = wrong_by_chance(CUQB(widen=False, verify_every=None))
     assert study.ask().x["x"] == pytest.approx(0.75, abs=0.03)
+
+
+# ---------------------------------------------------------------------------------------------------------- verdicts
+
+
+def pair(reach: float) -> Problem:
+    """Two limits on noisy outputs that exclude each other if `reach` is below 1."""
+    return Problem(
+        {"x": (0, 1), "z": (0, 1)},
+        ["a", "b"],
+        maximize="x",
+        subject_to={"first": f"a >= {1 - reach}", "second": "b >= 0"},
+        noise=0.07,
+    )
+
+
+def measured(x, z, noise=0.0):
+    """Outputs of which one rises and one falls."""
+    return {"a": x - 0.5 + noise, "b": 0.5 - x + 0.2 * z - 0.2 + noise}
+
+
+@pytest.fixture(scope="module")
+def doubtful() -> Study:
+    """A study of limits out of reach, in which a lucky measurement met them."""
+    study = Study(pair(0.65), seed=2)
+    stream = Stream(4)
+    for i, (x, z) in enumerate(stream.uniform(40, 2).tolist()):
+        study.add({"x": x, "z": z}, measured(x, z, 0.07 * float(stream.at(i).normal(1)[0])))
+    study.add({"x": 0.65, "z": 1.0}, {"a": 0.37, "b": 0.05})
+    return study
+
+
+@pytest.fixture(scope="module")
+def declared(doubtful: Study) -> tuple[Study, Result | None, str]:
+    """The same study when it is declared infeasible, and what it said one confirmation earlier."""
+    before, standing = None, ""
+    with unchecked():
+        while doubtful.used < 15 and doubtful.status is not Status.INFEASIBLE:
+            trial = doubtful.ask()
+            doubtful.tell(trial, measured(trial.x["x"], trial.x["z"]))
+            if doubtful.snapshot.confirmations == 2:
+                before, standing = doubtful.result(), str(doubtful)
+    return doubtful, before, standing
+
+
+@pytest.mark.slow
+def test_a_lucky_measurement_is_repeated_and_then_no_longer_stands_against_a_verdict(declared) -> None:
+    study, _, _ = declared
+    assert any(trial.why.repeats == 41 for trial in study.trials)
+    assert study.status is Status.INFEASIBLE
+    assert not met(study.problem, study.data).any()
+
+
+@pytest.mark.slow
+def test_the_approach_of_a_verdict_is_said_with_the_probability_that_any_settings_exist(declared) -> None:
+    _, before, standing = declared
+    assert "No settings are known to meet all limits; 2 of 3 confirmations that there are none" in str(before)
+    assert "probability that any do: " in str(before)
+    assert before.confirmations == (2, 3)
+    assert 0 <= before.chance < 0.1
+    assert before.to_dict()["confirmations"] == [2, 3]
+    assert "of 3 confirmations that there are none" in standing
+
+
+@pytest.mark.slow
+def test_settings_that_exist_are_given_a_chance() -> None:
+    study = Study(pair(1.5), seed=2)
+    for x, z in Stream(4).uniform(12, 2).tolist():
+        study.add({"x": x, "z": z}, measured(x, z))
+    assert study.snapshot.chance > 0.9
+
+
+def test_what_was_measured_twice_counts_by_its_mean() -> None:
+    problem = pair(1.0)
+    U = np.array([[0.5, 0.5], [0.5, 0.5], [0.1, 0.9]])
+    data = Dataset((1, 2, 3), U, np.array([[0.2, 0.1], [-0.4, 0.1], [0.1, np.nan]]), U[:0])
+    assert met(problem, data).tolist() == [False, False, False]
+    better = replace(data, Y=np.array([[0.2, 0.1], [-0.1, 0.1], [0.1, np.nan]]))
+    assert met(problem, better).tolist() == [True, True, False]

@@ -13,7 +13,7 @@ from pied.bounds.believer import (
     ratios,
     to_memory,
 )
-from pied.bounds.calibration import Ends, caution, predicted
+from pied.bounds.calibration import Ends, caution, misses, predicted
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
@@ -39,6 +39,7 @@ __all__ = [
     "coding_of",
     "from_memory",
     "is_shared",
+    "misses",
     "optimistic",
     "pessimistic",
     "possible",

@@ -41,22 +41,65 @@ def caution(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "
         data: The told values, with what was expected of those that were proposed.
         level: p of the bounds: a share of 2 (1 - p) may lie outside.
     """
+    factor = _first(problem, data)
+    for row, ends in _foretold(problem, data):
+        factor = _learned(factor, _outside(data.Y[row], ends), level)
+    return factor
+
+
+def misses(problem: Problem, data: Dataset, level: float, *, cautious: bool) -> list[Float64[ndarray, "m"]]:
+    """Return how far each output lay from its median at each told proposal, in deviations of a measurement there.
+
+    Deviations are those of the belief and the noise together, not widened. NaN where an output was not measured.
+
+    Args:
+        problem: The statement.
+        data: The told values, with what was expected of those that were proposed.
+        level: p of what was expected.
+        cautious: Whether what was expected had been widened by the caution of that time.
+    """
+    found, factor = [], _first(problem, data) if cautious else np.ones(problem.m)
+    for row, ends in _foretold(problem, data):
+        found.append(quantile.normal(level) * factor * _distance(data.Y[row], ends))
+        factor = _learned(factor, _outside(data.Y[row], ends), level) if cautious else factor
+    return found
+
+
+def _first(problem: Problem, data: Dataset) -> Float64[ndarray, "m"]:
+    """Return the caution before anything was predicted."""
+    told = _foretold(problem, data)
+    seen = told[0][0] if told else len(data.U)
+    first = [FIRST_EXACT if noise == 0 else FIRST_NOISY for noise in problem.noise]
+    return np.clip(np.array(first) / math.sqrt(max(seen, 1)), LEAST, MOST)
+
+
+def _foretold(problem: Problem, data: Dataset) -> list[tuple[int, Float64[ndarray, "m 3"]]]:
+    """Return the rows that were predicted before they were measured there, with what was said of them."""
     moved = set(data.moved)
-    told = [
+    return [
         (row, np.array(why.expected))
         for row, why in enumerate(data.whys)
         if len(why.expected) == problem.m and data.numbers[row] not in moved
     ]
-    seen = told[0][0] if told else len(data.U)
-    first = [FIRST_EXACT if noise == 0 else FIRST_NOISY for noise in problem.noise]
-    factor = np.clip(np.array(first) / math.sqrt(max(seen, 1)), LEAST, MOST)
-    rare = 2.0 * (1.0 - level)
-    for row, ends in told:
-        y = data.Y[row]
-        outside = (y < ends[:, 0]) | (y > ends[:, 2])
-        step = np.where(np.isfinite(y), outside - rare, 0.0)
-        factor = np.clip(factor * np.exp(GAIN * ((1.0 - SHARED) * step + SHARED * step.mean())), LEAST, MOST)
-    return factor
+
+
+def _outside(y: Float64[ndarray, "m"], ends: Float64[ndarray, "m 3"]) -> Float64[ndarray, "m"]:
+    """Tell which outputs lie outside of what was said: 1, or 0; NaN where they were not measured."""
+    outside = (y < ends[:, 0]) | (y > ends[:, 2])
+    return np.where(np.isfinite(y), outside, np.nan)
+
+
+def _distance(y: Float64[ndarray, "m"], ends: Float64[ndarray, "m 3"]) -> Float64[ndarray, "m"]:
+    """Return how far outputs lie from their medians, in widths of what was said on that side."""
+    width = np.where(y < ends[:, 1], ends[:, 1] - ends[:, 0], ends[:, 2] - ends[:, 1])
+    away = np.abs(y - ends[:, 1])
+    return np.where(away > 0, away / np.where(width > 0, width, np.nan_to_num(away, nan=1.0) / MOST), 0.0 * y)
+
+
+def _learned(factor: Float64[ndarray, "m"], outside: Float64[ndarray, "m"], level: float) -> Float64[ndarray, "m"]:
+    """Return the factor after one more measurement."""
+    step = np.nan_to_num(outside - 2.0 * (1.0 - level))
+    return np.clip(factor * np.exp(GAIN * ((1.0 - SHARED) * step + SHARED * step.mean())), LEAST, MOST)
 
 
 def predicted(

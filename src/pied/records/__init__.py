@@ -13,7 +13,7 @@ from pied.records.record import About, Question, Record, Row, Value
 from pied.records.renaming import former_names, name_now, renamed
 
 if TYPE_CHECKING:
-    from pied.records.trial import Dataset, State, Trial, Why, feasible, spread, tolerances
+    from pied.records.trial import Dataset, State, Trial, Why, feasible, met, spread, tolerances
 
 __all__ = [
     "About",
@@ -35,6 +35,7 @@ __all__ = [
     "former_names",
     "history",
     "key",
+    "met",
     "name_now",
     "renamed",
     "restore",

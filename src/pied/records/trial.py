@@ -17,6 +17,8 @@ DEFAULT_TOLERANCE = 1e-6
 """In spreads of a constraint: how far below zero it still counts as met, unless the problem states a tolerance."""
 ROUNDED_OUTSIDE = 1e-9
 """Unit cube: a point this little outside was put there by rounding."""
+REPEATED = 1e-7
+"""Unit cube, every coordinate: measurements this near to each other are repetitions."""
 SPREAD_ROUNDING = 1e-13
 """In largest absolute values of a column: a smaller interquartile range is rounding error."""
 
@@ -375,3 +377,16 @@ def _at(ordered: Float64[ndarray, "b k"], part: float) -> Float64[ndarray, "k"]:
 def feasible(problem: Problem, f: Float64[ndarray, "N k"]) -> Bool[ndarray, "N"]:
     """Return which told points meet every constraint by their told values."""
     return (f[:, 1:] >= -tolerances(problem, f)).all(1) & np.isfinite(f).all(1)
+
+
+def met(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
+    """Return at which told points every constraint is met: with noise, by the mean of all measurements there.
+
+    One lucky measurement of settings that break a limit would otherwise count for ever.
+    """
+    if not len(data.U) or all(noise == 0 for noise in problem.noise):
+        return feasible(problem, data.functions(problem))
+    same = np.all([np.abs(each[:, None] - each) < REPEATED for each in data.U.T], 0).astype(float)
+    told = np.isfinite(data.Y)
+    means = same @ np.where(told, data.Y, 0.0) / np.maximum(same @ told, 1.0)
+    return feasible(problem, replace(data, Y=np.where(told, means, np.nan)).functions(problem))

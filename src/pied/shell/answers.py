@@ -80,6 +80,7 @@ def status_data(desk: "Desk") -> dict[str, Any]:
         "failed": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.FAILED],
         "withdrawn": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.WITHDRAWN],
         "initial": study.initial,
+        "confirmations": [study.snapshot.confirmations, study.snapshot.needed],
     }
 
 
@@ -98,6 +99,8 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
     say(f"{data['message']} {counted(desk.study.trials)}.")
     if asked and asked < data["initial"] - counts["added"]:
         say(f"The first {data['initial']} points are spread over the ranges; after them each one is chosen.")
+    if data["status"] != "INFEASIBLE" and (doubt := desk.study.snapshot.doubt):
+        say(f"No settings are known to meet all limits{doubt}.")
     leases = {each["trial"]: each for each in data["open"]}
     for line in trial_lines(desk.stated.problem, desk.study.trials, leases):
         say(line)

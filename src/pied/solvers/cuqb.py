@@ -156,7 +156,8 @@ class CUQBRun(BayesRun):
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         best, why = self._improve(scene)
-        if bool(scene.is_feasible.any()) or self.problem.n == 0:
+        is_lucky = not self._is_exact and self._own.verdict == "joint"  # a noisy value that meets limits is no proof
+        if self.problem.n == 0 or (bool(scene.is_feasible.any()) and not is_lucky):
             return best, why
         if self._own.verdict == "single":
             margin = single_margin(scene, self._own.level)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pied.errors import Status
-from pied.records import State, Trial, feasible
+from pied.records import State, Trial, feasible, met
 from pied.study.snapshot import Snapshot
 from pied.study.words import Words, about, counted, failed, figure, titled
 
@@ -22,7 +22,7 @@ NARROWEST = 40
 
 @dataclass(frozen=True)
 class Best:
-    """The best told point that meets all limits."""
+    """The best told point that meets all limits, by its values and by the mean of all measurements there."""
 
     trial: Trial
     value: float
@@ -37,7 +37,7 @@ def best(snapshot: Snapshot) -> Best | None:
     """Return the best told point that meets all limits, if there is one."""
     problem, data = snapshot.problem, snapshot.data
     f = data.functions(problem)
-    rows = np.flatnonzero(feasible(problem, f))
+    rows = np.flatnonzero(met(problem, data) & feasible(problem, f))
     if not len(rows):
         return None
     row = int(rows[np.argmax(f[rows, 0])])
@@ -69,7 +69,7 @@ def standing(snapshot: Snapshot, status: Status) -> str:
         lines += [f"  {words.limit(name, slack, None, None, is_near=slack < 0)}" for name, slack in found.slack.items()]
         lines += [f"  {still}" for still in _still(words, found) if has_objective]
     elif any(trial.state is State.TOLD for trial in snapshot.trials) and status is not Status.INFEASIBLE:
-        lines.append("  no settings are known to meet all limits")
+        lines.append(f"  no settings are known to meet all limits{snapshot.doubt}")
     lines.append(f"  {counted(snapshot.trials)}; seed {snapshot.seed}")
     return "\n".join(lines + [f"    {line}" for line in failed(snapshot.trials) if status is not Status.BROKEN])
 

@@ -1,9 +1,13 @@
-"""How much better any settings could still be, by the belief of the moment and by what its predictions have missed."""
+"""What may still come, by the belief of the moment and by what its predictions have missed.
+
+How much better any settings could be, and whether any meet all limits.
+"""
 
 import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Composite, optimistic
+from pied.gp import GP, Paths
 from pied.records import spread
 from pied.rng import Stream
 from pied.search import Search
@@ -13,6 +17,13 @@ from pied.study.relaxation import searched
 
 TOP_SEARCH = Search(brevity=0.0)
 """Search of the optimistic optimum: all digits, because only its value is used."""
+
+CANDIDATES = 2048
+"""Points over the box among which those that may meet all limits are looked for."""
+LIKELIEST = 64
+"""Points, those with the largest upper bounds, at which functions are drawn."""
+DRAWS = 256
+"""Functions drawn from the belief: a probability has a standard error of at most 0.03."""
 
 
 def possible_gain(composite: Composite, found: Recommendation, level: float, stream: Stream) -> float:
@@ -33,3 +44,39 @@ def possible_gain(composite: Composite, found: Recommendation, level: float, str
     best = search.solve(optimistic(composite, level), scales, problem.on_equalities(pool), known, stream)
     top = float(best.f[0]) if best.satisfied else -np.inf
     return max(top, float(found.upper[0]), found.certified) - found.certified
+
+
+@np.errstate(all="ignore")
+def chance_of_any(
+    composite: Composite,
+    belief: GP,
+    factor: Float64[ndarray, "m"],
+    level: float,
+    known: Float64[ndarray, "s d"],
+    stream: Stream,
+) -> float:
+    """Return the probability that any settings meet all limits: the share of functions drawn for which some do.
+
+    Args:
+        composite: Bounds of all functions, as they are said.
+        belief: From which functions are drawn.
+        factor: By which their deviations from the mean are multiplied, as those of the bounds are.
+        level: p of the bounds.
+        known: Told points.
+        stream: Random numbers.
+    """  # fmt: skip
+    problem = composite.problem
+    search = searched(problem, TOP_SEARCH)
+    known = np.clip(known, 0.0, 1.0)
+    pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))[:CANDIDATES]
+    pool = problem.on_equalities(np.concatenate([known, pool]))
+    upper = composite.values(pool, [level] * problem.k, screening=True)
+    margin = np.nan_to_num((upper / spread(upper))[:, 1:].min(1), nan=-np.inf)
+    best = pool[(-margin).argsort(kind="stable")[:LIKELIEST]]
+    paths = Paths.of(belief, DRAWS, stream.at("paths"))
+    U, which = np.tile(best, (DRAWS, 1)), np.repeat(np.arange(DRAWS), len(best))
+    mean = np.tile(belief.moments(best)[0], (DRAWS, 1))
+    W = mean + factor * (paths.values_and_slopes(U, which)[0] - mean)
+    G = problem.g(problem.from_unit(U), composite.physical(W)[None], which=range(1, problem.k))
+    holds = np.all([np.broadcast_to(g >= 0, (1, len(U)))[0] for g in G], 0)
+    return float(holds.reshape(DRAWS, -1).any(1).mean())

@@ -77,6 +77,10 @@ class Result:
     """Seed of the study, with which it can be repeated."""
     relaxation: Relaxation | None = None
     """If infeasible: the conflict, and what would resolve it."""
+    confirmations: tuple[int, int] = (0, 0)
+    """How many tests in a row found that no settings meet all limits, and how many make a verdict."""
+    chance: float | None = None
+    """Probability that any settings meet all limits, by the belief; None where the recommended ones do."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Solver and settings, as data."""
     words: Words | None = None
@@ -164,6 +168,8 @@ class Result:
             "slack": {name: _plain(value) for name, value in self.slack.items()},
             "probability": self.probability,
             "feasible": self.is_feasible,
+            "confirmations": list(self.confirmations),
+            "chance": _plain(self.chance),
             "gap": _plain(self.gap),
             "rule": self.rule,
             "trial": self.trial,

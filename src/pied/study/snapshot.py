@@ -12,13 +12,13 @@ from numpy import ndarray
 from pied.distances import to_nearest
 from pied.errors import Status, UnknownName, is_everywhere
 from pied.problem import SAME, Named, Problem, listed
-from pied.records import Dataset, State, Trial, feasible, spread
+from pied.records import Dataset, State, Trial, feasible, met, spread
 from pied.rng import Stream
 from pied.shapes import Float64
 from pied.solvers.base import Solver
 from pied.study.relaxation import Relaxation, conflict_of, relax
 from pied.study.result import Result, Revision
-from pied.study.words import REASONS_SHOWN, Words, failures
+from pied.study.words import REASONS_SHOWN, Words, failures, percent
 
 if TYPE_CHECKING:
     from pied.bounds import Composite
@@ -139,8 +139,8 @@ class Snapshot:
 
     @property
     def _is_met(self) -> bool:
-        """Whether a told point meets every constraint."""
-        return bool(feasible(self.problem, self.data.functions(self.problem)).any())
+        """Whether a told point meets every constraint, with noise by the mean of its measurements."""
+        return bool(met(self.problem, self.data).any())
 
     @cached_property
     def is_broken(self) -> bool:
@@ -197,9 +197,12 @@ class Snapshot:
         """Whether the last tests of a belief all found the constraints unsatisfiable, and no told point is feasible."""
         if self.patience is None or self.problem.n == 0 or self.confirmations == 0:
             return False
-        if self.confirmations < (1 if self._tests_singly else self.patience):
-            return False
-        return not self._is_met
+        return self.confirmations >= self.needed and not self._is_met
+
+    @property
+    def needed(self) -> int:
+        """Number of confirmations that a verdict needs."""
+        return 1 if self._tests_singly or self.patience is None else self.patience
 
     @property
     def _tests_singly(self) -> bool:
@@ -266,6 +269,23 @@ class Snapshot:
         from pied.study.prospect import possible_gain
 
         return possible_gain(self.composite("recommend"), found, self.settings.level, self.stream.at("gap"))
+
+    @cached_property
+    def chance(self) -> float | None:
+        """The probability that any settings meet all limits; None where it would mean nothing: within a design."""
+        if self.problem.n == 0 or self.white is not None or self.data.complete.sum() < self.initial:
+            return None
+        from pied.study.prospect import chance_of_any
+
+        settings = self.settings
+        return chance_of_any(
+            self.composite("recommend"),
+            self.told_belief,
+            settings.believer.caution(self.problem, self.data, settings.level),
+            settings.level,
+            self.data.U,
+            self.stream.at("chance"),
+        )
 
     def recommend(self, rule: str | None) -> "Recommendation | None":
         """Recommend a point; return None when no point was told completely."""
@@ -443,6 +463,7 @@ class Snapshot:
             rule=found.rule if found is not None else rule or default_rule(problem), objective=problem.objective,
             level=self.settings.level, seed=self.seed, relaxation=relaxation,
             settings={"solver": self.solver.name, "settings": repr(self.solver)}, words=Words.of(problem),
+            confirmations=(self.confirmations, self.needed),
         )  # fmt: skip
         if found is None:
             return nothing
@@ -465,6 +486,7 @@ class Snapshot:
             gap=width,
             relative_gap=relative,
             trial=number,
+            chance=None if found.is_feasible else self.chance,
         )
 
     def message(
@@ -491,9 +513,17 @@ class Snapshot:
 
     def _doubt(self, status: Status) -> str:
         """Return how near the verdict is that no settings can meet them, as a phrase; empty if nothing points to it."""
-        if status is Status.INFEASIBLE or self.patience is None or not self.confirmations:
+        if status is Status.INFEASIBLE or self.patience is None:
             return ""
-        return f"; {self.confirmations} of {self.patience} confirmations that there are none"
+        text = self.doubt
+        return text if self.chance is None else f"{text}; probability that any do: {percent(self.chance)}"
+
+    @property
+    def doubt(self) -> str:
+        """How many tests confirm that no settings meet all limits, as a phrase; empty if none do."""
+        if self.patience is None or not self.confirmations or self._is_met:
+            return ""
+        return f"; {self.confirmations} of {self.needed} confirmations that there are none"
 
     def _broken(self) -> str:
         """Return a message: how many evaluations failed, why, and what to do."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pied import CUQB, Study
-from pied.bounds import Believer, Widened, caution
+from pied.bounds import Believer, Widened, caution, doubt, predicted, telling
 from pied.bounds.calibration import LEAST
 from pied.records import Dataset, Why
 from pied.rng import Stream
@@ -15,12 +15,12 @@ from tiny import parabola, waves
 LEVEL = 0.95
 
 
-def record(problem, scores, *, first=8, moved=()):
-    """Data whose proposals were expected at 0 within one unit, and measured at these scores."""
+def record(problem, scores, *, first=8, moved=(), told=()):
+    """Data whose proposals were expected at 0 within one unit, and measured at these scores; `told`: how telling."""
     scores = np.asarray(scores, dtype=float).reshape(-1, problem.m)
     rows = first + len(scores)
     ends = tuple((-1.0, 0.0, 1.0) for _ in range(problem.m))
-    whys = (Why("initial"),) * first + (Why("explore", expected=ends),) * len(scores)
+    whys = (Why("initial"),) * first + (Why("explore", expected=ends, telling=told),) * len(scores)
     Y = np.concatenate([np.zeros((first, problem.m)), scores])
     U = Stream(0).uniform(rows, problem.d)
     return Dataset(tuple(range(1, rows + 1)), U, Y, U[:0], whys=whys, moved=moved)
@@ -78,6 +78,35 @@ def test_in_the_long_run_as_many_lie_outside_as_was_said_whatever_the_belief_is(
             whys=(*data.whys, Why("explore", expected=ends)),
         )
     assert 0.85 < np.mean(hits[20:]) < 0.95
+
+
+def test_measurements_that_are_all_noise_do_not_lower_the_doubt_of_what_was_not_measured() -> None:
+    noisy = parabola(noise=0.1)
+    start = doubt(noisy, record(noisy, []), LEVEL)
+    near = record(noisy, [[0.1] * noisy.m] * 20, told=(0.05,) * noisy.m)
+    far = record(noisy, [[0.1] * noisy.m] * 20, told=(1.0,) * noisy.m)
+    assert (caution(noisy, near, LEVEL) == LEAST).all()
+    assert (doubt(noisy, near, LEVEL) > 0.9 * start).all()
+    assert (doubt(noisy, far, LEVEL) < 0.3 * start).all()
+    assert (start >= caution(noisy, record(noisy, []), LEVEL)).all()
+
+
+def test_doubt_of_exact_outputs_is_their_caution() -> None:
+    exact = waves()
+    data = record(exact, [[2.0, 0.0, 0.5]] * 3)
+    assert doubt(exact, data, LEVEL) == pytest.approx(caution(exact, data, LEVEL))
+
+
+def test_measurements_are_telling_away_from_those_that_were_made() -> None:
+    problem = parabola(noise=0.3)
+    U = np.linspace(0.0, 0.3, 12)[:, None]
+    data = Dataset(tuple(range(12)), U, np.sin(5 * U) + 0.3 * Stream(1).normal(12, 1), U[:0])
+    belief = Believer().fit(problem, data)
+    near, far = telling(problem, belief, np.array([[0.15], [1.0]]))[:, 0]
+    assert 0 < near < far <= 1
+    low, _, high = predicted(problem, belief, np.array([[0.15]]), LEVEL)
+    deviation = belief.moments(np.array([[0.15]]))[1]
+    assert near == pytest.approx(2 * 1.644854 * deviation.item() / (high - low).item(), rel=1e-5)
 
 
 def test_a_factor_for_each_output_widens_moments_and_their_slopes_alike() -> None:

@@ -13,7 +13,7 @@ from pied.bounds.believer import (
     ratios,
     to_memory,
 )
-from pied.bounds.calibration import Ends, caution, misses, predicted
+from pied.bounds.calibration import Ends, caution, doubt, misses, predicted, telling
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
@@ -37,6 +37,7 @@ __all__ = [
     "Widened",
     "caution",
     "coding_of",
+    "doubt",
     "from_memory",
     "is_shared",
     "misses",
@@ -45,6 +46,7 @@ __all__ = [
     "possible",
     "predicted",
     "ratios",
+    "telling",
     "to_memory",
     "where_success_is_likely",
 ]

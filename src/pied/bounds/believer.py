@@ -59,6 +59,11 @@ class Believer:
         factor = self.caution(problem, data, level)
         return self.bound(problem, data, belief if (factor == 1.0).all() else Widened(belief, factor), stream)
 
+    def doubted(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream, level: float) -> Composite:
+        """Compose a belief with the white box for what may be where nothing was measured (`calibration.doubt`)."""
+        factor = calibration.doubt(problem, data, level) if self.cautious else np.ones(problem.m)
+        return self.bound(problem, data, Widened(belief, factor), stream)
+
 
 @dataclass(frozen=True, eq=False)
 class Widened:

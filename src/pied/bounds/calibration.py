@@ -65,12 +65,39 @@ def misses(problem: Problem, data: Dataset, level: float, *, cautious: bool) -> 
     return found
 
 
+def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"]:
+    """Return the factor by which the deviations of each output are multiplied where nothing was measured.
+
+    The caution of a noisy output falls with measurements around the best point, whose errors are all noise. They show
+    nothing of how wrong the belief is elsewhere. Here, noise is not widened, and a measurement counts by the share of
+    the belief in its variance. Of exact outputs it is their caution.
+
+    Args:
+        problem: The statement.
+        data: The told values, with what was expected of those that were proposed, widened by their caution.
+        level: p of the bounds.
+    """
+    if all(noise == 0 for noise in problem.noise):
+        return caution(problem, data, level)
+    factor = np.clip(np.full(problem.m, FIRST_EXACT / math.sqrt(_seen(problem, data))), LEAST, MOST)
+    away = misses(problem, data, level, cautious=True)
+    for (row, _), miss in zip(_foretold(problem, data), away, strict=True):
+        own = np.square(data.whys[row].telling or np.ones(problem.m))
+        outside = miss > quantile.normal(level) * np.sqrt(factor**2 * own + 1.0 - own)
+        factor = _learned(factor, np.where(np.isfinite(miss), outside, np.nan), level, own)
+    return factor
+
+
 def _first(problem: Problem, data: Dataset) -> Float64[ndarray, "m"]:
     """Return the caution before anything was predicted."""
-    told = _foretold(problem, data)
-    seen = told[0][0] if told else len(data.U)
     first = [FIRST_EXACT if noise == 0 else FIRST_NOISY for noise in problem.noise]
-    return np.clip(np.array(first) / math.sqrt(max(seen, 1)), LEAST, MOST)
+    return np.clip(np.array(first) / math.sqrt(_seen(problem, data)), LEAST, MOST)
+
+
+def _seen(problem: Problem, data: Dataset) -> int:
+    """Return how many points had been told before anything was predicted."""
+    told = _foretold(problem, data)
+    return max(told[0][0] if told else len(data.U), 1)
 
 
 def _foretold(problem: Problem, data: Dataset) -> list[tuple[int, Float64[ndarray, "m 3"]]]:
@@ -96,9 +123,11 @@ def _distance(y: Float64[ndarray, "m"], ends: Float64[ndarray, "m 3"]) -> Float6
     return np.where(away > 0, away / np.where(width > 0, width, np.nan_to_num(away, nan=1.0) / MOST), 0.0 * y)
 
 
-def _learned(factor: Float64[ndarray, "m"], outside: Float64[ndarray, "m"], level: float) -> Float64[ndarray, "m"]:
-    """Return the factor after one more measurement."""
-    step = np.nan_to_num(outside - 2.0 * (1.0 - level))
+def _learned(
+    factor: Float64[ndarray, "m"], outside: Float64[ndarray, "m"], level: float, weight: ndarray | float = 1.0
+) -> Float64[ndarray, "m"]:
+    """Return the factor after one more measurement, which counts by its weight."""
+    step = weight * np.nan_to_num(outside - 2.0 * (1.0 - level))
     return np.clip(factor * np.exp(GAIN * ((1.0 - SHARED) * step + SHARED * step.mean())), LEAST, MOST)
 
 
@@ -107,9 +136,20 @@ def predicted(
 ) -> Ends:
     """Return where measurements at points lie with the probability of the bounds, their noise included."""
     mean, deviation = gp.moments(U)
-    stated = np.array([np.nan if each is None else each for each in problem.noise])
-    noise = np.where(np.isnan(stated), gp.nugget_deviation, stated)  # outputs with a stated noise have no warp
-    away = quantile.normal(level) * factor * np.hypot(deviation, noise)
+    away = quantile.normal(level) * factor * np.hypot(deviation, _noise(problem, gp))
     lowest, highest = problem.ranges.T
     ends = [np.clip(gp.unwarp(mean + side * away), lowest, highest) for side in (-1.0, 0.0, 1.0)]
     return np.minimum(ends[0], ends[2]), ends[1], np.maximum(ends[0], ends[2])
+
+
+def telling(problem: Problem, gp: GP, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
+    """Return which share of the deviation of measurements at points is the belief's own, the rest being noise."""
+    deviation = gp.moments(U)[1]
+    whole = np.hypot(deviation, _noise(problem, gp))
+    return np.where(whole > 0, deviation / np.where(whole > 0, whole, 1.0), 1.0)
+
+
+def _noise(problem: Problem, gp: GP) -> Float64[ndarray, "m"]:
+    """Return the deviation of each output's noise on its warped scale: as stated, else as learned."""
+    stated = np.array([np.nan if each is None else each for each in problem.noise])
+    return np.where(np.isnan(stated), gp.nugget_deviation, stated)  # outputs with a stated noise have no warp

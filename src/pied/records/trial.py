@@ -71,6 +71,9 @@ class Why:
     """Number of the trial that this one repeats on purpose: the same settings again, to average out the noise."""
     expected: tuple[tuple[float, ...], ...] = ()
     """Of each output, what was said of the measurement: lower end, median and upper end, its noise included."""
+    telling: tuple[float, ...] = ()
+    """Of each output, which share of the deviation of a measurement there was the belief's own: 0 if it was all noise,
+    so that the measurement could not show whether the belief is right, 1 without noise."""
     widened: float = 1.0
     """How many times as wide as the belief's own the bounds are, at most."""
 
@@ -83,7 +86,7 @@ class Why:
         """Read the fields from plain data; ignore fields of other versions."""
         known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
         read: dict[str, Any] = {"aim": "added", **known}
-        for name in ("lower", "upper", "multipliers"):
+        for name in ("lower", "upper", "multipliers", "telling"):
             read[name] = tuple(_number(each, name) for each in read.get(name, ()))
         read["expected"] = tuple(tuple(_number(each, "expected") for each in ends) for ends in read.get("expected", ()))
         read["widened"] = _number(read.get("widened", 1.0), "widened")

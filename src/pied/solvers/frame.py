@@ -24,6 +24,7 @@ from pied.bounds import (
     optimistic,
     pessimistic,
     predicted,
+    telling,
     to_memory,
     where_success_is_likely,
 )
@@ -241,6 +242,7 @@ class BayesRun(Run):
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
+            telling=() if self._is_exact else tuple(telling(self.problem, scene.belief, u[None])[0].tolist()),
             widened=float(factor.max()),
             rung=scene.belief.rung,
             memory=to_memory(scene.belief.choices),

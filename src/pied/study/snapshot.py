@@ -268,7 +268,11 @@ class Snapshot:
         """Return how much better any point could be by the bounds as they are said now."""
         from pied.study.prospect import possible_gain
 
-        return possible_gain(self.composite("recommend"), found, self.settings.level, self.stream.at("gap"))
+        settings = self.settings
+        composite = settings.believer.doubted(
+            self.problem, self.data, self.belief, self.stream.at("recommend"), settings.level
+        )
+        return possible_gain(composite, found, settings.level, self.stream.at("gap"))
 
     @cached_property
     def chance(self) -> float | None:

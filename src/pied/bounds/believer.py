@@ -28,6 +28,9 @@ class Believer:
     cautious: bool = True
     """Whether what is said of a belief is widened by what its predictions have missed so far (`calibration`)."""
 
+    robust: bool = False
+    """Whether measurements of noisy outputs that do not fit hardly count until they are repeated (`gp.outliers`)."""
+
     def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> GP:
         """Fit the belief to the told values; pending, failed and missing ones are imagined at their mean."""
         gp = GP.fit(
@@ -39,6 +42,7 @@ class Believer:
             model=self.model,
             previous=previous,
             coding=coding_of(problem),
+            robust=self.robust,
         )
         untold = ~np.isfinite(data.Y)
         partial = untold.any(1)

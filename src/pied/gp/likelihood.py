@@ -64,6 +64,8 @@ class Tasks:
     """Logarithms of the smallest and largest nugget; equal: fixed."""
     prior: float = 1.0
     """Weight of the prior on the hyperparameters: 1 for MAP, 0 for plain maximum likelihood."""
+    scatter: Float64[ndarray, "B N"] | None = None
+    """By how much the noise variance of each told value is larger than the nugget says; None: it is not."""
     ties: Ties | None = None
     """Which inputs have a length scale in common; None: none of them."""
 
@@ -80,7 +82,13 @@ class Tasks:
             kernel=self.kernel[index],
             noise=self.noise[index],
             nugget=self.nugget[index],
+            scatter=None if self.scatter is None else self.scatter[index],
         )
+
+    @property
+    def noisy_rows(self) -> Float64[ndarray, "B N"]:
+        """The rows, each times its noise variance in units of the nugget."""
+        return self.rows if self.scatter is None else self.rows * self.scatter
 
     @property
     def learns_nugget(self) -> Bool[ndarray, "B"]:
@@ -174,7 +182,7 @@ def covariance(
     elif w is K and slopes:
         K = K.copy()
     n = K.shape[1]
-    K.reshape(len(K), n * n)[:, :: n + 1] = 1.0 + tasks.rows * np.exp(theta[:, -1:])
+    K.reshape(len(K), n * n)[:, :: n + 1] = 1.0 + tasks.noisy_rows * np.exp(theta[:, -1:])
     return K, w
 
 
@@ -211,7 +219,7 @@ def _distinct(tasks: Tasks, theta: Float64[ndarray, "B q"]) -> tuple[Int[ndarray
 
     A selection tries each output under several warps at the same length scales.
     """
-    parts = [theta, tasks.kernel, tasks.rows, tasks.active, tasks.columns]
+    parts = [theta, tasks.kernel, tasks.noisy_rows, tasks.rows, tasks.active, tasks.columns]
     shared = [each.reshape(len(theta), -1) for each in (tasks.U, tasks.basis) if each.ndim == 3]
     keys = np.concatenate([*parts, *shared], 1)
     kinds: dict[bytes, int] = {}
@@ -288,7 +296,7 @@ def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], whitened: _Whitened) ->
         M *= count
     ends = np.concatenate([math.sqrt(count) * pull, residual / np.sqrt(s2)[:, None, :]], 2)
     M -= ends @ ends.swapaxes(1, 2)
-    by_nugget = 0.5 * nugget * (np.diagonal(M, axis1=1, axis2=2) * tasks.rows).sum(1)
+    by_nugget = 0.5 * nugget * (np.diagonal(M, axis1=1, axis2=2) * tasks.noisy_rows).sum(1)
     M *= w
     centred = tasks.U - 0.5
     by_scale = (M.sum(2)[:, None, :] @ centred**2)[:, 0] - ((M @ centred) * centred).sum(1)

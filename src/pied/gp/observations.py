@@ -39,6 +39,8 @@ class Observations:
     """Per output, by the name of the warp, the scales that it could be modelled on."""
     coding: Coding | None = None
     """How labels became inputs; None: all inputs are coordinates of the cube."""
+    scatter: Float64[ndarray, "m N"] | None = None
+    """By how much the noise variance of each told value is larger than usual (`outliers`); None: of none it is."""
 
     @classmethod
     def of(
@@ -83,7 +85,8 @@ class Observations:
             return [[(j,) for j in range(len(self.rows))]]
         alike: dict[tuple[Any, ...], list[int]] = {}
         for j in range(len(self.rows)):
-            key = (self.noise_kind(j), self.rows[j].tobytes(), self.active[j].tobytes())
+            own = b"" if self.scatter is None else self.scatter[j].tobytes()
+            key = (self.noise_kind(j), self.rows[j].tobytes(), self.active[j].tobytes(), own)
             alike.setdefault(key, []).append(j)
         sized: dict[int, list[tuple[int, ...]]] = {}
         for group in alike.values():
@@ -95,14 +98,18 @@ class Observations:
         if len(self.U) <= self.model.most_rows:
             return self
         kept = _far_apart(self.U, self.model.most_rows)
-        part = replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept])
+        part = self._at(kept)
         scales = [{name: each.at(part.values(j)) for name, each in own.items()} for j, own in enumerate(self.scales)]
         return replace(part, scales=tuple(scales))
 
     def only(self, j: int) -> "Observations":
         """Return the part with the points at which output j was told."""
-        told = self.rows[j]
-        return replace(self, U=self.U[told], Y=self.Y[told], rows=self.rows[:, told])
+        return self._at(self.rows[j])
+
+    def _at(self, kept: ndarray) -> "Observations":
+        """Return the part with some of the points."""
+        scatter = None if self.scatter is None else self.scatter[:, kept]
+        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scatter=scatter)
 
     def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:
         """Return the known noise variance of output j on the scale of a warp, else 0, and the range of its nugget."""

@@ -112,7 +112,8 @@ def _draw(block: Block, count: int, stream: Stream) -> _Drawn:
     phase = np.broadcast_to(tasks.U, (B, N, e))[:, None] @ frequencies.swapaxes(2, 3)
     prior = (np.concatenate([np.cos(phase), np.sin(phase)], -1) @ weights).transpose(0, 2, 3, 1)  # B N c L
     noise = root * np.exp(0.5 * theta[:, -1:])
-    error = prior + noise[:, None, :, None] * stream.at("noise").normal(B, N, c, count)
+    own = np.sqrt(np.ones((B, N)) if tasks.scatter is None else tasks.scatter)[:, :, None, None]
+    error = prior + own * noise[:, None, :, None] * stream.at("noise").normal(B, N, c, count)
     y = ((tasks.y[..., None] - error) * tasks.rows[:, :, None, None]).reshape(B, N, c * count)
     wide = replace(
         block,

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import likelihood
+from pied.gp import likelihood, outliers
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.factors import add_to_diagonal, roots
@@ -47,6 +47,9 @@ class GP:
     """What was chosen; pass it to the next fit."""
     coding: Coding | None = None
     """How it sees labels; None: all coordinates are numbers."""
+    scatter: Float64[ndarray, "m N"] | None = None
+    """By how much the noise variance of each told value is larger than usual: of those that do not fit, above 1. None:
+    all fit."""
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
@@ -94,6 +97,7 @@ class GP:
         model: Model | None = None,
         previous: Sequence[Choice] | None = None,
         coding: Coding | None = None,
+        robust: bool = False,
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -107,6 +111,7 @@ class GP:
             model: What may be chosen.
             previous: The choices of the last fit; length scales start there and hysteresis favours them.
             coding: Which coordinates are labels.
+            robust: Whether values of noisy outputs that do not fit hardly count (`outliers`).
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
@@ -117,7 +122,17 @@ class GP:
         data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model, coding)
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
-        return _assemble(data, choose(data, list(previous) if previous is not None else [None] * m))
+        if not robust or all(data.noise_kind(j) == "exact" for j in range(m)):
+            return _assemble(data, choose(data, list(previous) if previous is not None else [None] * m))
+        if previous is not None:  # models of before a gross error came do not explain it
+            data = replace(data, scatter=outliers.scatter(data, previous))
+        choices = choose(data, list(previous) if previous is not None else [None] * m)
+        found = outliers.scatter(data, choices)
+        if previous is None and found is not None:  # models that were chosen with it do, in part
+            data = replace(data, scatter=found)
+            choices = choose(data, [None] * m)
+            found = outliers.scatter(data, choices)
+        return _assemble(replace(data, scatter=found), choices)
 
     @classmethod
     @np.errstate(all="ignore")
@@ -276,6 +291,7 @@ class Block:
             basis=np.concatenate([T.basis, basis], -2),
             y=np.concatenate([T.y, y * own[:, :, None]], 1),
             rows=np.concatenate([T.rows, own], 1),
+            scatter=None if T.scatter is None else np.concatenate([T.scatter, np.ones_like(own)], 1),
         )
         return replace(self, tasks=tasks)
 
@@ -305,6 +321,7 @@ def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
         warps=tuple(each.warp for each in scales),
         choices=tuple(choices),
         coding=data.coding,
+        scatter=data.scatter,
     )
 
 

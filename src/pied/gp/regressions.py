@@ -98,6 +98,7 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
         noise=noise,
         nugget=np.log(nugget),
         prior=1.0 if data.model.prior else 0.0,
+        scatter=None if data.scatter is None else data.scatter[first],
         ties=None if data.coding is None else data.coding.ties,
     ), baseline
 

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pied
 from pied import CUQB, MissingExtra, Problem, SettingError, Study, plots, suite
 from pied.bounds import Believer
 from pied.records.trial import State
+from pied.study import gap
 
 mpl.use("Agg")
 
@@ -96,6 +98,20 @@ def test_gap_with_noise_rests_on_bounds_as_they_stood_when_asked() -> None:
     shown = plots.gaps(study.problem, study.trials).gap
     assert shown[-1] == pytest.approx(top - verified[0].why.lower[0])
     assert math.isinf(shown[6])
+
+
+def test_gap_is_that_of_all_optima_so_far_also_where_some_were_refuted() -> None:
+    study = Study(parabola(), seed=0, solver="random")
+    for value in (0.1, 0.3, 0.2, 0.7, 0.75, 0.6, 0.9):
+        study.tell(study.ask(), value)
+    tops = [None, 0.95, 0.5, 0.92, None, 0.8, 0.99]
+    trials = [
+        replace(trial, why=replace(trial.why, optimistic=top)) for trial, top in zip(study.trials, tops, strict=True)
+    ]
+    best = [0.1, 0.3, 0.3, 0.7, 0.75, 0.75, 0.9]
+    for t, shown in enumerate(plots.gaps(study.problem, trials).gap):
+        known = [top for top in tops[: t + 1] if top is not None]
+        assert (math.isnan(shown) and not known) or shown == pytest.approx(gap(known, best[t]))
 
 
 def test_pictures_leave_out_bounds_that_rest_on_a_wrong_value() -> None:

@@ -1,8 +1,10 @@
 """The dashboard's interface: what the shell does, as JSON, with the shell's own messages."""
 
+import asyncio
 import io
 import json
 import math
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,11 @@ pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
+from pied.web import live
 from pied.web.app import made
+from pied.web.data import trial_list
+from pied.web.live import Feed
+from pied.web.room import Room
 from pied.web.shelf import Shelf
 
 TOKEN = "a-token-of-the-tests"
@@ -45,6 +51,53 @@ def post(web: TestClient, path: str, status: int = 200, **body: Any) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
+
+
+def test_what_is_quick_does_not_wait_for_what_takes_long(web: TestClient) -> None:
+    view = Room("lab", file="lab.toml", store=None).view()
+    began, is_read = threading.Event(), threading.Event()
+
+    def long() -> bool:
+        began.set()
+        return is_read.wait(10)
+
+    thread = threading.Thread(target=lambda: view.kept("long", long))
+    thread.start()
+    began.wait(10)
+    assert len(trial_list(view)) == 4
+    is_read.set()
+    thread.join()
+    assert view.kept("long", lambda: None) is True  # nobody waited in vain
+
+
+def test_a_change_that_cannot_be_shown_ends_no_stream_and_comes_with_the_next_look(
+    web: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, summarized, is_broken = Feed(Room("lab", file="lab.toml", store=None)), live.summary, False
+
+    def summary(room: Any, view: Any) -> Any:
+        if is_broken:
+            raise RuntimeError("a picture that cannot be drawn")
+        return summarized(room, view)
+
+    async def follow() -> list[Any]:
+        nonlocal is_broken
+        found = []
+        async for event in feed.follow():
+            kind, _, rest = event.decode().partition("\n")
+            if kind == "event: study":
+                is_broken = True
+                pied_("note", "lab.toml", "1", "late")
+                await asyncio.sleep(0.1)
+                is_broken = False
+            elif kind == "event: change":
+                found = json.loads(rest.removeprefix("data: "))["trials_changed"]
+                feed.end()
+        return found
+
+    monkeypatch.setattr(live, "summary", summary)
+    monkeypatch.setattr(live, "EVERY", 0.02)
+    assert [each["trial"] for each in asyncio.run(follow())] == [1]
 
 
 def test_the_list_says_where_each_study_stands(web: TestClient) -> None:

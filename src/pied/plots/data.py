@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 from numpy import ndarray
@@ -98,15 +99,21 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
 
     Example: `docs/recipes.md`.
     """
-    trials = [trial.believed(max(each.corrected for each in trials)) for trial in trials]
+    correction = max((trial.corrected for trial in trials), default=0)
+    trials = [trial.believed(correction) for trial in trials]
     is_exact = all(noise == 0 for noise in problem.noise)
     certain = np.maximum.accumulate(_told_values(problem, trials) if is_exact else _lower_bounds(trials))
     found = np.full(len(trials), np.nan)
-    tops: list[float] = []
+    tops: list[float] = []  # a heap; those that were refuted stay so, because what is certain only grows
+    is_searched = False
     for t, trial in enumerate(trials):
-        tops += [] if trial.why.optimistic is None else [trial.why.optimistic]
-        if tops:
-            found[t] = gap(tops, float(certain[t]) if np.isfinite(certain[t]) else None)
+        if trial.why.optimistic is not None:
+            is_searched = True
+            heappush(tops, trial.why.optimistic)
+        while tops and tops[0] < certain[t]:
+            heappop(tops)
+        if is_searched:
+            found[t] = gap(tops[:1], float(certain[t]) if np.isfinite(certain[t]) else None)
     return Gaps(_numbers(trials), found)
 
 

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -75,7 +75,7 @@ def made(shelf: Shelf, *, token: str, hosts: frozenset[str], port: int, read_onl
             HTTPException: _not_found, Unread: _refused, Mistake: _explained, PiedError: _explained,
         },
     )  # fmt: skip
-    return Guard(app, token=token, hosts=hosts, cookie=f"pied-{port}")
+    return Guard(app, token=token, hosts=hosts, cookie=f"pied-{port}", on_end=pages.end)
 
 
 class _Pages:
@@ -84,6 +84,13 @@ class _Pages:
     def __init__(self, shelf: Shelf, read_only: bool) -> None:
         self._shelf, self._read_only = shelf, read_only
         self._feeds: dict[str, Feed] = {}
+        self._is_over = False
+
+    def end(self) -> None:
+        """End the streams of open pages, so that the server can stop."""
+        self._is_over = True
+        for feed in self._feeds.values():
+            feed.end()
 
     def routes(self) -> list[Any]:
         study = "/api/studies/{study}"
@@ -96,7 +103,7 @@ class _Pages:
             Route("/api/studies", self._create, methods=["POST"]),
             Route("/api/events", self._all_events),
             Route(study, self._quick(lambda room, _: detail(room, room.view()))),
-            Route(f"{study}/trials", self._quick(self._trials)),
+            Route(f"{study}/trials", self._trials),
             Route(f"{study}/result", self._quick(self._result)),
             Route(f"{study}/history", self._quick(self._history)),
             Route(f"{study}/events", self._events),
@@ -129,21 +136,29 @@ class _Pages:
     # ------------------------------------------------------------------------------------------------ reading
 
     async def _studies(self, _: Request) -> Response:
-        return _json(await run_in_threadpool(lambda: [card(room) for room in self._shelf.rooms()]))
+        return await _answered(lambda: [card(room) for room in self._shelf.rooms()])
 
     def _quick(self, answer: Callable[[Any, Request], Any]) -> Callable[[Request], Any]:
         async def reading(request: Request) -> Response:
             def do() -> Any:
                 return answer(self._shelf.room(request.path_params["study"]), request)
 
-            return _json(await run_in_threadpool(do))
+            return await _answered(do)
 
         return reading
 
-    def _trials(self, room: Any, request: Request) -> Any:
+    async def _trials(self, request: Request) -> Response:
         state = request.query_params.get("state")
-        found = trial_list(room.view())
-        return [each for each in found if state is None or each["state"] == state]
+
+        def do() -> bytes:
+            view = self._shelf.room(request.path_params["study"]).view()
+            found = view.kept("trials", lambda: trial_list(view))
+            if state is not None:
+                return _encoded([each for each in found if each["state"] == state])
+            content: bytes = view.kept("trials encoded", lambda: _encoded(found))  # once for all pages that open
+            return content
+
+        return Response(await run_in_threadpool(do), media_type="application/json")
 
     def _result(self, room: Any, request: Request) -> Any:
         view = room.view()
@@ -165,7 +180,7 @@ class _Pages:
         return _stream(self._feeds.setdefault(key, Feed(room)).follow())
 
     async def _all_events(self, _: Request) -> Response:
-        return _stream(follow_all(self._shelf.rooms))
+        return _stream(follow_all(self._shelf.rooms, lambda: self._is_over))
 
     async def _download(self, request: Request) -> Response:
         room = await run_in_threadpool(self._shelf.room, request.path_params["study"])
@@ -198,15 +213,14 @@ class _Pages:
                     found = action.do(room, given) if number is None else action.do(room, number, given)
                 return found | {"notes": notes} if notes and isinstance(found, dict) else found
 
-            return _json(await run_in_threadpool(do))
+            return await _answered(do)
 
         return acting
 
     def _picture(self, kind: str) -> Callable[[Request], Any]:
         async def drawing(request: Request) -> Response:
             given = await _body(request, ("at", "across", "up", "constants", "limits"))
-            room = await run_in_threadpool(self._shelf.room, request.path_params["study"])
-            return _json(await run_in_threadpool(actions.picture, room, kind, given))
+            return await _answered(lambda: actions.picture(self._shelf.room(request.path_params["study"]), kind, given))
 
         return drawing
 
@@ -219,7 +233,7 @@ class _Pages:
             with gathered() as notes:
                 return actions.take_table(room, given.get("name", "table.csv"), content, given) | {"notes": notes}
 
-        return _json(await run_in_threadpool(do))
+        return await _answered(do)
 
     async def _check(self, request: Request) -> Response:
         form = await _body(request, None)
@@ -237,7 +251,7 @@ class _Pages:
             lines = statement_lines(stated.problem, why=False)
             return {"ok": True, "understood": lines, "toml": as_toml(form)}
 
-        return _json(await run_in_threadpool(do))
+        return await _answered(do)
 
     async def _create(self, request: Request) -> Response:
         self._may_write()
@@ -249,7 +263,7 @@ class _Pages:
             room = self._shelf.add(str(stated.file))
             return {"id": room.key, "file": str(stated.file)}
 
-        return _json(await run_in_threadpool(do), 201)
+        return await _answered(do, 201)
 
 
 async def _body(request: Request, fields: Any) -> dict[str, Any]:
@@ -281,8 +295,21 @@ def _plain(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
+def _encoded(data: Any) -> bytes:
+    """Return data as JSON; only where it has numbers that JSON does not have is all of it walked through."""
+    try:
+        return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError:
+        return json.dumps(_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+
+
 def _json(data: Any, status: int = 200) -> Response:
-    return JSONResponse(_plain(data), status_code=status)
+    return Response(_encoded(data), status, media_type="application/json")
+
+
+async def _answered(do: Callable[[], Any], status: int = 200) -> Response:
+    """Compute and write an answer beside the loop that serves all pages: long ones would hold the others up."""
+    return await run_in_threadpool(lambda: _json(do(), status))
 
 
 def _stream(events: Any) -> Response:

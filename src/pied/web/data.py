@@ -159,16 +159,17 @@ def trial_list(view: View, only: set[int] | None = None) -> list[dict[str, Any]]
         return []
     current = {trial.number: trial for trial in view.snapshot.current}
     gap_of = dict(zip((trial.number for trial in view.trials), _gaps(view), strict=True))
+    functions = _functions(view)
     return [
-        _trial(view, trial, current[trial.number], gap_of.get(trial.number))
+        _trial(view, trial, current[trial.number], functions.get(trial.number, ([], False)), gap_of.get(trial.number))
         for trial in view.trials
         if only is None or trial.number in only
     ]
 
 
-def _trial(view: View, trial: Trial, current: Trial, gap: Any) -> dict[str, Any]:
+def _trial(view: View, trial: Trial, current: Trial, told: tuple[list[float], bool], gap: Any) -> dict[str, Any]:
     problem, row = view.stated.problem, view.rows.get(trial.number)
-    f, is_met = _functions(view).get(trial.number, ([], False))
+    f, is_met = told
     value = problem.user_value(f[0]) if f and math.isfinite(f[0]) else None
     happened = view.events.get(trial.number, [])
     ends = sorted(problem.user_value(each) for each in (*current.why.lower[:1], *current.why.upper[:1]))

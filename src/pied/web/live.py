@@ -1,9 +1,9 @@
 """Changes of a study as they happen, for open pages: one reader of the store for all pages that look at it."""
 
 import asyncio
-import contextlib
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -17,6 +17,8 @@ EVERY = 0.4
 """Seconds between two looks at a store: a told value is on the screen within a second."""
 BEAT = 15.0
 """Seconds between two signs of life, so that a connection that is gone is noticed."""
+LONGEST_REST = 30.0
+"""Seconds between two recommendations of a study that changes all the time, at most."""
 WAITING = 64
 """Messages that wait for a slow page; then it is told to load anew."""
 
@@ -31,7 +33,8 @@ class Feed:
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self._queues: set[asyncio.Queue[bytes]] = set()
+        self._queues: set[asyncio.Queue[bytes | None]] = set()
+        self._is_over = False
         self._task: asyncio.Task[None] | None = None
         self._answering: asyncio.Task[None] | None = None
         self._last: View | None = None
@@ -39,7 +42,7 @@ class Feed:
 
     async def follow(self) -> AsyncIterator[bytes]:
         """Yield the events of a page: first where the study stands, then every change."""
-        queue: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(WAITING)
         self._queues.add(queue)
         try:
             view = await asyncio.to_thread(self._room.view)
@@ -50,27 +53,38 @@ class Feed:
             if self._task is None:
                 self._task = asyncio.create_task(self._watch())
                 self._begin_answer(view)
-            while True:
+            while not self._is_over:
                 try:
-                    yield await asyncio.wait_for(queue.get(), BEAT)
+                    event = await asyncio.wait_for(queue.get(), BEAT)
                 except TimeoutError:
-                    yield b": still there\n\n"
+                    event = b": still there\n\n"
+                if event is not None:
+                    yield event
         finally:
             self._queues.discard(queue)
             if not self._queues and self._task is not None:
                 self._task.cancel()
                 self._task, self._last, self._answer = None, None, b""
 
+    def end(self) -> None:
+        """End the streams of all pages."""
+        self._is_over = True
+        self._send(None)
+
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(EVERY)
-            with contextlib.suppress(PiedError):
+            try:
                 view = await asyncio.to_thread(self._room.view)
                 if view is self._last:
                     continue
-                before, self._last = self._last, view
-                self._send(await asyncio.to_thread(self._difference, before, view))
+                self._send(await asyncio.to_thread(self._difference, self._last, view))
+                self._last = view  # not before: a change that could not be sent is sent with the next look
                 self._begin_answer(view)
+            except PiedError:
+                continue  # a store that is away, or a question that is being written
+            except Exception:  # one change that cannot be shown must not end the changes of all pages
+                logger.exception("a change of study '%s' cannot be shown", self._room.key)
 
     def _difference(self, before: View | None, view: View) -> bytes:
         """Return what has changed: the study's line and the changed trials, all of them after a new question."""
@@ -89,17 +103,19 @@ class Feed:
 
     async def _answered(self, view: View) -> None:
         while True:
+            began = time.monotonic()
             try:
                 data = await asyncio.to_thread(_recommended, view)
             except PiedError as error:
                 data = {"error": str(error)}
             self._answer = message("result", data | {"change": view.change})
             self._send(self._answer)
+            await asyncio.sleep(min(time.monotonic() - began, LONGEST_REST))  # half of the time is left to requests
             if self._last is None or self._last is view or self._last.snapshot is None:
                 return
             view = self._last
 
-    def _send(self, event: bytes) -> None:
+    def _send(self, event: bytes | None) -> None:
         for queue in list(self._queues):
             try:
                 queue.put_nowait(event)
@@ -113,10 +129,10 @@ def _recommended(view: View) -> dict[str, Any]:
     return result_data(view, view.result())
 
 
-async def follow_all(rooms: Callable[[], list[Room]]) -> AsyncIterator[bytes]:
-    """Yield the list of all studies whenever one of them changes."""
+async def follow_all(rooms: Callable[[], list[Room]], is_over: Callable[[], bool]) -> AsyncIterator[bytes]:
+    """Yield the list of all studies whenever one of them changes, until it is over."""
     last, quiet = None, 0.0
-    while True:
+    while not is_over():
         cards = await asyncio.to_thread(lambda: [card(room) for room in rooms()])
         if cards != last:
             last, quiet = cards, 0.0

@@ -36,7 +36,8 @@ class View:
     solver: str = ""
     damage: str = ""
     _answers: dict[Any, Any] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _locks: dict[Any, threading.Lock] = field(default_factory=dict)
+    """One per answer: what is quick does not wait for what takes long."""
 
     @property
     def trials(self) -> tuple[Trial, ...]:
@@ -45,7 +46,7 @@ class View:
 
     def kept(self, key: Any, compute: Callable[[], Any]) -> Any:
         """Return an answer, computed when it is first asked for; who asks meanwhile waits for the same one."""
-        with self._lock:
+        with self._locks.setdefault(key, threading.Lock()):
             if key not in self._answers:
                 self._answers[key] = compute()
             return self._answers[key]

@@ -6,18 +6,34 @@ import { statusTag } from "./studies.js";
 
 // Follow a study: `onChange(study, trials)` after every change, `onResult(result)` when the recommendation is computed.
 export async function follow(study, { onChange, onResult, onReload }) {
-  let [about, list] = await Promise.all([get(at(study)), get(at(study, "/trials"))]);
-  const trials = new Map(list.map((each) => [each.trial, each]));
-  const all = () => [...trials.values()].sort((a, b) => a.trial - b.trial);
+  const trials = new Map(), all = () => [...trials.values()].sort((a, b) => a.trial - b.trial);
+  let about = null, newest = 0, loading = false;
+  async function load() {
+    for (let turn = 0; turn < 5; turn++) { // what has changed meanwhile is in the next answer
+      about = await get(at(study));
+      const list = await get(at(study, "/trials"));
+      trials.clear();
+      list.forEach((each) => trials.set(each.trial, each));
+      if (about.change >= newest) return;
+    }
+  }
+  async function reload() {
+    if (loading) return;
+    loading = true;
+    try { await load(); onReload?.(about); onChange?.(about, all()); } catch { /* the stream comes back with the server, and this with it */ }
+    loading = false;
+  }
+  await load();
   onChange?.(about, all());
   const source = new EventSource(at(study, "/events"));
-  const reload = async () => { [about, list] = await Promise.all([get(at(study)), get(at(study, "/trials"))]); trials.clear(); list.forEach((each) => trials.set(each.trial, each)); onReload?.(about); onChange?.(about, all()); };
   let first = true;
-  source.addEventListener("study", (event) => { const now = JSON.parse(event.data); if (!first || now.change !== about.change) reload(); first = false; });
+  source.addEventListener("study", (event) => { const now = JSON.parse(event.data); newest = now.change; if (!first || now.change !== about.change) reload(); first = false; });
   source.addEventListener("reload", reload);
   source.addEventListener("change", (event) => {
     const { trials_changed: changed, reload: isOther, ...now } = JSON.parse(event.data);
-    if (isOther) return reload();
+    newest = now.change;
+    if (loading) return; // the loop above loads this, too
+    if (isOther) { reload(); return; }
     about = { ...about, ...now };
     changed.forEach((each) => trials.set(each.trial, each));
     onChange?.(about, all());

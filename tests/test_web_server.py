@@ -25,6 +25,14 @@ from pied.web.server import listening, serving
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide-dashboard.md"
 TOKEN = "a-long-secret-of-the-robot"
+MEASURE = """
+from pied.suite.applied import williams_otto
+
+def measure(**x):
+    y = williams_otto(**x)
+    return {name: y[name] for name in ("X_A", "X_G", "X_P", "X_E")}
+"""
+"""What the guide's robot measures."""
 
 
 @contextmanager
@@ -115,11 +123,7 @@ def test_the_robot_of_the_guide_asks_measures_and_tells(place: Path) -> None:
     (script,) = blocks("python")
     with dashboard("reactor.toml") as port:
         script = script.replace("127.0.0.1:8766", f"127.0.0.1:{port}").replace("range(20)", "range(2)")
-        measure = (
-            "from pied.suite.applied import williams_otto\n"
-            "def measure(**x):\n    y = williams_otto(**x)\n    return {n: y[n] for n in ('X_A', 'X_G', 'X_P', 'X_E')}\n"
-        )
-        done = subprocess.run([sys.executable, "-c", measure + script], capture_output=True, text=True, timeout=300)
+        done = subprocess.run([sys.executable, "-c", MEASURE + script], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         trials = send(port, "/api/studies/reactor/trials")
     assert [(each["trial"], each["state"], each["worker"]) for each in trials] == [

@@ -4,6 +4,7 @@ import contextlib
 import json
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ if not shutil.which("chromium") or not shutil.which("chromedriver"):
     pytest.skip("no browser: apt-get install chromium chromium-driver", allow_module_level=True)
 from selenium.common.exceptions import StaleElementReferenceException  # noqa: E402
 from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 
@@ -25,6 +27,7 @@ from pied.suite.applied import williams_otto  # noqa: E402
 from pied.web.command import prepared  # noqa: E402
 from pied.web.demo import prepare  # noqa: E402
 from pied.web.server import listening, serving  # noqa: E402
+from shells import LAB  # noqa: E402
 
 pytestmark = pytest.mark.slow
 EVIL = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
@@ -43,16 +46,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
+@contextlib.contextmanager
+def served(folder: Path, *files: str, store: str | None = None) -> Iterator[str]:
+    """Serve a dashboard of a folder; give its address."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.delenv("PIED_STORE", raising=False)
         patch.delenv("PIED_TOKEN", raising=False)
         place = listening("127.0.0.1", 0)
-        app, address = prepared((str(folder / "reactor.toml"),), None, "127.0.0.1", place.getsockname()[1], False)
+        app, address = prepared(files, store, "127.0.0.1", place.getsockname()[1], False)
         with serving(app, place):
             yield address
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    with served(folder, str(folder / "reactor.toml")) as address:
+        yield address
 
 
 class Browser:
@@ -139,7 +149,7 @@ NARROW = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
 
 def test_every_page_shows_without_an_error_also_on_a_narrow_screen(browser: Browser) -> None:
     for page, words in {
-        "#/": "reactor", "#/new": "New study", "#/api": "/api/studies/{study}/ask",
+        "#/": "reactor", "#/new": "New study", "#/api": "GET /api/studies/{study}/result",
         "#/s/reactor/overview": "Recommended settings", "#/s/reactor/trials": "11 of 11 trials",
         "#/s/reactor/understand": "Predicted against measured", "#/s/reactor/what-if": "Scenarios side by side",
         "#/s/reactor/work": "Ask what to measure next",
@@ -209,13 +219,91 @@ def test_a_correction_by_keyboard_is_shown(browser: Browser) -> None:
     browser.until(lambda: "(misread)" in browser.text())
 
 
-def test_a_dropped_table_is_added(browser: Browser, folder: Path) -> None:
-    table = folder / "more.csv"
-    y = williams_otto(F_B=4.7, T_r=84.0)
-    table.write_text("F_B,T_r,X_A,X_G,X_P,X_E\n4.7,84," + ",".join(str(y[n]) for n in ("X_A", "X_G", "X_P", "X_E")))
+DROP = """
+const table = new DataTransfer(), zone = document.querySelector(arguments[1]);
+table.items.add(new File([arguments[0]], 'more.csv', { type: 'text/csv' }));
+for (const kind of ['dragenter', 'dragover', 'drop'])
+  zone.dispatchEvent(new DragEvent(kind, { dataTransfer: table, bubbles: true, cancelable: true }));
+"""
+"""Drop a text onto the page as the file more.csv."""
+
+
+def row_of(**x: float) -> str:
+    y = williams_otto(**x)
+    return ",".join(str(each) for each in (*x.values(), *(y[name] for name in ("X_A", "X_G", "X_P", "X_E"))))
+
+
+def test_a_table_is_added_by_dropping_it_and_by_choosing_it(browser: Browser, folder: Path) -> None:
+    head = "F_B,T_r,X_A,X_G,X_P,X_E\n"
     browser.go("#/s/reactor/work")
-    browser.press("#table", str(table))
+    browser.one(".drop")
+    browser.driver.execute_script(DROP, head + row_of(F_B=4.7, T_r=84.0), ".drop")
     browser.until(lambda: "1 row added" in browser.text())
+    browser.go("#/s/reactor/overview")
+    browser.go("#/s/reactor/work")
+    (folder / "more.csv").write_text(head + row_of(F_B=4.9, T_r=86.0))
+    browser.press("#table", str(folder / "more.csv"))
+    browser.until(lambda: "1 row added" in browser.text())
+    browser.one(".drop")
+    browser.driver.execute_script(DROP, "F_B,T_r,X_A\n4.7,much,1\n", "h1")  # beside the place for it
+    browser.until(lambda: "much" in browser.one(".drop .error").text)  # refused, in the words of the shell
+
+
+def test_by_the_keyboard_alone_from_the_list_to_a_told_value(browser: Browser) -> None:
+    driver = browser.driver
+
+    def tab_to(what: str) -> Any:
+        """Press Tab until the focus is on an element; it must be visible there."""
+        for _ in range(150):
+            focused = driver.switch_to.active_element
+            if focused.tag_name != "body" and driver.execute_script(
+                "return arguments[0].matches(arguments[1])", focused, what
+            ):
+                assert driver.execute_script("return getComputedStyle(arguments[0]).outlineStyle", focused) != "none"
+                return focused
+            ActionChains(driver).send_keys(Keys.TAB).perform()
+        raise AssertionError(f"the focus never came to {what}")
+
+    driver.get("about:blank")
+    driver.get(f"{browser.base}#/")
+    browser.until(lambda: "reactor" in browser.text())
+    tab_to("a[href='#/s/reactor/overview']").send_keys(Keys.ENTER)
+    browser.until(lambda: "Recommended settings" in browser.text())
+    tab_to("nav a[href='#/s/reactor/work']").send_keys(Keys.ENTER)
+    browser.until(lambda: browser.driver.find_elements(By.ID, "ask"))
+    tab_to("#ask").send_keys(Keys.ENTER)
+    browser.until(lambda: driver.find_elements(By.CSS_SELECTOR, "form[data-trial]"))
+    number = browser.one("form[data-trial]").get_attribute("data-trial")
+    for name, value in (("X_P", "0.1"), ("X_E", "0.2")):
+        tab_to(f"form[data-trial='{number}'] [name={name}]").send_keys(value)
+    driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.until(lambda: "X_P = 0.1" in browser.one(f"form[data-trial='{number}']").text)
+
+
+def test_a_study_of_a_postgresql_store_is_asked_and_told_while_a_shell_writes(
+    browser: Browser, tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    name = f"lab{uuid.uuid4().hex[:8]}"
+    (tmp_path / f"{name}.toml").write_text(LAB)
+    with opened(str(tmp_path / f"{name}.toml"), server, worker="shell") as desk:
+        desk.study.ask()
+    driver, first = browser.driver, browser.driver.current_window_handle
+    with served(tmp_path, store=server) as address:
+        driver.switch_to.new_window("tab")
+        driver.get(address)
+        browser.until(lambda: name in browser.text())
+        browser.go(f"#/s/{name}/work")
+        browser.type("form[data-trial='1'] [name=product]", "0.6")
+        browser.type("form[data-trial='1'] [name=impurity]", "0.05")
+        browser.press("form[data-trial='1'] [name=impurity]", Keys.ENTER)
+        browser.until(lambda: "No trial is open" in browser.text())
+        with opened(str(tmp_path / f"{name}.toml"), server, worker="shell") as desk:
+            assert desk.study.trials[0].y == {"product": 0.6, "impurity": 0.05}
+            desk.study.ask()  # the page follows
+        browser.one("form[data-trial='2']")
+        driver.close()
+        driver.switch_to.window(first)
 
 
 def test_from_an_empty_page_to_the_first_proposal(browser: Browser, folder: Path) -> None:

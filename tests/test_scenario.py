@@ -1,5 +1,7 @@
 """What if prices or limits were others: answers from one belief, compared with a study that is asked the question."""
 
+import math
+
 import pytest
 
 from pied import Problem, Study
@@ -37,7 +39,7 @@ def test_a_list_of_limits_and_limits_by_constants() -> None:
 
 @pytest.mark.slow
 def test_a_scenario_is_what_the_study_answers_when_it_is_asked(study: Study) -> None:
-    found = what_if(study.snapshot, changed(study.problem, constants={"price": 0.2}, limits={"cap (2)": 0.5}))
+    found = what_if(study.outlook, changed(study.problem, constants={"price": 0.2}, limits={"cap (2)": 0.5}))
     other = Study(found.snapshot.problem, seed=0)
     for trial in study.trials:
         other.add(trial.x, trial.y)
@@ -46,20 +48,71 @@ def test_a_scenario_is_what_the_study_answers_when_it_is_asked(study: Study) -> 
     assert found.result.is_feasible
     assert found.result.gap is not None
     assert found.result.gap >= 0
-    assert all(price >= 0 for price in found.prices.values())
+    assert list(found.prices) == ["cap (1)", "cap (2)", "sum"]
+    for rate, (low, high) in found.prices.values():
+        assert 0 <= low <= rate <= high
+
+
+@pytest.mark.slow
+def test_one_answer_in_full_is_the_answer_among_many(study: Study) -> None:
+    for constants, limits in [({}, {}), ({"price": 0.2}, {}), ({}, {"cap (2)": 0.5}), ({"price": 1.0}, {"sum": 0.7})]:
+        found = what_if(study.outlook, changed(study.problem, constants=constants, limits=limits))
+        many = study.what_if({**constants, **limits})
+        assert found.result.value == pytest.approx(many.value, abs=1e-4)
+        assert found.result.trial == many.trial
+        assert found.answer.bounds == pytest.approx(many.bounds, abs=1e-4)
+        assert found.result.gap == pytest.approx(many.bounds[1] - many.bounds[0], abs=2e-4)
+        assert dict(found.result.x or {}) == pytest.approx(dict(many.x or {}), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_prices_of_a_scenario_are_those_of_a_study_that_asks_its_question(study: Study) -> None:
+    found = what_if(study.outlook, changed(study.problem, limits={"cap (2)": 0.5}))
+    other = Study(found.snapshot.problem, seed=0)
+    for trial in study.trials:
+        other.add(trial.x, trial.y)
+    worth = other.sensitivities()
+    assert worth is not None
+    for name, (rate, (low, high)) in found.prices.items():
+        assert rate == pytest.approx(worth.limits[name].rate, rel=0.05, abs=1e-3)
+        assert (low, high) == pytest.approx(worth.limits[name].bounds, rel=0.2, abs=1e-2)
+
+
+@pytest.mark.slow
+def test_limits_that_nothing_is_known_to_meet_have_no_price(study: Study) -> None:
+    found = what_if(study.outlook, changed(study.problem, limits={"cap (1)": 0.7999, "sum": 0.05}))
+    assert not found.result.is_feasible
+    assert found.result.x is not None  # the closest
+    assert found.prices == {}
+    assert "No settings are known to meet all limits" in found.result.message
+
+
+@pytest.mark.slow
+def test_an_answer_is_not_caught_in_a_worse_optimum_when_a_limit_moves() -> None:
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y", "z"], maximize="y", noise=0, subject_to={"cap": "z <= 0.9"})
+    made = Study(problem, seed=0)
+    for k in range(36):  # two hills; the limit cuts into the higher one
+        a, b = (k % 6) / 5, (k // 6) / 5
+        high = math.exp(-20 * ((a - 0.8) ** 2 + (b - 0.8) ** 2))
+        low = 0.6 * math.exp(-20 * ((a - 0.2) ** 2 + (b - 0.2) ** 2))
+        made.add({"a": a, "b": b}, {"y": high + low, "z": a})
+    for cap in (0.85, 0.8, 0.75, 0.72):
+        found = made.what_if(cap=cap)
+        asked = made.snapshot.under(problem.with_limits({"cap": cap})).result("anywhere")
+        assert found.value >= asked.value - 1e-3
 
 
 @pytest.mark.slow
 def test_a_scenario_fits_nothing_and_leaves_the_study_alone(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     from pied.gp import GP
 
-    what_if(study.snapshot, study.problem)
+    what_if(study.outlook, study.problem)
     before = [str(trial) for trial in study.trials]
     monkeypatch.setattr(GP, "fit", None)  # whoever fits again fails
-    base = what_if(study.snapshot, study.problem)
-    loose = what_if(study.snapshot, changed(study.problem, limits={"cap (2)": 0.9}))
+    base = what_if(study.outlook, study.problem)
+    loose = what_if(study.outlook, changed(study.problem, limits={"cap (2)": 0.9}))
     assert loose.result.value >= base.result.value - 1e-6
-    assert loose.prices["cap (2)"] >= 0
+    assert loose.prices["cap (2)"][0] >= 0
     assert [str(trial) for trial in study.trials] == before
     assert len(study.questions) == 1
 

@@ -31,7 +31,9 @@ from pied.shell.speech import INTERRUPTED, Mistake, Progress, say, say_json, say
 def demo(budget: int, seed: int, picture: Path, dashboard: bool, as_json: bool) -> None:
     """Find the best operating point of the Williams-Otto reactor, a simulator that counts as expensive."""
     if dashboard:
-        import_module("pied.web.demo").show(budget)  # it lies above: the dashboard uses the shell
+        if as_json:
+            raise Mistake("the dashboard is for people: leave out --json, or --dashboard")
+        import_module("pied.web.demo").show(budget, seed=seed)  # it lies above: the dashboard uses the shell
         return
     from pied.errors import Status
     from pied.shell import demo as play

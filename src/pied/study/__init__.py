@@ -15,12 +15,14 @@ from pied.study.study import Study
 from pied.study.words import AIMS, Words, about, counted, figure, percent, short, titled
 
 if TYPE_CHECKING:
+    from pied.study.outlook import Outlook
     from pied.study.recommendation import gap, observed_row, recommend
     from pied.study.scenario import Scenario, changed, what_if
     from pied.study.sweep import Sweep
 
 __all__ = [
     "AIMS",
+    "Outlook",
     "Result",
     "Scenario",
     "Snapshot",
@@ -54,7 +56,7 @@ __all__ = [
 ]
 
 
-_LATER = {"Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep"}
+_LATER = {"Outlook": "outlook", "Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep"}
 """Modules of names that are loaded when they are first used; of all others: `recommendation`."""
 
 

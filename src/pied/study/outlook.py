@@ -2,10 +2,11 @@
 
 Nothing is fitted again, because h does not depend on prices and limits, and nothing is written to the record. A limit
 that moves shifts the quantiles of its constraint; a constant that changes makes another white box on the same belief.
+Sweeps ask for many answers from one outlook; `scenario` describes one answer in full, that of an outlook of its own.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +16,7 @@ from numpy import ndarray
 
 from pied.bounds import Bounds, Composite, SuccessModel, coding_of, optimistic, pessimistic, where_success_is_likely
 from pied.errors import SettingError, UnknownName, did_you_mean
-from pied.gp import GP
+from pied.gp import GP, Paths
 from pied.problem import Limit, Named, Problem
 from pied.records import Dataset, feasible, spread
 from pied.search import Enumeration, Mixed, Optimum, Search
@@ -26,6 +27,8 @@ from pied.study.words import figure
 
 SEARCH = Search(pool=256, generations=0, starts=2, afar=0, relays=0, rounds=30, brevity=0.0)
 """Of each case: the best of neighbouring cases are starts, too, so that few others are needed."""
+DRAWS = 32
+"""Functions drawn from the belief: enough for bounds that hold in nine of ten cases."""
 GOOD, FAIR = 0.02, 0.10
 """Width of the bounds of the optimum, as a share of its size, up to which an answer can be trusted well, or fairly."""
 TRUST = ("good", "fair", "poor", "none")
@@ -177,6 +180,12 @@ class Outlook:
     """Answers to changed questions from one snapshot; what they share is computed once."""
 
     snapshot: Snapshot
+    origin: "Outlook | None" = None
+    """The outlook on the same data under the study's own question, if this is another one."""
+
+    def under(self, problem: Problem) -> "Outlook":
+        """Return the outlook on the same data under another question; it shares what belongs to the belief alone."""
+        return self if problem is self.problem else Outlook(self.snapshot.under(problem), self.origin or self)
 
     @property
     def problem(self) -> Problem:
@@ -283,6 +292,13 @@ class Outlook:
         return Remembered(self.snapshot.told_belief, self.pool)
 
     @cached_property
+    def paths(self) -> Paths:
+        """Functions drawn from the belief."""
+        if self.origin is not None:
+            return self.origin.paths
+        return Paths.of(self.snapshot.told_belief, DRAWS, self.snapshot.stream.at("draws"))
+
+    @cached_property
     def search(self) -> "Search | Enumeration | Mixed":
         """The search of each case, where evaluations are likely to succeed."""
         return self._where_possible(searched(self.problem, SEARCH))
@@ -294,8 +310,11 @@ class Outlook:
     @cached_property
     def pool(self) -> Float64[ndarray, "b d"]:
         """The points that every case screens: the same array, so that their moments are looked up once."""
-        stream, known = self.snapshot.stream.at("outlook"), self.told
-        pool = self.problem.within(self.search.screen(stream, self.problem.d, known), stream.at("within"))
+        return self._screened(self.search)
+
+    def _screened(self, search: Any) -> Float64[ndarray, "b d"]:
+        stream = self.snapshot.stream.at("outlook")
+        pool = self.problem.within(search.screen(stream, self.problem.d, self.told), stream.at("within"))
         return self.problem.on_equalities(pool)
 
     @cached_property
@@ -311,11 +330,17 @@ class Outlook:
         """Search scale of each function."""
         return spread(self.composite(self.problem).values(self.pool, [0.5] * self.problem.k, screening=True))
 
-    def solve(self, functions: Any, known: Float64[ndarray, "s d"], search: Any = None) -> Optimum:
+    def solve(
+        self,
+        functions: Any,
+        known: Float64[ndarray, "s d"],
+        search: Any = None,
+        pool: Float64[ndarray, "b d"] | None = None,
+    ) -> Optimum:
         """Maximize the first function subject to the others, from the best told point and some others."""
         stream = self.snapshot.stream.at("outlook", "solve")
-        starts = np.concatenate([self.told, known])
-        return (search or self.search).solve(functions, self.scales, self.pool, starts, stream, rescue=True)
+        starts, points = np.concatenate([self.told, known]), self.pool if pool is None else pool
+        return (search or self.search).solve(functions, self.scales, points, starts, stream, rescue=True)
 
     # ------------------------------------------------------------------------------------------------------- answers
 
@@ -327,13 +352,32 @@ class Outlook:
             near: The answer to a similar question: its settings are looked at, too.
         """
         read = self.read(changes)
-        case = self.case(read)
+        if not read and near is None:
+            return self.base
+        return self._answered(self.case(read), [self.base] if near is None else [self.base, near])
+
+    @cached_property
+    def base(self) -> Answer:
+        """The answer to the question as it stands; others start from it.
+
+        The study's own question is searched thoroughly, once. A quick search alone can miss the best settings of a
+        problem with several optima, and with it every answer that starts from there.
+        """
+        if self.origin is not None:
+            return self._answered(self.case({}), [self.origin.base])
+        search = self._where_possible(searched(self.problem, None))
+        return self._answered(self.case({}), [], search, self._screened(search))
+
+    def _answered(
+        self, case: Case, near: Sequence[Answer], search: Any = None, pool: Float64[ndarray, "b d"] | None = None
+    ) -> Answer:
+        """Return the best settings of a case, with the settings of other answers as starts."""
         composite = self.composite(case.problem)
         none = np.zeros((0, self.problem.d))
-        known = none if near is None else np.stack([near.optimistic if near.u is None else near.u])
-        found = self.solve(Shifted(pessimistic(composite, self.level), case.shift), known)
-        known = np.concatenate([none if near is None else near.optimistic[None], found.u[None]])
-        best = self.solve(Shifted(optimistic(composite, self.level), case.shift), known)
+        known = np.array([each.optimistic if each.u is None else each.u for each in near]).reshape(-1, self.problem.d)
+        found = self.solve(Shifted(pessimistic(composite, self.level), case.shift), known, search, pool)
+        known = np.concatenate([none, *(each.optimistic[None] for each in near), found.u[None]])
+        best = self.solve(Shifted(optimistic(composite, self.level), case.shift), known, search, pool)
         row = self._told_row(case, float(found.f[0]) if found.satisfied else -math.inf)
         if row is None and not found.satisfied:
             return self._nothing(case, best)

@@ -1,12 +1,15 @@
-"""What if prices or limits were others: an answer from the belief that is there, without a fit and without a write."""
+"""What if prices or limits were others: one answer in full, from the belief that is there, without a fit or a write."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pied.errors import StatementError, UnknownName, did_you_mean
+from pied.errors import UnknownName, did_you_mean
 from pied.problem import Problem
-from pied.study.prospect import possible_gain
+from pied.study.outlook import Answer, Outlook
+from pied.study.recommendation import Recommendation, describe
 from pied.study.result import Result
+from pied.study.sensitivity import limit_prices
 from pied.study.snapshot import Snapshot
 
 
@@ -14,10 +17,15 @@ from pied.study.snapshot import Snapshot
 class Scenario:
     """The answer to a question that was not asked of the record."""
 
+    answer: Answer
+    """The best settings, as `Study.what_if` returns them."""
     result: Result
-    """The best settings anywhere, with bounds, margins and gap."""
-    prices: dict[str, float]
-    """Shadow price of each constraint: how much better the objective becomes per unit that it is relaxed."""
+    """The same with the margins of all limits, in words."""
+    prices: dict[str, tuple[float, tuple[float, float]]]
+    """Shadow price of each limit that can move: the gain in the objective per unit that it is relaxed, and where this
+    probably lies; empty if no settings are known to meet all limits."""
+    remark: str
+    """What prices do not say, and why."""
     snapshot: Snapshot
     """The data under this question, for pictures."""
 
@@ -42,19 +50,36 @@ def changed(
     return made.with_limits({name: float(each) for name, each in limits.items()}) if limits else made
 
 
-def what_if(snapshot: Snapshot, problem: Problem) -> Scenario:
+def what_if(outlook: Outlook, problem: Problem) -> Scenario:
     """Answer another question with the same variables and outputs: settings, bounds, margins, gap and shadow prices.
 
     Args:
-        snapshot: The study at one moment; at least two evaluations must have been told.
+        outlook: The study at one moment; at least two evaluations must have been told.
         problem: The other question (see `changed`), or the same one.
     """
-    if int(snapshot.data.complete.sum()) < 2:
-        raise StatementError("this needs a belief: tell at least two complete evaluations first")
-    other = snapshot.under(problem)
-    found = other.recommend("anywhere")
-    assert found is not None
-    result = other.described(found, other.status, other.message(other.status, None, found), "anywhere")
-    width = possible_gain(other.composite("recommend"), found, other.settings.level, other.stream.at("scenario"))
-    weights = found.multipliers or (0.0,) * problem.n
-    return Scenario(replace(result, gap=width), dict(zip(problem.constraints, map(float, weights), strict=True)), other)
+    other = outlook.under(problem)
+    answer, snapshot = other.answer({}), other.snapshot
+    found = _recommended(other, answer)
+    result = snapshot.described(found, snapshot.status, snapshot.message(snapshot.status, None, found), found.rule)
+    low, high = answer.bounds
+    prices, remark = ({}, "") if answer.u is None else limit_prices(other, answer)
+    gap = math.inf if answer.u is None else high - low
+    return Scenario(answer, replace(result, gap=gap), prices, remark, _as_told(snapshot))
+
+
+def _recommended(outlook: Outlook, answer: Answer) -> Recommendation:
+    """Return what is known at the settings of an answer; if it has none, at the told ones that are closest."""
+    problem, level = outlook.problem, outlook.level
+    if answer.u is None:
+        closest = _as_told(outlook.snapshot).recommend("lower")
+        assert closest is not None
+        return closest
+    row = None if answer.trial is None else outlook.data.numbers.index(answer.trial)
+    rule = "anywhere" if row is None else "observed"
+    found = describe(outlook.composite(problem), answer.u, row, rule, level, True)
+    return found if row is None else found.with_told(outlook.data.functions(problem)[row])
+
+
+def _as_told(snapshot: Snapshot) -> Snapshot:
+    """Return a snapshot that believes in told values alone, as answers do: one belief is enough for both."""
+    return replace(snapshot, belief_of=lambda: snapshot.told_belief)

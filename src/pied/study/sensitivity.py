@@ -17,18 +17,15 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Bounds, Composite, Drawn
-from pied.gp import Paths
 from pied.problem import Problem
 from pied.records import feasible
 from pied.search import Held, solve_locally
 from pied.shapes import Bool, Float64
-from pied.study.outlook import Answer, Case, Outlook, Shifted, plain
+from pied.study.outlook import DRAWS, Answer, Case, Outlook, Shifted, plain
 from pied.study.words import about, figure, short
 
-DRAWS = 32
-"""Functions drawn: enough for bounds that hold in nine of ten cases."""
 ROUNDS = 40
-"""Of the local solves for each of them."""
+"""Of the local solves for each drawn function."""
 STEP = 1e-4
 """Of a constant: step of the differences of g, which is known and smooth, so that rounding and curvature are small."""
 MOVE = 1e-2
@@ -170,6 +167,17 @@ def sensitivities(outlook: Outlook, *, ranges: bool = False) -> Sensitivities | 
     return Sensitivities(limits, constants, problem.objective, problem.unit, local.remark)
 
 
+def limit_prices(outlook: Outlook, answer: Answer) -> tuple[dict[str, tuple[float, tuple[float, float]]], str]:
+    """Return the gain per unit of relaxation of each limit with its bounds, and a remark: the quick part of the above.
+
+    Args:
+        outlook: What is believed.
+        answer: Its own, with settings.
+    """
+    local = _Local.at(outlook, answer)
+    return {name: local.limit(name) for name in outlook.limits}, local.remark
+
+
 @dataclass(frozen=True, eq=False)
 class _Local:
     """The optimum of the medians and those of the drawn functions, with their multipliers."""
@@ -189,13 +197,13 @@ class _Local:
     @classmethod
     def at(cls, outlook: Outlook, answer: Answer) -> "_Local":
         """Find the optima around the recommended settings."""
-        problem, snapshot = outlook.problem, outlook.snapshot
+        problem = outlook.problem
         assert answer.u is not None
         composite, free = outlook.composite(problem), _free(problem)
         median = Bounds(composite, (0.5,) * problem.k)
         start = np.clip(answer.u, 0.0, 1.0)
         best = _solved(median, outlook.scales, start[None], free)[0]
-        drawn = Drawn(composite, Paths.of(snapshot.told_belief, DRAWS, snapshot.stream.at("draws")))
+        drawn = Drawn(composite, outlook.paths)
         Z = _solved(drawn, outlook.scales, drawn.at(np.repeat(best[None], DRAWS, 0)), np.append(free, False))
         middle, by_middle = median.values_and_slopes(best[None])
         own, slopes = drawn.values_and_slopes(Z)

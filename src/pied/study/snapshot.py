@@ -54,6 +54,8 @@ class Snapshot:
     """Whether the solver has nothing more to propose."""
     belief_of: "Callable[[], GP] | None" = None
     """Return the belief, if it is that of another question on the same data; None: it is fitted when first needed."""
+    told_belief_of: "Callable[[], GP] | None" = None
+    """The same for the belief from told values alone."""
 
     @property
     def solver(self) -> Solver:
@@ -336,12 +338,17 @@ class Snapshot:
         The belief is about the outputs, so it stays: only the white box changes, and nothing is fitted again.
         """
         return replace(
-            self, problem=problem, revision=OTHER_QUESTION, conflict_of=lambda: None, belief_of=lambda: self.belief
-        )
+            self, problem=problem, revision=OTHER_QUESTION, conflict_of=lambda: None, belief_of=lambda: self.belief,
+            told_belief_of=lambda: self.told_belief,
+        )  # fmt: skip
 
     @cached_property
     def told_belief(self) -> "GP":
         """The belief from told values alone: what is pending or failed is not imagined."""
+        if self.told_belief_of is not None:
+            return self.told_belief_of()
+        if not len(self.data.imagined) and not self.data.failures:
+            return self.belief
         data = replace(self.data, imagined=self.data.imagined[:0], failures=())
         return self.settings.believer.fit(self.problem, data, self._previous)
 

@@ -211,10 +211,10 @@ def take_table(room: Room, name: str, content: bytes, given: Mapping[str, str]) 
 def what_if(room: Room, given: Given) -> Any:
     """Answer a question with other constants and limits; nothing is written."""
     view = room.view()
-    snapshot = view.believed()
+    outlook = view.outlook()
     limits = _numbers(given, "limits")
-    problem = changed(snapshot.problem, constants=_numbers(given, "constants"), limits=limits)
-    found = view.base() if problem is snapshot.problem else answered(snapshot, problem)
+    problem = changed(outlook.problem, constants=_numbers(given, "constants"), limits=limits)
+    found = view.base() if problem is outlook.problem else answered(outlook, problem)
     data = scenario_data(view, found) | {"recorded": False}
     picture = given.get("map")
     if isinstance(picture, Mapping):

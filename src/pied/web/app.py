@@ -154,8 +154,8 @@ class _Pages:
             view = self._shelf.room(request.path_params["study"]).view()
             found = view.kept("trials", lambda: trial_list(view))
             if state is not None:
-                return _encoded([each for each in found if each["state"] == state])
-            content: bytes = view.kept("trials encoded", lambda: _encoded(found))  # once for all pages that open
+                return encoded([each for each in found if each["state"] == state])
+            content: bytes = view.kept("trials encoded", lambda: encoded(found))  # once for all pages that open
             return content
 
         return Response(await run_in_threadpool(do), media_type="application/json")
@@ -295,7 +295,7 @@ def _plain(data: Any) -> Any:
     return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
-def _encoded(data: Any) -> bytes:
+def encoded(data: Any) -> bytes:
     """Return data as JSON; only where it has numbers that JSON does not have is all of it walked through."""
     try:
         return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
@@ -304,7 +304,7 @@ def _encoded(data: Any) -> bytes:
 
 
 def _json(data: Any, status: int = 200) -> Response:
-    return Response(_encoded(data), status, media_type="application/json")
+    return Response(encoded(data), status, media_type="application/json")
 
 
 async def _answered(do: Callable[[], Any], status: int = 200) -> Response:

@@ -231,14 +231,31 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
 
 def scenario_data(view: View, found: Scenario) -> dict[str, Any]:
     """Return the answer to a question that was not recorded."""
-    unit = found.result.words.unit if found.result.words else ""
-    limits = found.snapshot.problem.limits()
-    per = []
-    for name, price in found.prices.items():
-        sign = "" if name not in limits else " higher" if limits[name].is_upper else " lower"
-        text = "has no influence" if price <= 0 else f"{about(price)}{f' {unit}' if unit else ''} better per unit{sign}"
-        per.append({"name": name, "price": number(price), "text": text})
-    return result_data(view, found.result) | {"prices": per, "constraints": list(found.snapshot.problem.constraints)}
+    problem = found.snapshot.problem
+    per = [
+        {"name": name, "price": number(rate), "bounds": [number(each) for each in ends],
+         "text": _price(problem, name, rate, ends)}
+        for name, (rate, ends) in found.prices.items()
+    ]  # fmt: skip
+    return result_data(view, found.result) | {
+        "trust": found.answer.trust,
+        "prices": per,
+        "prices_remark": found.remark,
+        "constraints": list(problem.constraints),
+    }
+
+
+def _price(problem: Problem, name: str, rate: float, ends: tuple[float, float]) -> str:
+    """Return what a limit costs in words: the gain per unit that it is relaxed, and where this probably lies."""
+    if rate <= 0 and ends[1] <= 0:
+        return "has no influence"
+    limit = problem.limits().get(name)
+    way = "" if limit is None else " higher" if limit.is_upper else " lower"
+    step = problem.units.get(limit.quantity, "") if limit is not None else ""
+    unit = f" {problem.unit}" if problem.unit else ""
+    low, high = (about(each) for each in ends)
+    gain = f"{about(rate)}{unit} better per {step or 'unit'}{way}"
+    return gain if low == high else f"{gain} (probably {low} to {high})"
 
 
 def pictured(snapshot: Snapshot, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,14 +20,14 @@ unit = "USD/s"
 noise = 0
 
 [variables]
-F_B = { lo = 4, hi = 7, unit = "kg/s" }
-T_r = { lo = 70, hi = 100, unit = "degC" }
+F_B = {{ lo = 4, hi = 7, unit = "kg/s" }}
+T_r = {{ lo = 70, hi = 100, unit = "degC" }}
 
 [outputs]
-X_A = { range = [0, 1], unit = "kg/kg" }
-X_G = { range = [0, 1], unit = "kg/kg" }
-X_P = { range = [0, 1], unit = "kg/kg" }
-X_E = { range = [0, 1], unit = "kg/kg" }
+X_A = {{ range = [0, 1], unit = "kg/kg" }}
+X_G = {{ range = [0, 1], unit = "kg/kg" }}
+X_P = {{ range = [0, 1], unit = "kg/kg" }}
+X_E = {{ range = [0, 1], unit = "kg/kg" }}
 
 [subject_to]
 "residual A" = "X_A <= 0.12"
@@ -41,15 +41,15 @@ cost_B = 118.34
 F_A = 1.8275
 
 [study]
-seed = 0
+seed = {seed}
 """
 """The problem of `pied demo` as a problem file."""
 
 
-def prepare(folder: Path) -> Path:
+def prepare(folder: Path, seed: int = 0) -> Path:
     """Write the problem file into a folder."""
     file = folder / "reactor.toml"
-    file.write_text(REACTOR, encoding="utf-8")
+    file.write_text(REACTOR.format(seed=seed), encoding="utf-8")
     return file
 
 
@@ -72,20 +72,25 @@ def evaluate(file: Path, budget: int, *, pause: float = 0.0, on_tell: Callable[[
                 on_tell(str(told))
 
 
-def show(budget: int, *, port: int = 0, pause: float = 1.0, browser: bool = True) -> None:
-    """Serve the study in a folder of its own while it fills up, then go on until Ctrl-C."""
+def show(budget: int, *, seed: int = 0, pause: float = 1.0) -> None:
+    """Serve the study in a folder of its own while it fills up, then go on until Ctrl-C.
+
+    Args:
+        budget: Number of trials.
+        seed: Of the study.
+        pause: Seconds before each is told, so that one can follow.
+    """
     check_installed()
     from pied.web.server import listening, serving
 
     with tempfile.TemporaryDirectory(prefix="pied-demo-") as folder, suppress(KeyboardInterrupt):
-        file = prepare(Path(folder))
-        place = listening("127.0.0.1", port)
+        file = prepare(Path(folder), seed)
+        place = listening("127.0.0.1", 0)
         app, address = prepared((str(file),), None, "127.0.0.1", place.getsockname()[1], False)
         with serving(app, place):
             shown = f"{address}#/s/reactor/overview"
             say(f"The dashboard is at\n  {shown}\nThe study fills up now. Ctrl-C ends it; the folder is then removed.")
-            if browser:
-                webbrowser.open(shown)
+            webbrowser.open(shown)
             evaluate(file, budget, pause=pause, on_tell=say)
             say("The study is complete; look around. Ctrl-C ends it.")
             while True:

@@ -16,7 +16,7 @@ from pied.records import Event, Record, Row, Trial
 from pied.records.sql import Store
 from pied.shell.opening import Desk, is_there, opened
 from pied.shell.statement_file import Stated, read
-from pied.study import Result, Scenario, Snapshot, Study, stated_question, what_if
+from pied.study import Outlook, Result, Scenario, Snapshot, Study, stated_question, what_if
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,13 @@ class View:
 
     def base(self) -> Scenario:
         """Return the answer to the study's own question in the form of a scenario, to compare with others."""
+        outlook = self.outlook()
+        return self.kept("base", lambda: what_if(outlook, outlook.problem))
+
+    def outlook(self) -> Outlook:
+        """Return the study's answers to other questions."""
         snapshot = self.believed()
-        return self.kept("base", lambda: what_if(snapshot, snapshot.problem))
+        return self.kept("outlook", lambda: Outlook(snapshot))
 
 
 class Room:

@@ -46,6 +46,13 @@ export function num(value, digits = 5) {
   return Math.abs(plain) >= 1e7 || (plain !== 0 && Math.abs(plain) < 1e-4) ? plain.toExponential(digits - 1) : String(plain);
 }
 
+// Two ends with as many digits as it takes to tell them apart.
+export function span(low, high) {
+  const size = Math.max(Math.abs(low), Math.abs(high)), width = Math.abs(high - low);
+  const digits = Math.min(12, Math.max(4, 2 + Math.ceil(Math.log10(size / width || 1))));
+  return width ? `${num(low, digits)} to ${num(high, digits)}` : num(low, 6);
+}
+
 export function united(text, unit) { return unit ? `${text} ${unit}` : text; }
 
 export function when(seconds) {

@@ -1,7 +1,7 @@
 // One study, live: the recommendation, the course, and all trials.
 import { at, get } from "./api.js";
 import { chart, chartCard } from "./charts.js";
-import { fill, h, num, united, when } from "./dom.js";
+import { fill, h, num, span, united, when } from "./dom.js";
 import { statusTag } from "./studies.js";
 
 // Follow a study: `onChange(study, trials)` after every change, `onResult(result)` when the recommendation is computed.
@@ -120,7 +120,7 @@ export async function trialsPage(page, study) {
       ...about.variables.map((each) => [`x.${each.name}`, each.name + unit(each), "n", (t) => t.x[each.name], (t) => num(t.x[each.name]) + (t.asked && t.asked[each.name] !== t.x[each.name] ? ` (asked ${num(t.asked[each.name])})` : "")]),
       ...about.outputs.slice(0, 12).map((each) => [`y.${each.name}`, each.name + unit(each), "n", (t) => t.y[each.name], (t) => num(t.y[each.name])]),
       ["value", about.objective + unit(about), "n", (t) => t.value, (t) => num(t.value, 6)],
-      ["expected", "expected", "n", (t) => t.expected?.[0], (t) => (t.expected ? `${num(t.expected[0], 4)} to ${num(t.expected[1], 4)}` : "–")],
+      ["expected", "expected", "n", (t) => t.expected?.[0], (t) => (t.expected ? span(...t.expected) : "–")],
       ["feasible", "Limits", "", (t) => t.feasible, (t) => (t.feasible === null ? "–" : t.feasible ? h("span", { class: "good" }, "met") : h("span", { class: "bad" }, "not met"))],
       ["why", "Why, notes, corrections", "", (t) => t.why, (t) => [t.reason ? h("div", { class: "bad" }, t.reason) : null, h("div", { class: "small dim" }, t.why), t.amended.map((text) => h("div", { class: "small warn" }, text)), t.notes.map((text) => h("div", { class: "small" }, `Note: ${text}`))]],
       ["worker", "Who", "", (t) => t.worker, (t) => t.worker], ["settled_at", "When", "", (t) => t.settled_at || t.asked_at, (t) => when(t.settled_at || t.asked_at)],

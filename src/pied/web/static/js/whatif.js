@@ -1,7 +1,7 @@
 // What if: a slider for every constant and every limit; the answer follows, nothing is written.
 import { at, get, post, worker } from "./api.js";
 import { drawMap } from "./charts.js";
-import { fill, h, num, say, united } from "./dom.js";
+import { fill, h, num, say, span, united } from "./dom.js";
 import { answerCard, title } from "./study.js";
 
 export function mapPoints(about, trials, across, up) {
@@ -56,7 +56,7 @@ export async function whatIfPage(page, study, app) {
     if (again) { again = false; ask(); }
   }
   function draw() {
-    fill(answer, answerCard(latest, "The best settings then"), h("section", { class: "card" }, h("h2", {}, "What a limit costs"), latest.prices.length ? h("dl", { class: "pairs" }, latest.prices.map((each) => [h("dt", {}, each.name), h("dd", {}, each.text)])) : h("p", { class: "dim" }, "There are no limits.")));
+    fill(answer, answerCard(latest, "The best settings then"), h("section", { class: "card" }, h("h2", {}, "What a limit costs"), latest.prices.length ? h("dl", { class: "pairs" }, latest.prices.map((each) => [h("dt", {}, each.name), h("dd", {}, each.text)])) : h("p", { class: "dim" }, about.limits.length ? "No settings are known to meet all limits." : "There are no limits."), latest.prices_remark ? h("p", { class: "small dim" }, latest.prices_remark) : null));
     if (latest.map) { const words = mapWords(about, across.value, up.value); drawMap(canvas, latest.map, { points: mapPoints(about, trials, across.value, up.value), best: latest.x && words.code(latest.x), ...words }); }
     compare();
   }
@@ -64,7 +64,7 @@ export async function whatIfPage(page, study, app) {
     const all = [{ name: "as it is asked now", data: base }, ...kept, { name: "as the sliders are", data: latest }];
     const row = (text, cell) => h("tr", {}, h("th", { scope: "row" }, text), all.map((each) => h("td", { class: "n" }, cell(each))));
     fill(table, h("h2", {}, "Scenarios side by side"), h("table", { id: "scenarios" }, h("thead", {}, h("tr", {}, h("th", {}, ""), all.map((each, place) => h("th", { class: "n" }, each.name, place && place < all.length - 1 ? [" ", h("button", { class: "tiny", "aria-label": `Remove ${each.name}`, onclick: () => { kept.splice(place - 1, 1); compare(); } }, "×")] : null)))),
-      h("tbody", {}, row(united(about.objective, about.unit && `[${about.unit}]`), ({ data }) => num(data.value, 6)), row("probably", ({ data }) => { const ends = Object.values(data.bounds)[0]; return ends ? `${num(ends[0], 4)} to ${num(ends[1], 4)}` : "–"; }), row("still possible", ({ data }) => num(data.gap, 2)),
+      h("tbody", {}, row(united(about.objective, about.unit && `[${about.unit}]`), ({ data }) => num(data.value, 6)), row("probably", ({ data }) => { const ends = Object.values(data.bounds)[0]; return ends ? span(...ends) : "–"; }), row("still possible", ({ data }) => num(data.gap, 2)),
         about.variables.map((each) => row(united(each.name, each.unit && `[${each.unit}]`), ({ data }) => (data.x ? num(data.x[each.name]) : "–"))),
         about.limits.map((each, place) => row(`margin of ${each.quantity || each.name}`, ({ data }) => num(Object.values(data.slack)[place], 3))))));
   }

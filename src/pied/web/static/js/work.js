@@ -12,7 +12,7 @@ export async function workPage(page, study, app) {
   const drop = dropZone();
   fill(page, head,
     app.read_only ? h("p", { class: "card" }, "This dashboard is read only.") : h("section", { class: "card noprint" }, h("h2", {}, "Next"), h("div", { class: "row" }, asking, h("label", {}, "open trials in all", count), h("button", { onclick: () => print() }, "Print the plan"), h("a", { class: "button", href: at(study, "/plan.csv") }, "Plan as CSV"), h("a", { class: "button", href: at(study, "/plan.xlsx") }, "Plan as Excel")), error),
-    open, app.read_only ? null : drop, app.read_only ? null : done);
+    open, app.read_only ? null : drop.card, app.read_only ? null : done);
 
   async function ask() {
     asking.disabled = true; asking.textContent = "Computing …"; error.textContent = "";
@@ -53,9 +53,13 @@ export async function workPage(page, study, app) {
       catch (problem) { said.textContent = ""; wrong.textContent = problem.message; }
       choose.value = "";
     }
-    const zone = h("div", { class: "drop", ondragover: (e) => { e.preventDefault(); zone.classList.add("over"); }, ondragleave: () => zone.classList.remove("over"), ondrop: (e) => { e.preventDefault(); zone.classList.remove("over"); if (e.dataTransfer.files[0]) send(e.dataTransfer.files[0]); } },
+    const zone = h("div", { class: "drop" },
       h("p", {}, "Drop a table here, CSV or Excel: older data, or a plan that was filled in."), h("label", { class: "line" }, "or choose a file", choose), " ", h("label", { class: "line" }, anyway, "values outside of their ranges are right"), said, wrong);
-    return h("section", { class: "card noprint" }, h("h2", {}, "Add a table"), zone);
+    // anywhere on the page counts: a browser opens a file that is dropped beside the zone, and what was typed is lost
+    const over = (e) => { e.preventDefault(); zone.classList.add("over"); }, away = (e) => { if (!e.relatedTarget) zone.classList.remove("over"); };
+    const dropped = (e) => { e.preventDefault(); zone.classList.remove("over"); if (e.dataTransfer.files[0]) { zone.scrollIntoView({ block: "nearest" }); send(e.dataTransfer.files[0]); } };
+    const listen = (does) => { does("dragover", over); does("dragleave", away); does("drop", dropped); };
+    return { card: h("section", { class: "card noprint" }, h("h2", {}, "Add a table"), zone), begin: () => listen(addEventListener), end: () => listen(removeEventListener) };
   }
 
   function drawDone() {
@@ -83,7 +87,7 @@ export async function workPage(page, study, app) {
   }
 
   let last = "", told = "";
-  return follow(study, {
+  const stop = await follow(study, {
     onChange(now, all) {
       about = now; trials = all;
       fill(head, title(now));
@@ -93,4 +97,6 @@ export async function workPage(page, study, app) {
       if (settled !== told && !app.read_only) { told = settled; if (!done.contains(document.activeElement) || document.activeElement.tagName === "BUTTON" || !done.children.length) drawDone(); }
     },
   });
+  if (!app.read_only) drop.begin();
+  return () => { stop(); drop.end(); };
 }

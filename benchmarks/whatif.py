@@ -96,8 +96,8 @@ def main(points: int = POINTS, moves: int = MOVES) -> None:
         f"# What if, as the dashboard asks it\n\npied {__version__}, Python {platform.python_version()}, "
         f"{os.cpu_count()} processors, {platform.system()}; load {load:.1f} at the start. "
         "`OMP_NUM_THREADS=1 python benchmarks/whatif.py`\n\n"
-        f"N = {points}, d = 5, m = 6, three limits, {moves} moves of three sliders. Seconds, with the map and written as "
-        "JSON; the first answer fits the belief.\n\n"
+        f"N = {points}, d = 5, m = 6, three limits, {moves} moves of three sliders. Seconds, with the map and written "
+        "as JSON; the first answer fits the belief.\n\n"
         "| objective and limits | first, processor | median, processor | largest | median, clock | largest |\n"
         "| --- | --- | --- | --- | --- | --- |\n" + "\n".join(lines) + "\n"
     )

@@ -33,6 +33,27 @@ pytestmark = pytest.mark.slow
 EVIL = "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>"
 
 
+LONG = """
+maximize = "price_of_the_product_in_the_contract_of_the_next_year*yield_after_the_second_distillation_column - 0.1*a"
+unit = "thousand EUR per shift and line"
+solver = "random"
+[variables]
+a = { lo = 0, hi = 123456.789, unit = "standard cubic metres per hour" }
+temperature_of_the_jacket_of_the_first_reactor = { lo = 1e-7, hi = 1e-2, log = true, unit = "mol/(L*s)" }
+"<script>document.title='hacked'</script>" = { choices = ["<b>x</b>", "a solvent with a long name", "c"] }
+[outputs]
+yield_after_the_second_distillation_column = { unit = "kg/kg" }
+impurity = {}
+[subject_to]
+"<img src=x onerror=alert(1)> of the authority, section 17, paragraph 4, as amended" = "impurity <= 0.5"
+[constants]
+price_of_the_product_in_the_contract_of_the_next_year = 17.5
+[study]
+seed = 0
+"""
+"""Names that are long, or HTML; a power of ten; labels."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reactor with eleven measurements of older days, one with a note that is a script."""
@@ -43,6 +64,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             y = williams_otto(**x)
             desk.study.add(x, {name: y[name] for name in desk.stated.problem.outputs})
         desk.study.note(1, EVIL)
+    (place / "long.toml").write_text(LONG)
+    with opened(str(place / "long.toml"), None, worker=EVIL) as desk:
+        for k in range(4):
+            x = dict(
+                zip(
+                    desk.stated.problem.variables, (30000.0 * k, 10.0 ** (k - 7), ("<b>x</b>", "c")[k % 2]), strict=True
+                )
+            )
+            desk.study.add(x, dict(zip(desk.stated.problem.outputs, (1e5 * k, 0.1 * k), strict=True)))
+        desk.study.ask()
     return place
 
 
@@ -61,7 +92,7 @@ def served(folder: Path, *files: str, store: str | None = None) -> Iterator[str]
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    with served(folder, str(folder / "reactor.toml")) as address:
+    with served(folder, str(folder / "reactor.toml"), str(folder / "long.toml")) as address:
         yield address
 
 
@@ -140,7 +171,7 @@ def browser(address: str) -> Iterator[Browser]:
 NAMELESS = (
     "return [...document.querySelectorAll('input, select, button, canvas, .chart')].filter(e => !(e.labels?.length"
     " || e.parentElement.closest('[role=img]')"
-    " || e.getAttribute('aria-label') || e.innerText?.trim())).map(e => e.outerHTML)"
+    " || e.getAttribute('aria-label') || e.textContent?.trim())).map(e => e.outerHTML)"
 )
 """What has no name for those who hear the page."""
 TOO_WIDE = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -153,6 +184,9 @@ def test_every_page_shows_without_an_error_also_on_a_narrow_screen(browser: Brow
         "#/s/reactor/overview": "Recommended settings", "#/s/reactor/trials": "11 of 11 trials",
         "#/s/reactor/understand": "Predicted against measured", "#/s/reactor/what-if": "Scenarios side by side",
         "#/s/reactor/work": "Ask what to measure next",
+        "#/s/long/overview": "Recommended settings", "#/s/long/trials": "5 of 5 trials",
+        "#/s/long/understand": "Predicted against measured", "#/s/long/what-if": "Scenarios side by side",
+        "#/s/long/work": "Ask what to measure next",
     }.items():  # fmt: skip
         browser.go(page)
         browser.until(lambda words=words: words in browser.text() and "Computing" not in browser.text())
@@ -160,6 +194,7 @@ def test_every_page_shows_without_an_error_also_on_a_narrow_screen(browser: Brow
         browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", NARROW)
         browser.until(lambda: browser.driver.execute_script(TOO_WIDE) <= 1)
         browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        assert not browser.driver.find_elements(By.CSS_SELECTOR, "main img, main script, main b")
     assert browser.driver.title != "hacked"
     assert browser.complaints() == []  # of the console, and requests that left the machine
 

@@ -60,7 +60,8 @@ def what_if(outlook: Outlook, problem: Problem) -> Scenario:
     other = outlook.under(problem)
     answer, snapshot = other.answer({}), other.snapshot
     found = _recommended(other, answer)
-    result = snapshot.described(found, snapshot.status, snapshot.message(snapshot.status, None, found), found.rule)
+    status, relaxation = snapshot.status, snapshot.relaxation()
+    result = snapshot.described(found, status, snapshot.message(status, relaxation, found), found.rule, relaxation)
     low, high = answer.bounds
     prices, remark = ({}, "") if answer.u is None else limit_prices(other, answer)
     gap = math.inf if answer.u is None else high - low
@@ -71,7 +72,7 @@ def _recommended(outlook: Outlook, answer: Answer) -> Recommendation:
     """Return what is known at the settings of an answer; if it has none, at the told ones that are closest."""
     problem, level = outlook.problem, outlook.level
     if answer.u is None:
-        closest = _as_told(outlook.snapshot).recommend("lower")
+        closest = _as_told(outlook.snapshot).recommend(None)
         assert closest is not None
         return closest
     row = None if answer.trial is None else outlook.data.numbers.index(answer.trial)

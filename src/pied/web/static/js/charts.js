@@ -10,10 +10,31 @@ function axis(label, more = {}) {
 
 const tick = (self, values) => values.map((value) => (value === null ? "" : num(value, 4)));
 
+const power = (self, values) => values.map((value) => (value === null ? "" : num(value, 1)));
+
+const wide = (self, values) => Math.max(44, 16 + 7 * Math.max(0, ...(values || []).map((each) => String(each).length))); // room for the longest number
+
 const powers = (self, splits) => splits.map((value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9 ? value : null));
 
+// A name that may be long, in at most so many characters; its unit stays whole where it is short.
+export function cut(name, unit, most) {
+  const end = unit ? ` [${unit.length > 16 ? `${unit.slice(0, 15)}…` : unit}]` : "", room = Math.max(6, most - end.length);
+  return (name.length > room ? `${name.slice(0, room - 1)}…` : name) + end;
+}
+
+// Draw within the axes alone.
+export function inside(plot, draw) {
+  plot.ctx.save();
+  plot.ctx.beginPath();
+  plot.ctx.rect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
+  plot.ctx.clip();
+  draw(plot.ctx);
+  plot.ctx.restore();
+}
+
 // A chart in `place` with series [{label, kind: "line"|"points"|"steps"|"band", color, dash}]; it follows the width of its place.
-export function chart(place, { x, y, data, series, bands = [], height = 240, log = false, hooks = {}, range }) {
+// Labels are places 0, 1, … along x.
+export function chart(place, { x, y, unit = "", data, series, bands = [], height = 240, log = false, along = {}, hooks = {} }) {
   for (const old of [...open]) if (old.place === place || !old.place.isConnected) { old.plot.destroy(); old.watch.disconnect(); open.delete(old); }
   place.replaceChildren();
   const made = series.map((each) => ({
@@ -21,10 +42,13 @@ export function chart(place, { x, y, data, series, bands = [], height = 240, log
     paths: each.kind === "points" ? () => null : each.kind === "steps" ? uPlot.paths.stepped({ align: 1 }) : undefined,
     points: { show: each.kind === "points", size: each.size ?? 7, fill: each.color && color(each.color), stroke: each.color && color(each.color) },
   }));
+  const width = Math.max(220, place.clientWidth || 400), labels = along.labels || [], most = Math.max(5, Math.floor((width - 80) / 8 / Math.max(1, labels.length)));
+  const named = labels.length ? { splits: () => labels.map((_, k) => k), values: () => labels.map((each) => cut(each, "", most)) } : along.log ? { values: power, filter: powers } : { values: tick };
+  const span = labels.length ? { range: [-0.5, labels.length - 0.5] } : along.log ? { distr: 3 } : {};
   const options = {
-    width: Math.max(220, place.clientWidth || 400), height, cursor: { drag: { x: false, y: false } }, legend: { show: false }, hooks,
-    scales: { x: { time: false, ...(range ? { range } : {}) }, y: log ? { distr: 3 } : {} },
-    axes: [axis(x, { values: tick, size: 34, labelSize: 18 }), axis(y, { size: 64, values: tick, ...(log ? { filter: powers } : {}) })],
+    width, height, cursor: { drag: { x: false, y: false } }, legend: { show: false }, hooks,
+    scales: { x: { time: false, ...span }, y: log ? { distr: 3 } : {} },
+    axes: [axis(cut(x, along.unit, Math.floor((width - 80) / 7)), { size: 34, labelSize: 18, ...named }), axis(cut(y, unit, Math.floor((height - 50) / 7)), { size: wide, values: log ? power : tick, ...(log ? { filter: powers } : {}) })],
     series: [{}, ...made], bands: bands.map((each) => ({ series: each, fill: color("blue-soft") })),
   };
   const plot = new uPlot(options, data, place);
@@ -50,8 +74,12 @@ export function drawMap(canvas, shown, { points = [], best = null, labels = [[],
   const pen = canvas.getContext("2d");
   pen.scale(ratio, ratio);
   pen.clearRect(0, 0, width, height);
-  const left = 62, bottom = 44, top = 8, right = 12;
   const xs = shown.across.values, ys = shown.up.values, n = xs.length;
+  const at = (values, value) => { let k = 0; while (k < values.length - 2 && values[k + 1] < value) k++; return k + (value - values[k]) / (values[k + 1] - values[k] || 1); };
+  const ticks = (values, names, most) => (names.length ? names.map((name, k) => [at(values, k), cut(name, "", most)]) : [0, 0.25, 0.5, 0.75, 1].map((part) => { const k = Math.round(part * (n - 1)); return [k, num(values[k], 3)]; }));
+  pen.font = "12px system-ui";
+  const beside = ticks(ys, labels[1], 14), below = ticks(xs, labels[0], Math.max(4, Math.floor((width - 80) / 7 / Math.max(1, labels[0].length)))), wide = (text) => pen.measureText(text).width;
+  const left = 32 + Math.max(...beside.map(([, text]) => wide(text))), bottom = 44, top = 8, right = 8 + (labels[0].length ? 4 : wide(below.at(-1)[1]) / 2);
   const across = (place) => left + (place * (width - left - right)) / (n - 1);
   const up = (place) => height - bottom - (place * (height - top - bottom)) / (n - 1);
   const w = (width - left - right) / (n - 1), t = (height - top - bottom) / (n - 1);
@@ -61,17 +89,15 @@ export function drawMap(canvas, shown, { points = [], best = null, labels = [[],
     pen.fillRect(x0, y0, x1 - x0 + 0.5, y1 - y0 + 0.5);
   }
   contours(pen, shown.objective, across, up);
-  const at = (values, value) => { let k = 0; while (k < values.length - 2 && values[k + 1] < value) k++; return k + (value - values[k]) / (values[k + 1] - values[k] || 1); };
   const dot = (x, y, fill, size) => { pen.beginPath(); pen.arc(across(at(xs, x)), up(at(ys, y)), size, 0, 7); pen.fillStyle = fill; pen.fill(); pen.strokeStyle = color("card"); pen.lineWidth = 1; pen.stroke(); };
   for (const [x, y, ok] of points) dot(x, y, color(ok === false ? "red" : ok ? "blue" : "dim"), 4);
   if (best) { const x = across(at(xs, best[0])), y = up(at(ys, best[1])); pen.strokeStyle = color("text"); pen.lineWidth = 2.5; pen.beginPath(); pen.moveTo(x - 9, y); pen.lineTo(x + 9, y); pen.moveTo(x, y - 9); pen.lineTo(x, y + 9); pen.stroke(); pen.beginPath(); pen.arc(x, y, 6, 0, 7); pen.stroke(); }
   pen.fillStyle = color("dim"); pen.font = "12px system-ui"; pen.textAlign = "center";
-  const ticks = (values, names) => (names.length ? names.map((name, k) => [at(values, k), name]) : [0, 0.25, 0.5, 0.75, 1].map((part) => { const k = Math.round(part * (n - 1)); return [k, num(values[k], 4)]; }));
-  for (const [k, text] of ticks(xs, labels[0])) pen.fillText(text, across(k), height - bottom + 16);
-  pen.fillText(shown.across.name + (units[0] ? ` [${units[0]}]` : ""), (left + width - right) / 2, height - 8);
+  for (const [k, text] of below) pen.fillText(text, across(k), height - bottom + 16);
+  pen.fillText(cut(shown.across.name, units[0], Math.floor((width - left) / 7)), (left + width - right) / 2, height - 8);
   pen.textAlign = "right";
-  for (const [k, text] of ticks(ys, labels[1])) pen.fillText(text, left - 6, up(k) + 4);
-  pen.save(); pen.translate(13, (height - bottom + top) / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center"; pen.fillText(shown.up.name + (units[1] ? ` [${units[1]}]` : ""), 0, 0); pen.restore();
+  for (const [k, text] of beside) pen.fillText(text, left - 6, up(k) + 4);
+  pen.save(); pen.translate(13, (height - bottom + top) / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center"; pen.fillText(cut(shown.up.name, units[1], Math.floor((height - bottom) / 7)), 0, 0); pen.restore();
 }
 
 // Lines of equal objective, by marching squares.

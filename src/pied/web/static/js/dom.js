@@ -50,7 +50,8 @@ export function num(value, digits = 5) {
 export function span(low, high) {
   const size = Math.max(Math.abs(low), Math.abs(high)), width = Math.abs(high - low);
   const digits = Math.min(12, Math.max(4, 2 + Math.ceil(Math.log10(size / width || 1))));
-  return width ? `${num(low, digits)} to ${num(high, digits)}` : num(low, 6);
+  const ends = [num(low, digits), num(high, digits)];
+  return ends[0] === ends[1] ? num(low, 6) : ends.join(" to ");
 }
 
 export function united(text, unit) { return unit ? `${text} ${unit}` : text; }

@@ -73,8 +73,8 @@ export async function overviewPage(page, study, about) {
       if (!trials.length) fill(answer, h("section", { class: "card answer" }, h("h2", {}, "Nothing is recorded yet"), h("p", {}, "Ask for a first proposal, or add older data, under “Work”.")));
       drawValues(values.place, now, trials);
       const shown = trials.filter((each) => each.gap > 0);
-      if (shown.length) chart(gaps.place, { x: "trial", y: united("gap", now.unit && `[${now.unit}]`), log: true, data: [shown.map((e) => e.trial), shown.map((e) => e.gap)], series: [{ label: "gap", kind: "line", color: "blue" }] });
-      else fill(gaps.place, h("p", { class: "dim" }, "Not known yet: the first points are spread over the ranges."));
+      if (shown.length) chart(gaps.place, { x: "trial", y: "gap", unit: now.unit, log: true, data: [shown.map((e) => e.trial), shown.map((e) => e.gap)], series: [{ label: "gap", kind: "line", color: "blue" }] });
+      else fill(gaps.place, h("p", { class: "dim" }, now.best ? "Not known yet: the first points are spread over the ranges." : "Not known while no settings are known to meet all limits."));
       fill(margins, marginTable(now, trials));
     },
     onResult: (result) => fill(answer, answerCard(result)),
@@ -86,7 +86,7 @@ function drawValues(place, about, trials) {
   if (!shown.length) return fill(place, h("p", { class: "dim" }, "Nothing is measured yet."));
   let best = null;
   const so = shown.map((each) => { if (each.feasible && (best === null || (about.minimizes ? each.value < best : each.value > best))) best = each.value; return best; });
-  chart(place, { x: "trial", y: about.objective + (about.unit ? ` [${about.unit}]` : ""),
+  chart(place, { x: "trial", y: about.objective, unit: about.unit,
     data: [shown.map((e) => e.trial), so, shown.map((e) => (e.feasible ? e.value : null)), shown.map((e) => (e.feasible ? null : e.value))],
     series: [{ label: "best", kind: "steps", color: "blue" }, { label: "meets all limits", kind: "points", color: "blue" }, { label: "breaks a limit", kind: "points", color: "red" }] });
 }
@@ -117,7 +117,7 @@ export async function trialsPage(page, study) {
     const unit = (each) => (each.unit ? ` [${each.unit}]` : "");
     return [
       ["trial", "Trial", "n", (t) => t.trial, (t) => t.trial], ["state", "State", "", (t) => t.state, (t) => h("span", { class: `tag ${t.state === "failed" ? "bad" : ""}` }, STATES[t.state] + (t.added ? ", older" : ""))],
-      ...about.variables.map((each) => [`x.${each.name}`, each.name + unit(each), "n", (t) => t.x[each.name], (t) => num(t.x[each.name]) + (t.asked && t.asked[each.name] !== t.x[each.name] ? ` (asked ${num(t.asked[each.name])})` : "")]),
+      ...about.variables.map((each) => [`x.${each.name}`, each.name + unit(each), each.labels.length ? "" : "n", (t) => t.x[each.name], (t) => num(t.x[each.name]) + (t.asked && t.asked[each.name] !== t.x[each.name] ? ` (asked ${num(t.asked[each.name])})` : "")]),
       ...about.outputs.slice(0, 12).map((each) => [`y.${each.name}`, each.name + unit(each), "n", (t) => t.y[each.name], (t) => num(t.y[each.name])]),
       ["value", about.objective + unit(about), "n", (t) => t.value, (t) => num(t.value, 6)],
       ["expected", "expected", "n", (t) => t.expected?.[0], (t) => (t.expected ? span(...t.expected) : "–")],

@@ -1,6 +1,6 @@
 // What the study has learned: slices through a movable point, the map, predicted against measured, which settings matter.
 import { at, get, post } from "./api.js";
-import { chart, drawMap } from "./charts.js";
+import { chart, drawMap, inside } from "./charts.js";
 import { color, fill, h, num, united } from "./dom.js";
 import { title } from "./study.js";
 import { mapLegend, mapPoints, mapWords } from "./whatif.js";
@@ -21,8 +21,9 @@ export async function understandPage(page, study) {
   let slices = null, busy = false, again = false;
   const controls = free.map((v) => {
     if (v.labels.length) return h("label", {}, v.name, Object.assign(h("select", { onchange: (e) => { point[v.name] = e.target.value; ask(); } }, v.labels.map((each) => h("option", { value: each }, each))), { value: point[v.name] }));
-    const number = h("input", { type: "number", step: "any", value: num(point[v.name], 6), "aria-label": `${v.name}, as a number`, onchange: () => { point[v.name] = Number(number.value); range.value = number.value; ask(); } });
-    const range = h("input", { type: "range", min: v.lo, max: v.hi, step: v.levels.length ? "any" : (v.hi - v.lo) / 200, value: point[v.name], "aria-label": `${v.name} ${v.unit}`, oninput: () => { let next = Number(range.value); if (v.levels.length) next = v.levels.reduce((a, b) => (Math.abs(b - next) < Math.abs(a - next) ? b : a)); point[v.name] = next; number.value = num(next, 6); ask(); } });
+    const [there, back] = v.log ? [Math.log10, (u) => 10 ** u] : [(x) => x, (u) => u]; // a slider over powers of ten
+    const number = h("input", { type: "number", step: "any", value: num(point[v.name], 6), "aria-label": `${v.name}, as a number`, onchange: () => { point[v.name] = Number(number.value); range.value = there(point[v.name]); ask(); } });
+    const range = h("input", { type: "range", min: there(v.lo), max: there(v.hi), step: v.levels.length ? "any" : (there(v.hi) - there(v.lo)) / 200, value: there(point[v.name]), "aria-label": `${v.name} ${v.unit}`, oninput: () => { let next = Math.min(v.hi, Math.max(v.lo, back(Number(range.value)))); if (v.levels.length) next = v.levels.reduce((a, b) => (Math.abs(b - next) < Math.abs(a - next) ? b : a)); point[v.name] = next; number.value = num(next, 6); ask(); } });
     return h("div", { class: "slider" }, h("span", { class: "name" }, united(v.name, v.unit && `[${v.unit}]`)), range, number);
   });
   fill(page, head,
@@ -53,12 +54,12 @@ export async function understandPage(page, study) {
     const name = slices[group][place], unit = group === "outputs" ? about.outputs[place].unit : place ? limit.unit : about.unit;
     const cards = slices.slices.map((each) => {
       const spot = h("div", { class: "chart", role: "img", "aria-label": `${name} along ${each.name}` });
-      return { spot, each, card: h("section", { class: "card" }, h("h2", {}, each.labels.length ? each.name : `along ${each.name}`), spot, each.follows.length ? h("p", { class: "small dim" }, `${each.follows.join(", ")} follows`) : null) };
+      return { spot, each, card: h("section", { class: "card" }, h("h2", {}, each.labels.length ? each.name : `along ${each.name}`), spot, each.follows.length ? h("p", { class: "small dim" }, `${each.follows.join(" and ")} follow${each.follows.length > 1 ? "" : "s"}`) : null) };
     });
     fill(places, cards.map((each) => each.card));
     for (const { spot, each } of cards) {
       const data = each[group], v = about.variables.find((one) => one.name === each.name);
-      const near = trials.filter((t) => t.state === "told" && free.every((o) => o.name === each.name || o.labels.length || Math.abs(t.x[o.name] - point[o.name]) <= 0.15 * (o.hi - o.lo)));
+      const near = trials.filter((t) => t.state === "told" && free.every((o) => o.name === each.name || o.labels.length || (o.log ? Math.abs(Math.log(t.x[o.name] / point[o.name])) <= 0.15 * Math.log(o.hi / o.lo) : Math.abs(t.x[o.name] - point[o.name]) <= 0.15 * (o.hi - o.lo))));
       const measured = new Map(near.map((t) => [v.labels.length ? v.labels.indexOf(t.x[each.name]) : t.x[each.name], group === "outputs" ? t.y[name] : place ? (limit.value === undefined ? t.margins[place - 1] : limit.sign === "<=" ? limit.value - t.margins[place - 1] : limit.value + t.margins[place - 1]) : t.value]));
       const xs = [...new Set([...each.along, ...measured.keys()])].sort((a, b) => a - b), pickOf = (list) => { const by = new Map(each.along.map((x, i) => [x, list[i]])); return xs.map((x) => by.get(x) ?? null); };
       const series = [pickOf(data.low[place]), pickOf(data.high[place]), pickOf(data.middle[place]), xs.map((x) => measured.get(x) ?? null)];
@@ -66,8 +67,8 @@ export async function understandPage(page, study) {
       const plotted = [xs, series[1], series[0], series[2], series[3]], rows = [{ label: "high", kind: kinds, color: "certain", width: 1, size: 4 }, { label: "low", kind: kinds, color: "certain", width: 1, size: 4 }, { label: "expected", kind: kinds, color: "blue" }, { label: "measured", kind: "points", color: "amber", size: 6 }];
       if (limit && limit.value !== undefined) { plotted.push(xs.map(() => limit.value)); rows.push({ label: "limit", kind: "line", color: "red", dash: [6, 4], width: 1.5 }); }
       const here = each.at;
-      chart(spot, { x: each.labels.length ? each.labels.map((l, i) => `${i}: ${l}`).join("   ") : united(each.name, v.unit && `[${v.unit}]`), y: (name.length > 26 ? `${name.slice(0, 25)}…` : name) + (unit ? ` [${unit}]` : ""), data: plotted, series: rows, bands: each.labels.length ? [] : [[1, 2]], height: 220,
-        hooks: { draw: [(u) => { const x = u.valToPos(here, "x", true); u.ctx.save(); u.ctx.strokeStyle = color("dim"); u.ctx.setLineDash([2, 4]); u.ctx.beginPath(); u.ctx.moveTo(x, u.bbox.top); u.ctx.lineTo(x, u.bbox.top + u.bbox.height); u.ctx.stroke(); u.ctx.restore(); }] } });
+      chart(spot, { x: each.name, along: { unit: v.unit, labels: each.labels, log: v.log }, y: name, unit, data: plotted, series: rows, bands: each.labels.length ? [] : [[1, 2]], height: 220,
+        hooks: { draw: [(u) => { const x = u.valToPos(here, "x", true); inside(u, (pen) => { pen.strokeStyle = color("dim"); pen.setLineDash([2, 4]); pen.beginPath(); pen.moveTo(x, u.bbox.top); pen.lineTo(x, u.bbox.top + u.bbox.height); pen.stroke(); }); }] } });
     }
   }
   await ask();
@@ -87,7 +88,7 @@ export async function understandPage(page, study) {
       if (!order.length) { fill(spot, h("p", { class: "dim" }, "Too few measurements.")); continue; }
       const m = order.map((i) => each.measured[i]);
       chart(spot, { x: "measured", y: "predicted", height: 220, data: [m, m, order.map((i) => each.middle[i])], series: [{ label: "exact", kind: "line", color: "dim", width: 1 }, { label: "predicted", kind: "points", color: "blue", size: 6 }],
-        hooks: { draw: [(u) => { u.ctx.save(); u.ctx.strokeStyle = color("certain"); order.forEach((i, k) => { const x = u.valToPos(m[k], "x", true); u.ctx.beginPath(); u.ctx.moveTo(x, u.valToPos(each.low[i], "y", true)); u.ctx.lineTo(x, u.valToPos(each.high[i], "y", true)); u.ctx.stroke(); }); u.ctx.restore(); }] } });
+        hooks: { draw: [(u) => inside(u, (pen) => { pen.strokeStyle = color("certain"); order.forEach((i, k) => { const x = u.valToPos(m[k], "x", true); pen.beginPath(); pen.moveTo(x, u.valToPos(each.low[i], "y", true)); pen.lineTo(x, u.valToPos(each.high[i], "y", true)); pen.stroke(); }); })] } });
     }
   }).catch((problem) => fill(predicted, h("p", { class: "error" }, problem.message)));
   return null;

@@ -51,7 +51,7 @@ export async function whatIfPage(page, study, app) {
       error.textContent = "";
       draw();
       time.textContent = `answered in ${num((performance.now() - began) / 1000, 2)} s; nothing is written`;
-    } catch (problem) { error.textContent = problem.message; }
+    } catch (problem) { error.textContent = problem.message; if (!latest) fill(answer); }
     busy = false;
     if (again) { again = false; ask(); }
   }
@@ -69,9 +69,9 @@ export async function whatIfPage(page, study, app) {
         about.limits.map((each, place) => row(`margin of ${each.quantity || each.name}`, ({ data }) => num(Object.values(data.slack)[place], 3))))));
   }
   fill(page, head, h("div", { class: "two" },
-    h("div", {}, h("section", { class: "card", id: "sliders" }, h("h2", {}, "Prices, constants and limits"), sliders.length ? sliders.map((each) => each.row) : h("p", { class: "dim" }, "This question has neither constants nor limits that are numbers."),
-      h("div", { class: "row" }, h("button", { onclick: () => { sliders.forEach((each) => each.reset()); ask(); } }, "Back to the question"), h("button", { onclick: () => { if (latest) { kept.push({ name: `scenario ${kept.length + 1}`, data: latest }); compare(); } } }, "Keep beside"), time),
-      app.read_only ? null : h("div", { class: "row" }, h("label", {}, "Note", note), h("button", { class: "main", id: "ask-question", onclick: revise }, "Ask this question")), error),
+    h("div", {}, h("section", { class: "card", id: "sliders" }, h("h2", {}, "Prices, constants and limits"), sliders.length ? sliders.map((each) => each.row) : h("p", { class: "dim" }, "This question has neither constants nor limits that are numbers, so nothing can be moved."),
+      !sliders.length ? time : h("div", { class: "row" }, h("button", { onclick: () => { sliders.forEach((each) => each.reset()); ask(); } }, "Back to the question"), h("button", { onclick: () => { if (latest) { kept.push({ name: `scenario ${kept.length + 1}`, data: latest }); compare(); } } }, "Keep beside"), time),
+      app.read_only || !sliders.length ? null : h("div", { class: "row" }, h("label", {}, "Note", note), h("button", { class: "main", id: "ask-question", onclick: revise }, "Ask this question")), error),
       free.length > 1 ? h("section", { class: "card" }, h("h2", {}, "Which settings meet all limits"), h("div", { class: "row" }, h("label", {}, "across", across), h("label", {}, "up", up)), canvas, mapLegend()) : null),
     answer), table);
   async function revise() {
@@ -81,6 +81,7 @@ export async function whatIfPage(page, study, app) {
       location.hash = `#/s/${encodeURIComponent(study)}/overview`;
     } catch (problem) { error.textContent = problem.message; }
   }
+  fill(answer, answerCard(null, "The best settings then"));
   await ask();
   const redraw = () => latest && draw();
   addEventListener("resize", redraw);

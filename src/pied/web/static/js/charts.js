@@ -12,7 +12,7 @@ const tick = (self, values) => values.map((value) => (value === null ? "" : num(
 
 const power = (self, values) => values.map((value) => (value === null ? "" : num(value, 1)));
 
-const wide = (self, values) => Math.max(44, 16 + 7 * Math.max(0, ...(values || []).map((each) => String(each).length))); // room for the longest number
+const wide = (self, values) => Math.max(48, 26 + 7.5 * Math.max(0, ...(values || []).map((each) => String(each).length))); // room for the longest number
 
 const powers = (self, splits) => splits.map((value) => (Math.abs(Math.log10(value) - Math.round(Math.log10(value))) < 1e-9 ? value : null));
 

@@ -228,7 +228,7 @@ def test_a_mistake_in_old_data_adds_nothing(lab: Path, text: str, message: str) 
     assert not (lab / "lab.db").exists()
 
 
-# ---------------------------------------------------------------------------------------------------- the first page
+# ---------------------------------------------------------------------------------------------------- the laboratory path
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
@@ -255,9 +255,9 @@ def agree(expected: list[str], shown: list[str]) -> bool:
 
 
 @pytest.mark.slow
-def test_the_laboratory_path_of_the_first_page_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_laboratory_path_of_the_guide_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (Path(__file__).parents[1] / "README.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "guide-laboratory.md").read_text()
     table = re.search(r"```csv\n(.*?)```", page, re.S)
     assert table is not None
     (tmp_path / "old.csv").write_text(table[1])

@@ -8,16 +8,13 @@ Each run has a process, one thread and a time limit of its own. A run that was c
 """
 
 import argparse
-import ast
 import datetime
 import importlib
 import importlib.metadata
-import importlib.util
 import json
 import math
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import time
@@ -137,7 +134,8 @@ def read() -> dict[str, Any]:
 
 def write(record: dict[str, Any]) -> None:
     """Write the record, one run a line."""
-    runs = sorted(record["runs"], key=lambda e: (list(TASKS).index(e["problem"]), LIBRARIES.index(e["library"]), e["seed"]))
+    order = lambda e: (list(TASKS).index(e["problem"]), LIBRARIES.index(e["library"]), e["seed"])  # noqa: E731
+    runs = sorted(record["runs"], key=order)
     head = json.dumps({name: each for name, each in record.items() if name != "runs"})
     lines = ",\n".join(json.dumps(each) for each in runs)
     RECORD.write_text(head[:-1] + (", " if len(head) > 2 else "") + '"runs": [\n' + lines + "\n]}\n")

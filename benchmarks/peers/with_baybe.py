@@ -10,8 +10,19 @@ from baybe.parameters import CategoricalParameter, NumericalContinuousParameter,
 from baybe.searchspace import SearchSpace
 from baybe.settings import Settings
 from baybe.targets import NumericalTarget
-from problems import FLOWS, MEASURED, PARTS, RATES, SOLVENTS, TARGET, composite_limits, composite_value, margin
-from problems import profit, worth
+from problems import (
+    FLOWS,
+    MEASURED,
+    PARTS,
+    RATES,
+    SOLVENTS,
+    TARGET,
+    composite_limits,
+    composite_value,
+    margin,
+    profit,
+    worth,
+)
 
 PACKAGE = "baybe"
 NOTE = (

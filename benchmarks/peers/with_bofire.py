@@ -8,13 +8,30 @@ from bofire.data_models.constraints.api import LinearEqualityConstraint
 from bofire.data_models.domain.api import Constraints, Domain, Inputs, Outputs
 from bofire.data_models.features.api import CategoricalInput, ContinuousInput, ContinuousOutput, DiscreteInput
 from bofire.data_models.objectives.api import (
-    CloseToTargetObjective, MaximizeObjective, MaximizeSigmoidObjective, MinimizeSigmoidObjective,
-)  # fmt: skip
+    CloseToTargetObjective,
+    MaximizeObjective,
+    MaximizeSigmoidObjective,
+    MinimizeSigmoidObjective,
+)
 from bofire.data_models.strategies.api import (
-    AdditiveSoboStrategy, CustomSoboStrategy, RandomStrategy, SoboStrategy,
-)  # fmt: skip
-from problems import FLOWS, MEASURED, PARTS, RATES, SOLVENTS, TARGET, composite_limits, composite_value, margin
-from problems import profit, worth
+    AdditiveSoboStrategy,
+    CustomSoboStrategy,
+    RandomStrategy,
+    SoboStrategy,
+)
+from problems import (
+    FLOWS,
+    MEASURED,
+    PARTS,
+    RATES,
+    SOLVENTS,
+    TARGET,
+    composite_limits,
+    composite_value,
+    margin,
+    profit,
+    worth,
+)
 
 PACKAGE = "bofire"
 NOTE = (

@@ -12,8 +12,19 @@ from botorch.optim import optimize_acqf, optimize_acqf_mixed_alternating
 from botorch.utils.sampling import draw_sobol_samples, get_polytope_samples
 from gpytorch.mlls import SumMarginalLogLikelihood
 from problems import (
-    FLOWS, MEASURED, PARTS, RATES, SOLVENTS, TASKS, composite_limits, composite_value, margin, misfit, profit, worth,
-)  # fmt: skip
+    FLOWS,
+    MEASURED,
+    PARTS,
+    RATES,
+    SOLVENTS,
+    TASKS,
+    composite_limits,
+    composite_value,
+    margin,
+    misfit,
+    profit,
+    worth,
+)
 
 PACKAGE = "botorch"
 NOTE = (

@@ -1,0 +1,235 @@
+"""Write docs/comparison.md, and the small table of the README, from the record of `run.py` and the code beside it."""
+
+import ast
+import math
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+from problems import TASKS
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs" / "comparison.md"
+README = ROOT / "README.md"
+MARKS = ("<!-- comparison: begin -->", "<!-- comparison: end -->")
+TITLES = {"pied": "pied", "botorch": "BoTorch", "ax": "Ax", "optuna": "Optuna", "bofire": "BoFire", "baybe": "BayBE"}
+FIRST = ("pied", "botorch", "ax", "optuna")
+"""In the README."""
+TOLERANCES = (1e-2, 1e-6)
+COMMAND = "python benchmarks/peers/run.py"
+
+BEFORE = f"""# Other libraries on the same problems
+
+Six small problems, stated in each library as its users would, run by one command:
+
+<!-- not run -->
+```console
+$ pip install -r benchmarks/peers/requirements.txt      # in an environment of its own
+$ {COMMAND}
+```
+
+The code is under `benchmarks/peers`, one file per library, and below. If a library is used badly there, please tell us: the
+page is made again by the same command. It was made by the authors of `pied` and not by those of the other libraries.
+
+**How to read it.** Every library chooses all its points itself, the first ones included. *To 1 %* and *to 1e-6* are the
+evaluations until a point that breaks no limit is so close to the optimum, in units of the distance of a random feasible
+point (median). Noise is taken out before a point is judged. *Seconds* are processor seconds per evaluation, on one thread.
+With one seed or two, differences of a few evaluations mean nothing; [the evidence](evidence.md) has more problems and seeds.
+"""
+
+AFTER = """## What they do better
+
+These problems have a known part, which is what `pied` is made for. They do not show what the others are better at:
+
+- **BoTorch** is the toolbox under three of the others. It takes any model and any acquisition function, several
+  objectives, several fidelities, gradients, GPUs and thousands of points. It states composite objectives too, and then needs
+  as few evaluations as `pied` or nearly so; the loop is yours to write. `pied.bridge` uses its models.
+- **Ax** manages experiments: services, schedulers, multiple objectives, early stopping, transfer between experiments,
+  analyses, and years of use in production.
+- **Optuna** needs the least code and the least time, prunes bad trials early, has conditional spaces, a dashboard and a
+  very large community. If nothing is known about the problem, start there.
+- **BoFire** is made for chemists: mixtures, molecules, designs of experiments (D-optimal and others), several objectives,
+  and data models that can be stored and sent. Formulas of outputs and inputs can be stated in it.
+- **BayBE** encodes substances by their chemistry, learns from related campaigns, and models each target of a
+  desirability. In discrete spaces it works with the whole list of candidates.
+
+`pied` has one objective, one fidelity, no molecules and no pruning. It is the youngest of the six, with the fewest users.
+
+## What can be stated
+
+| | pied | BoTorch | Ax | Optuna | BoFire | BayBE |
+| --- | --- | --- | --- | --- | --- | --- |
+| a formula of outputs and variables as objective | yes | yes | as a metric | as the value | yes | as a target |
+| such a formula as a limit | yes | of outputs | as a metric | as a value | of one output | as a desirability |
+| parts that sum to one | yes | yes | by leaving one out | by a transform | yes | yes |
+| says that limits cannot be met together | yes | no | no | no | no | no |
+| several objectives | no | yes | yes | yes | yes | yes |
+| several fidelities | no | yes | yes | pruning | yes | transfer |
+"""
+
+
+def source(library: str, name: str) -> str:
+    """Return the code of a function of a library's file, without its docstring's quotes changed."""
+    text = (HERE / f"with_{library}.py").read_text()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            return ast.get_source_segment(text, node) or ""
+    return ""
+
+
+def constant(library: str, name: str) -> str:
+    """Return a text that a library's file assigns."""
+    for node in ast.parse((HERE / f"with_{library}.py").read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
+            return str(ast.literal_eval(node.value))
+    raise KeyError(name)
+
+
+# --- Numbers ----------------------------------------------------------------------------------------------------------
+
+
+def reached(run: dict[str, Any], tolerance: float) -> float:
+    """Return the evaluations until the regret is below a tolerance, infinite if never."""
+    found = (n for n, regret in enumerate(run.get("regrets", []), 1) if regret is not None and regret <= tolerance)
+    return next(found, math.inf)
+
+
+def count(runs: list[dict[str, Any]], tolerance: float) -> str:
+    """Return the median of evaluations, the worse of two in the middle."""
+    value = statistics.median_high([reached(each, tolerance) for each in runs])
+    return "-" if math.isinf(value) else f"{value:.0f}"
+
+
+def regret(runs: list[dict[str, Any]]) -> str:
+    """Return the median of the best regrets."""
+    best = [min((r for r in each.get("regrets", []) if r is not None), default=math.inf) for each in runs]
+    value = statistics.median_high(best)
+    return "none feasible" if math.isinf(value) else "< 1e-9" if value < 1e-9 else f"{value:.0e}"
+
+
+def seconds(runs: list[dict[str, Any]]) -> float:
+    """Return processor seconds per evaluation, from the first one on."""
+    return statistics.median([sum(each["seconds"][1:]) / max(len(each["seconds"]) - 1, 1) for each in runs])
+
+
+def remark(runs: list[dict[str, Any]], budget: int) -> str:
+    """Return what has to be said about runs that did not end by themselves."""
+    cut = [len(each["seconds"]) for each in runs if each["ended"] == "limit"]
+    errors = [each.get("error", "") for each in runs if each["ended"] == "error"]
+    words = [f"cut off after {min(cut)} of {budget} evaluations, {runs[0]['limit']:.0f} s"] if cut else []
+    return "; ".join(words + [f"ended by an error: `{each[:80]}`" for each in errors])
+
+
+def of(record: dict[str, Any], library: str, problem: str) -> list[dict[str, Any]]:
+    """Return the runs of a library on a problem, without those that found it not installed."""
+    found = [each for each in record["runs"] if (each["library"], each["problem"]) == (library, problem)]
+    return [each for each in found if each["ended"] != "absent" and each["seconds"]]
+
+
+# --- Tables -----------------------------------------------------------------------------------------------------------
+
+
+def table(record: dict[str, Any], problem: str) -> list[str]:
+    """Return the table of a problem."""
+    task, rows = TASKS[problem], []
+    for library, title in TITLES.items():
+        runs, lines = of(record, library, problem), len(source(library, problem).splitlines())
+        if not runs:
+            rows.append(f"| {title} | - | - | - | - | {lines} | not run |")
+        elif task.has_solution:
+            to = " | ".join(count(runs, each) for each in TOLERANCES)
+            said = remark(runs, task.budget)
+            rows.append(f"| {title} | {to} | {regret(runs)} | {seconds(runs):.2f} | {lines} | {said} |")
+        else:
+            verdicts = [len(each["seconds"]) for each in runs if each.get("verdict")]
+            said = f"after {statistics.median_high(verdicts)}" if verdicts else "no"
+            spent = statistics.median_high([len(each["seconds"]) for each in runs])
+            rows.append(f"| {title} | {said} | {spent} | {seconds(runs):.2f} | {lines} | {remark(runs, task.budget)} |")
+    head = (
+        "| library | to 1 % | to 1e-6 | regret | seconds | lines | |"
+        if task.has_solution
+        else "| library | recognized | evaluations spent | seconds | lines | |"
+    )
+    return [head, re.sub(r"[^|]+", " --- ", head), *rows]
+
+
+def small(record: dict[str, Any]) -> list[str]:
+    """Return the table of the README: evaluations to 1 % and to 1e-6 by problem, seconds, the verdict."""
+    names = [TITLES[each] for each in FIRST]
+    rows = [f"| evaluations to 1 %, to 1e-6 | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+    for problem, task in TASKS.items():
+        cells = []
+        for library in FIRST:
+            runs = of(record, library, problem)
+            if task.has_solution:
+                cells.append(", ".join(count(runs, each) for each in TOLERANCES) if runs else "not run")
+            else:
+                found = [len(each["seconds"]) for each in runs if each.get("verdict")]
+                cells.append(f"recognized after {statistics.median_high(found)}" if found else "not recognized")
+        rows.append(f"| {task.title} | {' | '.join(cells)} |")
+    spent = [[seconds(of(record, each, p)) for p in TASKS if of(record, each, p)] for each in FIRST]
+    rows.append("| seconds per evaluation, median | " + " | ".join(
+        f"{statistics.median(each):.2f}" if each else "-" for each in spent) + " |")  # fmt: skip
+    return rows
+
+
+def origin(record: dict[str, Any]) -> str:
+    """Return versions, dates, seeds and the machine."""
+    versions = {}
+    for each in record["runs"]:
+        if "version" in each:
+            versions[each["library"]] = each["version"]
+    shown = ", ".join(f"{TITLES[name]} {versions[name]}" for name in TITLES if name in versions)
+    absent = [title for name, title in TITLES.items() if not any(of(record, name, problem) for problem in TASKS)]
+    dates = sorted({each["date"] for each in record["runs"]})
+    seeds = 1 + max(each["seed"] for each in record["runs"])
+    missing = f" Not installed, so not run: {', '.join(absent)}." if absent else ""
+    limit = max(each["limit"] for each in record["runs"])
+    return (
+        f"{shown}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {seeds} seed{'s' * (seeds > 1)}; "
+        f"{record.get('machine', '')}; {limit:.0f} s for a run.{missing}"
+    )
+
+
+def comparison(record: dict[str, Any]) -> str:
+    """Return the whole page."""
+    parts = [BEFORE, f"**Made with** {origin(record)} Record: [peers.json](../benchmarks/results/peers.json).\n"]
+    parts.append("## Results\n\nA dash: not within the budget. *Lines*: of the statement below.\n")
+    for task_name, task in TASKS.items():
+        parts.append(f"### {task.title[0].upper()}{task.title[1:]}\n\n{task.budget} evaluations.\n")
+        parts.append("\n".join(table(record, task_name)) + "\n")
+    parts.append(AFTER)
+    parts.append("## The code, side by side\n")
+    parts.append("How each library is used:\n")
+    parts.append("\n".join(f"- **{title}**: {constant(name, 'NOTE')}" for name, title in TITLES.items()) + "\n")
+    for task_name, task in TASKS.items():
+        parts.append(f"### Code: {task.title}\n")
+        parts.extend(_folded(title, source(name, task_name)) for name, title in TITLES.items())
+    parts.append("### Code: the loops\n")
+    parts.extend(_folded(TITLES[name], source(name, "optimize")) for name in TITLES if source(name, "optimize"))
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _folded(title: str, code: str) -> str:
+    """Return code that a reader unfolds; it is not run by the tests of the pages."""
+    lines = len(code.splitlines())
+    summary = f'<details markdown="1"><summary>{title}, {lines} lines</summary>'
+    return f"{summary}\n\n<!-- not run -->\n```python\n{code}\n```\n\n</details>\n"
+
+
+def with_table(readme: str, record: dict[str, Any]) -> str:
+    """Return the README with its table as the record has it."""
+    begin, end = MARKS
+    before, _, rest = readme.partition(begin)
+    _, mark, after = rest.partition(end)
+    if not mark:
+        return readme
+    return f"{before}{begin}\n" + "\n".join(small(record)) + f"\n{end}{after}"
+
+
+def write_page(record: dict[str, Any]) -> None:
+    """Write the page and the README's table."""
+    PAGE.write_text(comparison(record))
+    README.write_text(with_table(README.read_text(), record))

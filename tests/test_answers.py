@@ -89,11 +89,14 @@ def test_a_python_problem_and_a_python_black_box_run(lab: Path, request: pytest.
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--budget", "3"], "lab.toml names nothing that evaluates points: give --command or --python, or measure"),
+        (
+            ["--budget", "3"],
+            "lab.toml names nothing that evaluates points: give --command, --python or --fmu, or measure",
+        ),
         ([], "say how many points to evaluate: --budget 20 more, or --total 60 in all"),
         (["--budget", "1", "--total", "1"], "say how many points to evaluate"),
         (["--budget", "1", "--command", "sim {tmperature}"], "speaks of {tmperature}. Did you mean 'temperature'?"),
-        (["--budget", "1", "--command", "sim", "--python", "a.py:f"], "leave out --command or --python"),
+        (["--budget", "1", "--command", "sim", "--python", "a.py:f"], "one thing evaluates a point"),
         (["--budget", "1", "--python", "a.txt"], "'a.txt' should name a file and a function in it"),
         (["--budget", "1", "--command", "sim", "--timeout", "0"], "timeout is a number of seconds above 0"),
         (["--budget", "1", "--command", "sim '"], "cannot be split into words"),

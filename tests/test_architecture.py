@@ -63,6 +63,7 @@ HOMES = {
     "linear_operator": "bridge.py",
     "optuna": "solvers/peers.py",
     "ax": "solvers/peers.py",
+    "fmpy": "evaluation/fmu.py",
     "cma": "solvers/derivative_free.py",
     "pybobyqa": "solvers/derivative_free.py",
     "click": "shell/ bench/shell.py web/command.py",

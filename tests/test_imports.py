@@ -12,7 +12,7 @@ import pytest
 
 import pied
 from pied import MissingExtra, Study, plots, suite
-from pied.evaluation import executors
+from pied.evaluation import executors, simulation
 from pied.records.sql import Store
 
 HEAVY = (
@@ -91,6 +91,7 @@ EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
     "peers": ("optuna", solver("optuna")),
     "postgres": ("psycopg", server),
     "dask": ("distributed", cluster),
+    "fmi": ("fmpy", lambda: simulation("none.fmu", [], [])),
     "excel": ("openpyxl", lambda: importlib.import_module("pied.shell.excel")._openpyxl()),
     "web": ("starlette", lambda: importlib.import_module("pied.web.command").check_installed()),
 }

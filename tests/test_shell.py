@@ -228,7 +228,7 @@ def test_a_mistake_in_old_data_adds_nothing(lab: Path, text: str, message: str) 
     assert not (lab / "lab.db").exists()
 
 
-# ---------------------------------------------------------------------------------------------------- the laboratory path
+# ------------------------------------------------------------------------------------------------ the laboratory path
 
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
 

@@ -30,13 +30,14 @@ $ pip install -r benchmarks/peers/requirements.txt      # in an environment of i
 $ {COMMAND}
 ```
 
-The code is under `benchmarks/peers`, one file per library, and below. If a library is used badly there, please tell us: the
-page is made again by the same command. It was made by the authors of `pied` and not by those of the other libraries.
+The code is under `benchmarks/peers`, one file per library, and below. If a library is used badly there, please tell us:
+the page is made again by the same command. It was made by the authors of `pied`, not by those of the other libraries.
 
 **How to read it.** Every library chooses all its points itself, the first ones included. *To 1 %* and *to 1e-6* are the
 evaluations until a point that breaks no limit is so close to the optimum, in units of the distance of a random feasible
-point (median). Noise is taken out before a point is judged. *Seconds* are processor seconds per evaluation, on one thread.
-With one seed or two, differences of a few evaluations mean nothing; [the evidence](evidence.md) has more problems and seeds.
+point (median). Noise is taken out before a point is judged. *Seconds* are processor seconds per evaluation on one
+thread. With one seed or two, differences of a few evaluations mean nothing; [the evidence](evidence.md) has more problems
+and seeds.
 """
 
 AFTER = """## What they do better
@@ -44,18 +45,18 @@ AFTER = """## What they do better
 These problems have a known part, which is what `pied` is made for. They do not show what the others are better at:
 
 - **BoTorch** is the toolbox under three of the others. It takes any model and any acquisition function, several
-  objectives, several fidelities, gradients, GPUs and thousands of points. It states composite objectives too, and then needs
-  as few evaluations as `pied` or nearly so; the loop is yours to write. `pied.bridge` uses its models.
+  objectives, several fidelities, gradients, GPUs and thousands of points. It states composite objectives too; the loop is
+  yours to write. `pied.bridge` uses its models.
 - **Ax** manages experiments: services, schedulers, multiple objectives, early stopping, transfer between experiments,
   analyses, and years of use in production.
 - **Optuna** needs the least code and the least time, prunes bad trials early, has conditional spaces, a dashboard and a
   very large community. If nothing is known about the problem, start there.
-- **BoFire** is made for chemists: mixtures, molecules, designs of experiments (D-optimal and others), several objectives,
-  and data models that can be stored and sent. Formulas of outputs and inputs can be stated in it.
+- **BoFire** is made for chemists: mixtures, molecules, designs of experiments (D-optimal and others), several
+  objectives, and data models that can be stored and sent. Formulas of outputs and inputs can be stated in it.
 - **BayBE** encodes substances by their chemistry, learns from related campaigns, and models each target of a
   desirability. In discrete spaces it works with the whole list of candidates.
 
-`pied` has one objective, one fidelity, no molecules and no pruning. It is the youngest of the six, with the fewest users.
+`pied` has one objective, one fidelity, no molecules and no pruning. It is the youngest and has the fewest users.
 
 ## What can be stated
 
@@ -118,7 +119,9 @@ def remark(runs: list[dict[str, Any]], budget: int) -> str:
     """Return what has to be said about runs that did not end by themselves."""
     cut = [len(each["seconds"]) for each in runs if each["ended"] == "limit"]
     errors = [each.get("error", "") for each in runs if each["ended"] == "error"]
-    words = [f"cut off after {min(cut)} of {budget} evaluations, {runs[0]['limit']:.0f} s"] if cut else []
+    words = (
+        [f"cut off after {min(cut)} of {budget} evaluations by the limit of {runs[0]['limit']:.0f} s"] if cut else []
+    )
     return "; ".join(words + [f"ended by an error: `{each[:80]}`" for each in errors])
 
 
@@ -189,7 +192,7 @@ def origin(record: dict[str, Any]) -> str:
     limit = max(each["limit"] for each in record["runs"])
     return (
         f"{shown}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {seeds} seed{'s' * (seeds > 1)}; "
-        f"{record.get('machine', '')}; {limit:.0f} s for a run.{missing}"
+        f"{record.get('machine', '')}; at most {limit:.0f} processor seconds for a run.{missing}"
     )
 
 

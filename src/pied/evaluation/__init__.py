@@ -7,10 +7,11 @@ if TYPE_CHECKING:
     from pied.evaluation.command import Command
     from pied.evaluation.crew import Crew, Outcome, every
     from pied.evaluation.executors import Serial
+    from pied.evaluation.fmu import simulation
     from pied.evaluation.near import Near
     from pied.evaluation.processes import Processes, Terminated
 
-__all__ = ["Command", "Crew", "Near", "Outcome", "Processes", "Serial", "Terminated", "every"]
+__all__ = ["Command", "Crew", "Near", "Outcome", "Processes", "Serial", "Terminated", "every", "simulation"]
 
 _HOMES = {
     "Command": "command",
@@ -18,6 +19,7 @@ _HOMES = {
     "Outcome": "crew",
     "every": "crew",
     "Near": "near",
+    "simulation": "fmu",
     "Serial": "executors",
     "Processes": "processes",
     "Terminated": "processes",

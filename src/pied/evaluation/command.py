@@ -55,6 +55,8 @@ class Command:
     """How often the program is started again after an error or a timeout."""
     folder: Path | None = None
     """The working directory."""
+    title: str = ""
+    """What it is called in messages, if not by its program."""
     _alive: set["subprocess.Popen[bytes]"] = field(default_factory=set, init=False, repr=False, compare=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False, compare=False)
 
@@ -82,7 +84,7 @@ class Command:
         return cls(tuple(split), tuple(variables), **words)
 
     def __str__(self) -> str:
-        return shlex.join(self.words)
+        return self.title or shlex.join(self.words)
 
     def filled(self, x: Mapping[str, Any]) -> list[str]:
         """Return the arguments with the names in braces replaced by the values of a point."""
@@ -108,7 +110,7 @@ class Command:
         raise AssertionError("the last attempt returns or raises")
 
     def _once(self, x: Mapping[str, Any], near: Mapping[str, str]) -> tuple[str, str]:
-        program = self.words[0]
+        program = self.title or self.words[0]
         try:
             process = subprocess.Popen(
                 self.filled(x), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder,

@@ -1,4 +1,4 @@
-"""The command `pied run`: a program or a Python function evaluates the points."""
+"""The command `pied run`: a program, a Python function or an FMU evaluates the points."""
 
 import contextlib
 import dataclasses
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--total", type=click.IntRange(min=0), help="Or: how many trials there should be in all.")
 @click.option("--command", metavar="WORDS", help="The program to start for each point; {NAME} stands for a variable.")
 @click.option("--python", metavar="MODULE.PY:NAME", help="A Python function of x to call for each point.")
+@click.option("--fmu", metavar="MODEL.FMU", help="A simulator exported as an FMU (FMI 1, 2 or 3).")
 @click.option("--timeout", type=float, metavar="SECONDS", help="After which an evaluation has failed.")
 @click.option("--retries", type=click.IntRange(min=0), help="How often a failed evaluation is tried again.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many points are evaluated at once.")
@@ -39,6 +40,7 @@ def run(
     total: int | None,
     command: str | None,
     python: str | None,
+    fmu: str | None,
     timeout: float | None,
     retries: int | None,
     workers: int | None,
@@ -46,11 +48,14 @@ def run(
     states: str | None,
     worker: str | None,
 ) -> None:
-    """Evaluate points with a program, or with a Python function.
+    """Evaluate points with a program, a Python function, or an FMU.
 
     A program gets the point as JSON on its standard input and in place of {NAME} in its words, and prints the outputs,
     as JSON or as numbers. What fails becomes a failed trial that keeps the program's words. Ctrl-C keeps what was told,
     and so does SIGTERM, which ends the programs that are running.
+
+    An FMU is simulated from its start values, with the variables of the problem set, to the end of its default
+    experiment; outputs are the values there. Names are those of the model, with _ for what a name here cannot have.
 
     A program that can start from a solution finds the nearest told point in its environment, as JSON in PIED_NEAR
     ("x", "y", "trial", "state"), and in PIED_STATE a folder for its own files. The folders are temporary unless
@@ -64,7 +69,7 @@ def run(
 
     if (budget is None) == (total is None):
         raise Mistake("say how many points to evaluate: --budget 20 more, or --total 60 in all")
-    stated, program = _with_blackbox(read(file), command, python, timeout, retries)
+    stated, program = _with_blackbox(read(file), command, python, fmu, timeout, retries)
     crew: dict[str, Any] = {
         "executor": executor,
         "workers": workers or stated.workers,
@@ -121,20 +126,28 @@ def _ending() -> Iterator[None]:
 
 
 def _with_blackbox(
-    stated: "Stated", command: str | None, python: str | None, timeout: float | None, retries: int | None
+    stated: "Stated",
+    command: str | None,
+    python: str | None,
+    fmu: str | None,
+    timeout: float | None,
+    retries: int | None,
 ) -> "tuple[Stated, Command | None]":
     """Set the black box: from the command line, else from the file. Return the program as well, if there is one."""
-    from pied.evaluation import Command
+    from pied.evaluation import Command, simulation
     from pied.shell.statement_file import load
 
     problem, program = stated.problem, stated.command
-    if command is not None and python is not None:
-        raise Mistake("a point is evaluated by a program or by a Python function: leave out --command or --python")
+    if sum(each is not None for each in (command, python, fmu)) > 1:
+        raise Mistake("one thing evaluates a point: give one of --command, --python and --fmu")
     if python is not None:
         module, colon, name = python.rpartition(":")
         if not colon or not module.endswith(".py"):
             raise Mistake(f"'{python}' should name a file and a function in it: --python plant.py:reactor")
         problem, program = problem.revised(blackbox=load(Path(module), name)), None
+    elif fmu is not None:
+        names = tuple(problem.variables), tuple(problem.outputs)
+        program = simulation(fmu, *names, timeout=timeout, retries=retries or 0)
     elif command is not None:
         program = Command.read(command, tuple(problem.variables), timeout=timeout, retries=retries or 0)
     elif program is not None:
@@ -142,7 +155,8 @@ def _with_blackbox(
         program = dataclasses.replace(program, **{name: each for name, each in given.items() if each is not None})
     elif problem.blackbox is None:
         raise Mistake(
-            f"{stated.file} names nothing that evaluates points: give --command or --python, or measure with 'pied ask'"
+            f"{stated.file} names nothing that evaluates points: give --command, --python or --fmu, "
+            "or measure with 'pied ask'"
         )
     if program is not None:
         problem = problem.revised(blackbox=program)

@@ -36,8 +36,8 @@ the page is made again by the same command. It was made by the authors of `pied`
 **How to read it.** Every library chooses all its points itself, the first ones included. *To 1 %* and *to 1e-6* are the
 evaluations until a point that breaks no limit is so close to the optimum, in units of the distance of a random feasible
 point (median). Noise is taken out before a point is judged. *Seconds* are processor seconds per evaluation on one
-thread. With one seed or two, differences of a few evaluations mean nothing; [the evidence](evidence.md) has more problems
-and seeds.
+thread. With one seed or two, differences of a few evaluations mean nothing; [the evidence](evidence.md) has more
+problems and seeds.
 """
 
 AFTER = """## What they do better
@@ -45,8 +45,8 @@ AFTER = """## What they do better
 These problems have a known part, which is what `pied` is made for. They do not show what the others are better at:
 
 - **BoTorch** is the toolbox under three of the others. It takes any model and any acquisition function, several
-  objectives, several fidelities, gradients, GPUs and thousands of points. It states composite objectives too; the loop is
-  yours to write. `pied.bridge` uses its models.
+  objectives, several fidelities, gradients, GPUs and thousands of points. It states composite objectives too; the loop
+  is yours to write. `pied.bridge` uses its models.
 - **Ax** manages experiments: services, schedulers, multiple objectives, early stopping, transfer between experiments,
   analyses, and years of use in production.
 - **Optuna** needs the least code and the least time, prunes bad trials early, has conditional spaces, a dashboard and a

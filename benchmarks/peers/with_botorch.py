@@ -93,24 +93,26 @@ def composite(plant: Any, budget: int, seed: int) -> None:
         y = plant({"x1": x1, "x2": x2, "x3": x3, "x4": x4})
         return tensor([y["y1"], composite_limits(x1, x2, x3, x4, y["y2"])[1]])
 
-    def known(x):  # the first and the third limit
-        first, _, third = composite_limits(*x.unbind(-1), 0.0)
-        return torch.minimum(first, third)
+    def known(place):  # the first and the third limit need no output
+        return lambda x: composite_limits(*x.unbind(-1), 0.0)[place]
+
+    def is_inside(x):
+        return (known(0)(x) > 0) & (known(2)(x) > 0)
 
     def starts(*, q, num_restarts, **_):  # where the search begins: known limits are met
         draws = draw_sobol_samples(bounds, n=512, q=q)
-        return draws[(known(draws) > 0).squeeze(-1)][:num_restarts]
+        return draws[is_inside(draws).squeeze(-1)][:num_restarts]
 
     draws = draw_sobol_samples(bounds, n=64, q=1, seed=seed).squeeze(1)
     optimize(
         evaluate,
-        draws[known(draws) > 0][:9],
+        draws[is_inside(draws)][:9],
         budget,
         seed,
         bounds=bounds,
         objective=lambda Y, X: -composite_value(X[..., 0], X[..., 1], X[..., 3], Y[..., 0]),
         constraints=[lambda Y: -Y[..., 1]],
-        nonlinear_inequality_constraints=[(known, True)],
+        nonlinear_inequality_constraints=[(known(0), True), (known(2), True)],
         ic_generator=starts,
         options={"batch_limit": 1, "maxiter": 200},
     )

@@ -20,7 +20,7 @@ INSTALL = pip install --quiet --disable-pip-version-check
 .PHONY: demo test check docs release-check setup setup-dev clean
 
 demo: setup            ## the Williams-Otto reactor, from nothing to a recommended operating point
-	$(BIN)/pied demo
+	@began=$$(date +%s); $(BIN)/pied demo && echo "The study and its picture took $$(($$(date +%s) - began)) s."
 
 test:                  ## linter, types, shapes and every test; what CI runs
 	@$(MAKE) --no-print-directory -j 2 setup-dev $(LIGHT)/.installed
@@ -48,13 +48,13 @@ setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
 
 $(VENV)/.created:
-	@echo "Making a Python environment in $(VENV) ..."
+	@echo "Making a Python environment in $(VENV), some seconds ..."
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml
-	@echo "Installing pied with NumPy, SciPy, SQLAlchemy and matplotlib into $(VENV); once, takes half a minute ..."
-	@$(PIP) $(BIN)/$(INSTALL) --editable '.[plots]'
+	@echo "Installing pied with NumPy, SciPy, SQLAlchemy and matplotlib into $(VENV), once:"
+	@$(PYTHON) .ci/install.py $(BIN)/python '.[plots]'
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.created pyproject.toml

@@ -1,4 +1,4 @@
-"""Install with pip, and show what it is doing and where the time goes: `python .ci/install.py .venv/bin/python '.[plots]'`.
+"""Install with pip, show what it is doing and where the time goes: python .ci/install.py .venv/bin/python ".[plots]"
 
 Modules are compiled when they are first imported and not all at once, which is a third of the time.
 """

@@ -167,7 +167,9 @@ def small(record: dict[str, Any]) -> list[str]:
         for library in FIRST:
             runs = of(record, library, problem)
             if task.has_solution:
-                cells.append(", ".join(count(runs, each) for each in TOLERANCES) if runs else "not run")
+                cut = min((len(each["seconds"]) for each in runs if each["ended"] == "limit"), default=0)
+                told = f" (cut off after {cut})" if cut else ""
+                cells.append(", ".join(count(runs, each) for each in TOLERANCES) + told if runs else "not run")
             else:
                 found = [len(each["seconds"]) for each in runs if each.get("verdict")]
                 cells.append(f"recognized after {statistics.median_high(found)}" if found else "not recognized")
@@ -179,7 +181,7 @@ def small(record: dict[str, Any]) -> list[str]:
 
 
 def origin(record: dict[str, Any]) -> str:
-    """Return versions, dates, seeds and the machine."""
+    """Return versions, dates, seeds, the machine and the limits of runs."""
     versions = {}
     for each in record["runs"]:
         if "version" in each:
@@ -189,10 +191,11 @@ def origin(record: dict[str, Any]) -> str:
     dates = sorted({each["date"] for each in record["runs"]})
     seeds = 1 + max(each["seed"] for each in record["runs"])
     missing = f" Not installed, so not run: {', '.join(absent)}." if absent else ""
-    limit = max(each["limit"] for each in record["runs"])
+    limits = sorted({each["limit"] for each in record["runs"]})
+    limit = " to ".join(f"{each:.0f}" for each in dict.fromkeys((limits[0], limits[-1])))
     return (
         f"{shown}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {seeds} seed{'s' * (seeds > 1)}; "
-        f"{record.get('machine', '')}; at most {limit:.0f} processor seconds for a run.{missing}"
+        f"{record.get('machine', '')}; at most {limit} processor seconds for a run.{missing}"
     )
 
 

@@ -1,6 +1,6 @@
 """Install with pip, show what it is doing and where the time goes: python .ci/install.py .venv/bin/python ".[plots]"
 
-Modules are compiled when they are first imported and not all at once, which is a third of the time.
+Modules are compiled when they are first imported and not all at once, which saves time before the first result.
 """
 
 import re

@@ -49,7 +49,8 @@ These problems have a known part, which is what `pied` is made for. They do not 
   is yours to write. `pied.bridge` uses its models.
 - **Ax** manages experiments: services, schedulers, multiple objectives, early stopping, transfer between experiments,
   analyses, and years of use in production.
-- **Optuna** needs the least code and the least time, prunes bad trials early, has conditional spaces, a dashboard and a
+- **Optuna** is the easiest to begin with: an objective is a plain function. It prunes bad trials early, has conditional
+  spaces, a dashboard and a
   very large community. If nothing is known about the problem, start there.
 - **BoFire** is made for chemists: mixtures, molecules, designs of experiments (D-optimal and others), several
   objectives, and data models that can be stored and sent. Formulas of outputs and inputs can be stated in it.

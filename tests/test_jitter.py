@@ -39,9 +39,19 @@ def jittery(u: float, v: float) -> float:
     return smooth(u, v) + ROUGH * scatter(u, v)
 
 
-def test_values_that_scatter_are_noticed_with_the_noise_to_state() -> None:
-    found = jitter(problem(), told(jittery))
-    assert 0.2 * ROUGH < found["y"] < 3.0 * ROUGH
+@pytest.mark.parametrize("size", [1e-6, 1e-5, ROUGH, 1e-3])
+def test_values_that_scatter_are_noticed_with_the_noise_to_state(size: float) -> None:
+    """Relative to the spread of the values; `scatter` has a deviation of 0.6."""
+    spread = float(told(smooth).Y.std())
+    found = jitter(problem(), told(lambda u, v: smooth(u, v) + size * spread * scatter(u, v)))
+    assert 0.2 * size < found["y"] / spread < 2.0 * size
+
+
+def test_jitter_that_the_points_cannot_resolve_is_not_claimed() -> None:
+    rng = np.random.default_rng(0)
+    U = rng.uniform(size=(25, 2))  # nowhere close together, and the output has many waves
+    Y = np.array([[math.sin(25.0 * u * v) + math.cos(20.0 * u) + 1e-6 * scatter(u, v)] for u, v in U.tolist()])
+    assert jitter(problem(), Dataset(tuple(range(1, 26)), U, Y, U[:0])) == {}
 
 
 @pytest.mark.parametrize(
@@ -53,7 +63,7 @@ def test_values_that_scatter_are_noticed_with_the_noise_to_state() -> None:
         lambda u, v: -((u - 0.4) ** 2) - 0.3 * (u > 0.35),
         lambda u, v: -math.sqrt(abs(u - 0.35)) - v,
         lambda u, v: math.sin(9.0 * u) + math.cos(7.0 * v),
-        lambda u, v: smooth(u, v) + 1e-7 * scatter(u, v),  # too little to matter: no belief can tell
+        lambda u, v: smooth(u, v) + 1e-8 * scatter(u, v),  # too little to matter
         lambda u, v: 2.0,
     ],
 )

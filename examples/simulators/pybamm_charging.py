@@ -7,7 +7,7 @@ import pied
 
 def charging(rate, voltage):
     model = pybamm.lithium_ion.SPMe({"thermal": "lumped"})
-    steps = [f"Charge at {rate} C until {voltage} V", f"Hold at {voltage} V until 50 mA or 1 hour"]
+    steps = [f"Charge at {rate:.9f} C until {voltage:.9f} V", f"Hold at {voltage:.9f} V for 1 hour or until 50 mA"]
     found = pybamm.Simulation(model, experiment=pybamm.Experiment(steps)).solve(initial_soc=0.1)
     hour = min(3600.0, found["Time [s]"].entries[-1])
     return {

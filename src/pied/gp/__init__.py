@@ -3,9 +3,24 @@
 from pied.gp.border import Border
 from pied.gp.choices import Choice, Model
 from pied.gp.coding import Coding, Labels, scaled
+from pied.gp.odds import evidence, kernel_of
 from pied.gp.paths import Paths
 from pied.gp.process import GP
 from pied.gp.regimes import Split, split
 from pied.gp.warps import Warp
 
-__all__ = ["GP", "Border", "Choice", "Coding", "Labels", "Model", "Paths", "Split", "Warp", "scaled", "split"]
+__all__ = [
+    "GP",
+    "Border",
+    "Choice",
+    "Coding",
+    "Labels",
+    "Model",
+    "Paths",
+    "Split",
+    "Warp",
+    "evidence",
+    "kernel_of",
+    "scaled",
+    "split",
+]

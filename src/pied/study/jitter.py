@@ -1,32 +1,42 @@
 """Jitter: outputs that were stated exact, and whose values scatter as those of a solver with a tolerance do.
 
-A belief that learns the noise explains such values better than an exact one. It also does where an output has a kink.
-But there the output is nowhere steeper than between points farther apart, and values that scatter are.
+The points that lie closest together are explained twice: by a smooth function with white noise, and by continuous
+functions alone, smooth ones and smooth ones with a rough part. A kink or a cusp is continuous: what it adds shrinks
+with the distance of the points, and white noise does not. Where the points cannot tell one from the other, nothing is
+said.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
 from numpy import ndarray
 
 from pied.bounds import coding_of, ratios
-from pied.gp import GP, Model
+from pied.gp import GP, Model, evidence, kernel_of
 from pied.problem import Problem
 from pied.records import Dataset
 from pied.shapes import Float64
 
-NEAR = 0.02
-"""Distance in the unit cube of points between which an output cannot do much but change evenly."""
 SPARE = 5
 """Points beyond an initial design of 2d: with fewer every model fits."""
 MOST_ROWS = 100
 """The last points that are looked at; they lie closest together."""
-FAR = 0.05
-"""Distance from which on pairs show how steep the output is."""
-LEAST_STEEP = 2
-"""Near pairs that must be steeper than all far ones."""
-SMALLEST, LARGEST = 1e-5, 0.01
-"""Of the deviation of the values: less jitter does no harm, more is a jump or a cusp."""
+MOST_NEAR = 40
+"""Points of the cluster, so that a look takes hundredths of a second for each output."""
+CLEAR = 5.0
+"""Nats by which noise must be more likely than smooth functions and those with kinks: 150 to 1."""
+UNCLEAR = 2.0
+"""Nats by which a function that is rough everywhere may be more likely than noise. It is jitter as well, but
+at a cusp or a jump near the optimum it is more likely by far."""
+SCALES = np.geomspace(1.0, 64.0, 7)
+"""Length scales that are tried, in median distances of the cluster: shorter ones make noise of any function."""
+PARTS = np.geomspace(1e-12, 1.0, 13)
+"""Variances of the noise, or of the rough part, that are tried, of that of the smooth part."""
+ROUGH_SCALES = (1.0, 4.0, 16.0)
+"""Length scales of the rough part."""
+SMALLEST, LARGEST = 2e-7, 0.01
+"""Of the deviation of the values: less jitter does no harm, more is a jump or a function that is not yet resolved."""
 
 
 def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
@@ -36,42 +46,62 @@ def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
     if not exact or len(rows) < 2 * problem.d + SPARE:
         return {}
     U, Y = data.U[rows], data.Y[rows][:, exact]
-    if not _has_neighbours(U):
-        return {}
-    # One scale for both beliefs, and a choice for each output alone: their densities are then comparable.
-    model = replace(Model(), warps=("none",), waves=False, shared=None)
-    strict, lenient = (
-        GP.fit(
-            U, Y, active=problem.active[exact], ratios=ratios(problem), noise=[noise] * len(exact), model=model,
-            coding=coding_of(problem),
-        )
-        for noise in (0.0, None)
+    # With a learned noise the length scales are those of the smooth part.
+    fitted = GP.fit(
+        U, Y, active=problem.active[exact], ratios=ratios(problem), noise=[None] * len(exact),
+        model=replace(Model(), warps=("none",), waves=False, shared=None), coding=coding_of(problem),
     )  # fmt: skip
-    noise, spread = lenient.nugget_deviation, Y.std(0)
-    found = (lenient.density > strict.density) & (SMALLEST * spread < noise) & (noise < LARGEST * spread)
-    found &= _steep_pairs(U, Y, Y - lenient.moments(U)[0]) >= LEAST_STEEP
-    return {problem.outputs[exact[i]]: float(f"{noise[i]:.1g}") for i in np.flatnonzero(found)}
+    near = _cluster(U, min(MOST_NEAR, max(len(U) // 2, problem.d + 3 + SPARE)))
+    found = {}
+    for i, j in enumerate(exact):
+        scales = np.exp(fitted.theta[i, : problem.d])
+        seen = np.flatnonzero(problem.active[j] & (np.ptp(U[near], axis=0) > 0))
+        noise = _noise(U[near][:, seen] / scales[seen], Y[near, i])
+        if SMALLEST * Y[:, i].std() < noise < LARGEST * Y[:, i].std():
+            found[problem.outputs[j]] = float(f"{noise:.1g}")
+    return found
 
 
-def _distances(U: Float64[ndarray, "N d"]) -> tuple[ndarray, ndarray, ndarray]:
-    """Return all pairs of points, and how far apart they lie."""
-    first, second = np.triu_indices(len(U), 1)
-    return first, second, np.sqrt(np.square(U[first] - U[second]).sum(-1))
+def _cluster(U: Float64[ndarray, "N d"], count: int) -> ndarray:
+    """Return the rows of so many points that lie closest together: one and its nearest."""
+    distances = np.sqrt(np.square(U[:, None] - U).sum(-1))
+    centre = np.sort(distances, axis=1)[:, count - 1].argmin()
+    return np.argsort(distances[centre], kind="stable")[:count]
 
 
-def _has_neighbours(U: Float64[ndarray, "N d"]) -> bool:
-    """Tell whether enough points lie close together but not on each other."""
-    distance = _distances(U)[2]
-    return int(((distance < NEAR) & (distance > 0)).sum()) >= LEAST_STEEP
+def _noise(V: Float64[ndarray, "n v"], y: Float64[ndarray, "n"]) -> float:
+    """Return the deviation of the noise if it is clear that there is one, else 0."""
+    deviation = float(y.std())
+    squares = np.square(V[:, None] - V).sum(-1)
+    typical = float(np.median(squares[np.triu_indices(len(V), 1)])) if V.shape[1] else 0.0
+    if deviation == 0.0 or typical == 0.0:
+        return 0.0
+    y = (y - y.mean()) / deviation
+    r = np.sqrt(squares / typical)
+    centred = V - V.mean(0)
+    trend = np.concatenate([np.ones((len(V), 1)), centred / centred.std(0)], 1)
 
+    def at_scales(kernel: str) -> Float64[ndarray, "s n n"]:
+        return kernel_of(kernel, r / SCALES[:, None, None])
 
-def _steep_pairs(U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], rest: Float64[ndarray, "N m"]) -> ndarray:
-    """Count for each output the near pairs whose values, less the trend, differ more than its largest slope allows."""
-    first, second, distance = _distances(U)
-    far, near = distance > FAR, (distance < NEAR) & (distance > 0)
-    slopes = np.abs(Y[first] - Y[second])[far] / distance[far, None]
-    away = np.abs(rest[first] - rest[second])[near]
-    return (away > slopes.max(0, initial=0.0) * distance[near, None]).sum(0)
+    def with_part(smooth: Float64[ndarray, "s n n"], part: Float64[ndarray, "n n"]) -> Float64[ndarray, "B n n"]:
+        return (smooth[:, None] + PARTS[:, None, None] * part).reshape(-1, *part.shape)
+
+    smooth = [at_scales(kernel) for kernel in ("squared exponential", "matern 5/2")]
+    best, noise = -math.inf, 0.0
+    for covariance in smooth:
+        likely, variance = evidence(with_part(covariance, np.eye(len(V))), trend, y)
+        top = int(likely.argmax())
+        if likely[top] > best:
+            best, noise = float(likely[top]), math.sqrt(variance[top] * np.tile(PARTS, len(SCALES))[top]) * deviation
+
+    def continuous(rough: str) -> float:
+        parts = [with_part(smooth[0], kernel_of(rough, r / scale)) for scale in ROUGH_SCALES]
+        return max(float(evidence(K, trend, y)[0].max()) for K in (at_scales(rough), *parts))
+
+    plain = max(float(evidence(K, trend, y)[0].max()) for K in smooth)
+    is_clear = best - max(plain, continuous("matern 3/2")) > CLEAR and best - continuous("exponential") > -UNCLEAR
+    return noise if is_clear else 0.0
 
 
 def said(problem: Problem, found: dict[str, float]) -> str:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+JITTER_LOOKS = 1.2
+"""Growth of the record after which it is looked at for jitter again: a look costs as much as a fit of the belief."""
 ASK_ATTEMPTS = 100
 """Attempts to take the next number of a trial while other workers take it first."""
 PROGRAM_LEASE, PERSON_LEASE = 3600.0, 7 * 24 * 3600.0
@@ -104,7 +106,7 @@ class Study(Amendable, Deciding):
         self._run: Run | None = None
         self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
         self._starts: Starts | None = None  # of evaluations; its folder lives as long as the study
-        self._has_warned = False  # of jitter
+        self._looked_at: float = 0  # told points at the last look for jitter; infinite once it was found
         self._has_remarked = False  # on what the black box returns besides the outputs
         self._put(problem)
         if isinstance(self._stored_solver, Solver):  # a solver that cannot work on this problem is refused now
@@ -449,10 +451,12 @@ class Study(Amendable, Deciding):
         """Say once which noise to state where the black box was stated exact and is not."""
         from pied.study.jitter import jitter, said
 
-        found = {} if self._has_warned else jitter(self.problem, self.data)
+        if len(self.data.U) < JITTER_LOOKS * self._looked_at:
+            return
+        found = jitter(self.problem, self.data)
+        self._looked_at = math.inf if found else len(self.data.U)
         if found:
             logger.warning("%s", said(self.problem, found))
-            self._has_warned = True
 
     def _observed(self, line: "Line", on_tell: Observer | None, trial: Trial) -> None:
         """Show an evaluation to those who look on."""

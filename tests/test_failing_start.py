@@ -4,13 +4,18 @@ import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pied import Problem, Result, State, Status, Study
 from pied.errors import is_everywhere
 from pied.problem.named import Named
+from pied.records import Dataset
+from pied.rng import Stream
+from pied.solvers.initial import initial_design, initial_point
 from tiny import parabola
 
 
@@ -187,3 +192,59 @@ def test_an_output_that_never_comes_stops_after_the_initial_design(blackbox: Any
     assert result.status is Status.BROKEN
     assert len(result.trials) == 5
     assert "never gave 'z' in 5 evaluations" in result.message
+
+
+def half(u: np.ndarray) -> bool:
+    """Half of the box succeeds; the edge is oblique."""
+    return bool(u[0] + 0.5 * u[1] <= 0.75)
+
+
+def corner(u: np.ndarray) -> bool:
+    """A sixteenth of the box succeeds."""
+    return bool(u[0] <= 0.25 and u[1] <= 0.25)
+
+
+def designed(
+    succeeds: Callable[[np.ndarray], bool], *, seed: int, count: int = 12, d: int = 2, **words: Any
+) -> Dataset:
+    """The initial design of a black box that succeeds only somewhere."""
+    problem = Problem({f"u{i}": (0.0, 1.0) for i in range(d)}, ["y"], maximize="y", noise=0, **words)
+    told, failed = np.empty((0, d)), np.empty((0, d))
+    for index in range(count):
+        data = Dataset(tuple(range(len(told))), told, told[:, :1], failed, failures=tuple(range(len(failed))))
+        u = initial_point(problem, Stream(seed), index, data)
+        if succeeds(u):
+            told = np.concatenate([told, u[None]])
+        else:
+            failed = np.concatenate([failed, u[None]])
+    return Dataset(tuple(range(len(told))), told, told[:, :1], failed, failures=tuple(range(len(failed))))
+
+
+@pytest.mark.parametrize("d", [2, 4])
+def test_the_initial_design_keeps_away_from_failures(d: int) -> None:
+    """By chance half of it would fail; the median of some seeds is clearly better, and no point comes twice."""
+    found = [designed(half, seed=seed, d=d) for seed in range(9)]
+    assert median(len(data.U) for data in found) >= 8
+    assert all(len(np.unique(np.concatenate([data.U, data.failed]), axis=0)) == 12 for data in found)
+
+
+def test_without_failures_the_design_is_the_one_of_the_seed() -> None:
+    problem = Problem({"u0": (0.0, 1.0), "u1": (0.0, 1.0)}, ["y"], maximize="y", noise=0)
+    assert (initial_design(problem, Stream(1))[:12] == designed(lambda u: True, seed=1).U).all()
+
+
+def test_an_adapting_design_meets_what_is_known() -> None:
+    data = designed(half, seed=3, subject_to={"known": "u0 + u1 <= 1.2"})
+    assert len(data.failed)
+    assert (np.concatenate([data.U, data.failed]).sum(1) <= 1.2).all()
+
+
+def test_an_adapting_design_repeats_no_candidate_of_a_list() -> None:
+    rows = [{"u0": a / 4, "u1": b / 4} for a in range(5) for b in range(5)]
+    data = designed(half, seed=0, count=25, candidates=rows)
+    assert len(np.unique(np.concatenate([data.U, data.failed]), axis=0)) == 25
+
+
+def test_while_everything_has_failed_the_design_goes_far_from_the_failures() -> None:
+    """Uniform points take 16 evaluations on average, and 11 in the median, until one is in the corner."""
+    assert sum(len(designed(corner, seed=seed, count=9).U) > 0 for seed in range(15)) >= 9

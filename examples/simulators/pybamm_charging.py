@@ -19,8 +19,8 @@ def charging(rate, voltage):
 problem = pied.Problem(
     {"rate": (0.3, 2.5), "voltage": pied.Variable(3.9, 4.2, unit="V")},
     {"charge": {"unit": "A.h"}, "hottest": {"unit": "degC"}},
-    blackbox=charging, maximize="charge", subject_to=["hottest <= 35"],
-    noise={"charge": 1e-4, "hottest": 1e-2},  # the solver's relative tolerance is 1e-4
+    blackbox=charging, maximize="charge", subject_to=["hottest <= 25.3"],
+    noise={"charge": 1e-4, "hottest": 1e-3},  # the solver's relative tolerance is 1e-4
 )  # fmt: skip
 
 if __name__ == "__main__":

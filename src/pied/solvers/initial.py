@@ -1,4 +1,4 @@
-"""The initial design: the first points of a study, the same for every solver with the same seed."""
+"""The initial design: the first points of a study, the same for every solver with the same seed and record."""
 
 import numpy as np
 from numpy import ndarray
@@ -6,11 +6,13 @@ from numpy import ndarray
 from pied.distances import to_nearest
 from pied.errors import SolverDone
 from pied.problem import SAME, Problem
+from pied.records import Dataset
 from pied.rng import Stream
-from pied.shapes import Float64
+from pied.shapes import Bool, Float64
 
 DESIGN_POOL = 10_000  # uniform points from which an initial design that meets the white constraints is taken
 SETTLED_POOL = 512  # the same where equalities are met by moving points
+AHEAD = 64  # points of the design among which the next one is chosen after a failure
 
 
 def design_size(d: int) -> int:
@@ -18,27 +20,49 @@ def design_size(d: int) -> int:
     return 2 * d + 1
 
 
-def initial_point(
-    problem: Problem, stream: Stream, index: int, *known: Float64[ndarray, "_ d"]
-) -> Float64[ndarray, "d"]:
+def initial_point(problem: Problem, stream: Stream, index: int, data: Dataset) -> Float64[ndarray, "d"]:
     """Return one point of the design: the one with this index, or the first candidate that is not known yet.
+
+    After a failure the design adapts (`_promising`): where half of the box fails, most of a fixed design would tell
+    nothing about the outputs.
 
     Args:
         problem: The statement.
         stream: Randomness of the study.
         index: How many points of the design have been proposed.
-        known: Points that were proposed or added; no candidate is repeated while others are left.
+        data: What is known. No candidate of a list is repeated while others are left.
 
     Raises:
         SolverDone: If every candidate is known.
     """
     U = initial_design(problem, stream)
-    if problem.listing is None:
+    known = np.concatenate([data.U, data.imagined])
+    if problem.listing is not None:
+        U = U[to_nearest(U, known, "chebyshev") > SAME]
+        if not len(U):
+            raise SolverDone("every point that can be set has been measured")
+        index = 0
+    if not len(data.failed):
         return U[index % len(U)]
-    left = to_nearest(U, np.concatenate(known), "chebyshev") > SAME
-    if not left.any():
-        raise SolverDone("every point that can be set has been measured")
-    return U[int(left.argmax())]
+    ahead = U[(index + np.arange(min(AHEAD, len(U)))) % len(U)]
+    fresh = to_nearest(ahead, known, "chebyshev") > SAME  # an adapted design runs ahead of the index
+    ahead = ahead[fresh] if fresh.any() else ahead
+    if problem.white:
+        meets = _meets_white(problem, ahead)
+        ahead = ahead[meets == meets[0]]
+    return ahead[_promising(ahead, data)]
+
+
+def _promising(ahead: Float64[ndarray, "b d"], data: Dataset) -> int:
+    """Return the first of some points whose nearest evaluation succeeded; while none has, the farthest from all.
+
+    If there is no such point, it is the one that is nearer to a success than any other, compared with failures.
+    """
+    if not len(data.U):
+        return int(to_nearest(ahead, data.imagined).argmax())
+    to_told, to_failed = to_nearest(ahead, data.U), to_nearest(ahead, data.failed)
+    nearer = to_told < to_failed
+    return int(nearer.argmax()) if nearer.any() else int((to_told - to_failed).argmin())
 
 
 def initial_design(problem: Problem, stream: Stream) -> Float64[ndarray, "s d"]:
@@ -57,9 +81,13 @@ def initial_design(problem: Problem, stream: Stream) -> Float64[ndarray, "s d"]:
     else:
         order = stream.generator().permutation(len(problem.listing))
         U = problem.listing.U[order[:DESIGN_POOL]]
-    white = problem.white
-    if not white:
+    if not problem.white:
         return U
-    G = np.stack(problem.g(problem.from_unit(U), np.zeros((1, len(U), problem.m)), which=white), -1)
-    fine = (G >= 0).all(1)
+    fine = _meets_white(problem, U)
     return np.concatenate([U[fine], U[~fine]])
+
+
+def _meets_white(problem: Problem, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
+    """Tell which points meet the constraints that need no output."""
+    G = np.stack(problem.g(problem.from_unit(U), np.zeros((1, len(U), problem.m)), which=problem.white), -1)
+    return (G >= 0).all(1)

@@ -51,7 +51,7 @@ def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
         U, Y, active=problem.active[exact], ratios=ratios(problem), noise=[None] * len(exact),
         model=replace(Model(), warps=("none",), waves=False, shared=None), coding=coding_of(problem),
     )  # fmt: skip
-    near = _cluster(U, min(MOST_NEAR, max(len(U) // 2, problem.d + 3 + SPARE)))
+    near = _cluster(U, min(MOST_NEAR, len(U), max(len(U) // 2, problem.d + 3 + SPARE)))
     found = {}
     for i, j in enumerate(exact):
         scales = np.exp(fitted.theta[i, : problem.d])

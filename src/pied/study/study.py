@@ -286,7 +286,7 @@ class Study(Amendable, Deciding):
         try:
             if index is None:
                 return self._running().ask(number, data)
-            return Proposal(initial_point(self.problem, self._stream, index, data.U, data.imagined), Why("initial"))
+            return Proposal(initial_point(self.problem, self._stream, index, data), Why("initial"))
         except SolverDone:
             self._is_done = True
             raise

@@ -3,6 +3,7 @@
 import gc
 import json
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from pied import Choice, Problem, Study
 from pied.evaluation import Command, Near
+from shells import LAB, data, pied_
 
 BOX = {"u": (0.0, 1.0), "v": (0.0, 2.0)}
 
@@ -196,3 +198,37 @@ def test_warm_starts_take_fewer_iterations_and_change_nothing_else() -> None:
     (cold, values), (warm, same) = run(False), run(True)
     assert values == pytest.approx(same, abs=1e-6)
     assert sum(warm[1:]) < 0.75 * sum(cold[1:])
+
+
+STARTING = """
+import json, os, pathlib, sys
+x = json.load(sys.stdin)
+near = json.loads(os.environ.get("PIED_NEAR", "null"))
+pathlib.Path(os.environ["PIED_STATE"], "number").write_text("1")
+depth = 1 + int(pathlib.Path(near["state"], "number").read_text()) if near else 0
+print(json.dumps({"product": depth, "impurity": 0.0}))
+"""
+
+
+@pytest.mark.slow
+def test_the_shell_keeps_states_in_a_folder_and_a_later_run_starts_from_them(tmp_path: Path) -> None:
+    (tmp_path / "lab.toml").write_text(LAB.replace("range = [0, 1], ", ""))
+    (tmp_path / "simulator.py").write_text(STARTING)
+    words = ["run", str(tmp_path / "lab.toml"), "--command", f'"{sys.executable}" "{tmp_path / "simulator.py"}"']
+    folder = tmp_path / "states"
+    pied_(*words, "--budget", "2", "--states", str(folder))
+    found = data(*words, "--budget", "1", "--states", str(folder))  # another run finds what the first one left
+    assert sorted(each.name for each in folder.iterdir()) == ["trial-1", "trial-2", "trial-3"]
+    assert [trial["y"]["product"] for trial in found["trials"]] == [0.0, 2.0, 2.0]
+
+
+@pytest.mark.slow
+def test_without_a_folder_the_shell_leaves_no_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "temporary"
+    kept.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(kept))
+    (tmp_path / "lab.toml").write_text(LAB.replace("range = [0, 1], ", ""))
+    (tmp_path / "simulator.py").write_text(STARTING)
+    words = ["run", str(tmp_path / "lab.toml"), "--command", f'"{sys.executable}" "{tmp_path / "simulator.py"}"']
+    pied_(*words, "--budget", "1")
+    assert not list(kept.glob("pied-states-*"))

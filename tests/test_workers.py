@@ -199,6 +199,17 @@ def test_a_dask_cluster_evaluates(client: Client) -> None:
 
 
 @pytest.mark.slow
+def test_workers_of_a_dask_cluster_start_from_states_in_a_common_folder(client: Client, tmp_path: Path) -> None:
+    def blackbox(x: Any, near: Any = None, state: Any = None) -> float:
+        (state / "trial").write_text("left")
+        return 0.0 if near is None else float((near.state / "trial").read_text() == "left")
+
+    result = study(blackbox).run(4, executor=dask(client), workers=1, states=tmp_path / "states")
+    assert [trial.y.y for trial in result.trials] == [0.0, 1.0, 1.0, 1.0]
+    assert len(list((tmp_path / "states").iterdir())) == 4
+
+
+@pytest.mark.slow
 def test_two_evaluations_at_the_same_point_stay_two_on_dask(client: Client) -> None:
     executor = dask(client)
     assert len({executor.submit(os.urandom, 8).result(30.0) for _ in range(3)}) == 3

@@ -105,7 +105,7 @@ class Study(Amendable, Deciding):
         self._rows: dict[int, Row] = {}
         self._run: Run | None = None
         self._open: set[int] = set()  # trials of `run` that are under way, or were at an interruption
-        self._starts: Starts | None = None  # of evaluations; its folder lives as long as the study
+        self._starts: Starts | None = None  # of evaluations; its folder lives until the study is closed
         self._looked_at: float = 0  # told points at the last look for jitter; infinite once it was found
         self._has_remarked = False  # on what the black box returns besides the outputs
         self._put(problem)
@@ -178,7 +178,8 @@ class Study(Amendable, Deciding):
         return self._record.questions()
 
     def close(self) -> None:
-        """Close the store and the solver's run."""
+        """Close the store and the solver's run; temporary states of evaluations are removed."""
+        self._starts = None
         if self._run is not None:
             self._run.close()
         self._record.close()

@@ -227,6 +227,12 @@ def reason_of(error: EvaluationError) -> str:
     return f"{WRONG_OUTPUTS_START}{error}" if isinstance(error, WrongOutputs) else str(error)
 
 
+IT_SAID = "; it said: "
+"""Stands in a reason of failure between how a program ended and its last words."""
+LAST_WORDS = "\nIts last words: "
+"""Stands in a reason of failure between what a function raised and the last of its log."""
+
+
 def is_everywhere(reason: str) -> bool:
     """Tell whether an evaluation failed by a mistake in the code itself, so that it fails at every point.
 

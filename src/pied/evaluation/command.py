@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pied.errors import EvaluationError, SettingError, did_you_mean
+from pied.errors import IT_SAID, EvaluationError, SettingError, did_you_mean
 from pied.evaluation.near import Near, environment
 
 logger = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ def _kill(process: "subprocess.Popen[bytes]") -> None:
 def _last(said: str, otherwise: str = " and said nothing.") -> str:
     """Return the last words of a program, as they follow a reason."""
     text = said.strip()
-    return f"; it said: {'...' * (len(text) > SAID)}{text[-SAID:]}" if text else otherwise
+    return f"{IT_SAID}{'...' * (len(text) > SAID)}{text[-SAID:]}" if text else otherwise
 
 
 def _read(out: str, said: str) -> Any:

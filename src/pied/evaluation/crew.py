@@ -23,9 +23,10 @@ from concurrent.futures import (
 from dataclasses import dataclass
 from typing import Any
 
-from pied.errors import EvaluationError, SettingError, did_you_mean, is_everywhere
+from pied.errors import LAST_WORDS, EvaluationError, SettingError, did_you_mean, is_everywhere
 from pied.evaluation.command import Command
 from pied.evaluation.executors import NAMED, Serial, Threads
+from pied.evaluation.listening import listening
 from pied.evaluation.processes import Processes, WorkerDied
 
 logger = logging.getLogger(__name__)
@@ -79,16 +80,18 @@ def call(blackbox: Callable[..., Any], x: Any, words: dict[str, Any]) -> tuple[b
 
     Everything except Ctrl-C is a failure of the black box, including `sys.exit()`.
     """
-    try:
-        return True, blackbox(x, **words)
-    except KeyboardInterrupt:
-        raise
-    except EvaluationError as error:  # already in the user's words
-        return False, str(error)
-    except SystemExit as error:
-        return False, f"The black box called sys.exit({_said(error)})"
-    except BaseException as error:
-        return False, f"The black box raised {type(error).__name__}: {_said(error)}"
+    with listening() as heard:
+        try:
+            return True, blackbox(x, **words)
+        except KeyboardInterrupt:
+            raise
+        except EvaluationError as error:  # already in the user's words
+            reason = str(error)
+        except SystemExit as error:
+            reason = f"The black box called sys.exit({_said(error)})"
+        except BaseException as error:
+            reason = f"The black box raised {type(error).__name__}: {_said(error)}"
+    return False, reason if isinstance(blackbox, Command) else heard.after(reason)
 
 
 def _said(error: BaseException) -> str:
@@ -235,7 +238,8 @@ class Crew:
         """Try a failed evaluation again, unless it has been, or the failure cannot depend on luck."""
         job.tries += 1
         if job.tries > self._retries or is_everywhere(reason):
-            return Outcome(job.key, failure=reason + (f" ({job.tries} attempts)" if job.tries > 1 else ""))
+            why, said, last = reason.partition(LAST_WORDS)
+            return Outcome(job.key, failure=why + (f" ({job.tries} attempts)" if job.tries > 1 else "") + said + last)
         logger.warning("trial %s: %s; it is tried again", job.key, reason)
         self._submit(job)
         return None

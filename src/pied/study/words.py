@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pied.errors import IT_SAID, LAST_WORDS
 from pied.problem import Limit, Problem
 from pied.records import State, Trial, Why
 
@@ -100,14 +101,16 @@ def counted(trials: Sequence[Trial]) -> str:
 def failures(trials: Iterable[Trial]) -> dict[str, int]:
     """Return how many trials failed for each reason, the most frequent first.
 
-    Reasons that differ in their numbers alone are one, in the words of the first: a simulator often names the point.
+    Reasons that differ in their numbers alone are one, in the words of the first: a simulator often names the point. Of
+    the last words of a program only the last line counts, which tells most; those of a function stay with the trial.
     """
     kinds: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for trial in trials:
         if trial.state is State.FAILED:
-            lines = trial.reason.strip().splitlines() or [""]
-            counts[kinds.setdefault(_DIGITS.sub("#", lines[0]), trial.reason)] += 1
+            how, said, last = trial.reason.strip().partition(LAST_WORDS)[0].partition(IT_SAID)
+            end = said + last.rpartition("\n")[2]
+            counts[kinds.setdefault(_DIGITS.sub("#", how.partition("\n")[0] + end), how + end)] += 1
     return dict(counts.most_common())
 
 

@@ -149,8 +149,12 @@ def main() -> None:
         cold, warm = (measured(make, is_warm, solver) for is_warm in (False, True))
         rows.append(f"| {name} | {cold[0]:.1f} | {warm[0]:.1f} | {cold[1]} of {cold[2]} | {warm[1]} of {warm[2]} |")
         print(rows[-1], flush=True)
-    RESULTS.write_text(
-        f"""# Warm starts
+        RESULTS.write_text(page(rows))
+
+
+def page(rows: list[str]) -> str:
+    """Return the page of the results so far."""
+    head = f"""# Warm starts
 
 pied {pied.__version__}, Python {platform.python_version()}. `python benchmarks/warm.py`
 
@@ -160,9 +164,7 @@ Newton's method. All columns that were tried are shown.
 | solver | iterations, cold | warm | failures, cold | warm |
 | --- | --- | --- | --- | --- |
 """
-        + "\n".join(rows)
-        + "\n"
-    )
+    return head + "\n".join(rows) + "\n"
 
 
 if __name__ == "__main__":

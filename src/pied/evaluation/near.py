@@ -12,7 +12,7 @@ NEAR, STATE = "PIED_NEAR", "PIED_STATE"
 
 @dataclass(frozen=True)
 class Near:
-    """The nearest told point: a simulator that starts from its solution needs fewer iterations and fails less often."""
+    """The nearest told point: a simulator that starts from its solution needs fewer iterations."""
 
     trial: int
     """Its number."""

@@ -90,4 +90,4 @@ def initial_design(problem: Problem, stream: Stream) -> Float64[ndarray, "s d"]:
 def _meets_white(problem: Problem, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
     """Tell which points meet the constraints that need no output."""
     G = np.stack(problem.g(problem.from_unit(U), np.zeros((1, len(U), problem.m)), which=problem.white), -1)
-    return (G >= 0).all(1)
+    return np.asarray((G >= 0).all(1))

@@ -207,6 +207,7 @@ class Status(Enum):
     RUNNING = "The study is under way."
     FINISHED = "The budget is spent."
     GAP_REACHED = "The gap between the recommended and the best imaginable value is small enough."
+    GROWTH_REACHED = "The front of best trade-offs can hardly grow any more."
     INFEASIBLE = "No settings meet all limits."
     BROKEN = "Nothing works yet: every evaluation failed, from the very start."
     INTERRUPTED = "The run was interrupted; everything told so far is kept."

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pied.problem.choices import Choice
     from pied.problem.equalities import Mixture
     from pied.problem.formula import Formula, Scope
+    from pied.problem.goals import restored_goals
     from pied.problem.grids import Grid
     from pied.problem.limits import Limit
     from pied.problem.problem import Problem
@@ -41,6 +42,7 @@ __all__ = [
     "raw",
     "renamed_formula",
     "renamed_words",
+    "restored_goals",
     "unreachable",
 ]
 
@@ -63,6 +65,7 @@ _HOMES = {
     "listed": "values",
     "renamed_formula": "renaming",
     "renamed_words": "renaming",
+    "restored_goals": "goals",
     "unreachable": "reach",
 }
 """Where each name is that is loaded when first used: a worker process receives named points and no more."""

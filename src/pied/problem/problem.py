@@ -15,6 +15,7 @@ from pied.problem.choices import Choice
 from pied.problem.doors import Door
 from pied.problem.folding import folded_black_box, folded_functions
 from pied.problem.formula import Formula, Scope
+from pied.problem.goals import Goal, read_goals, read_units, several_goals, stored_goal
 from pied.problem.grids import Grid
 from pied.problem.identity import described
 from pied.problem.limits import Limit, is_movable, limit_of, moved_limits
@@ -51,6 +52,12 @@ class Problem(Space):
     """The name of g_0: as given, else its formula, or the function's own name."""
     unit: str
     """The unit of the objective."""
+    objectives: tuple[str, ...]
+    """The names of all objectives; with several, `objective` is the first of them."""
+    goals: tuple[Goal, ...]
+    """All objectives as they were given, if there are several; else empty."""
+    goal_units: tuple[str, ...]
+    """The units of all objectives."""
     units: dict[str, str]
     """The units of outputs that have one."""
     constraints: tuple[str, ...]
@@ -83,6 +90,8 @@ class Problem(Space):
     _nearly: tuple[int, ...]
     _white_box: WhiteBox
     _own_names: tuple[str, ...]
+    _further: tuple[tuple[str, Function], ...]
+    _whole: tuple[WhiteBox, tuple[Structure, ...]]
 
     def __init__(
         self,
@@ -116,7 +125,8 @@ class Problem(Space):
                 to leave files for later points. None if someone else measures and tells.
             maximize: A formula, a Python function of (x, y) at one point, an expression of SymPy or a function of
                 CasADi; with its name as `{"profit": "price*y"}`. Without an objective any feasible point is a solution.
-            minimize: The same, for the smallest value; give one of the two.
+                Several, each with its name, ask for the front of the best trade-offs.
+            minimize: The same, for the smallest value; give one of the two, or both with names.
             subject_to: `{name: function or formula}`, or a list of formulas. A function is met if >= 0, a formula
                 has a comparison.
             inputs: Variables that the outputs depend on: one list for all, or `{output: [variables]}`; None for all.
@@ -126,17 +136,20 @@ class Problem(Space):
             constants: Named numbers or lists of numbers for formulas.
             tolerance: How far below zero a constraint may be and still count as met: a number, or by constraint.
             name: What the objective is called: "profit".
-            unit: The unit of the objective: "EUR/h".
+            unit: The unit of the objective: "EUR/h"; of several, `{"profit": "EUR/h", "energy": "kW"}`.
         """
-        maximize, name = validation.named_objective(maximize, name)
-        minimize, name = validation.named_objective(minimize, name)
+        several, given = several_goals(maximize, minimize, name), (maximize, minimize)
+        if not several:
+            maximize, name = validation.named_objective(maximize, name)
+            minimize, name = validation.named_objective(minimize, name)
+            given = maximize, minimize
         words = {
             "variables": variables,
             "outputs": outputs,
             "candidates": candidates,
             "blackbox": blackbox,
-            "maximize": maximize,
-            "minimize": minimize,
+            "maximize": given[0],
+            "minimize": given[1],
             "subject_to": subject_to,
             "inputs": inputs,
             "noise": noise,
@@ -154,18 +167,22 @@ class Problem(Space):
             noise=validation.read_per_name(noise, self.outputs, "noise", "output"),
             ranges=validation.read_ranges(ranges, self._y),
         )
+        if several:
+            first, name = several[0], several[0].name
+            maximize, minimize = (None, first.given) if first.minimizes else (first.given, None)
         functions = self._state_functions(maximize, minimize, subject_to, tolerance, name, mixtures)
-        self._set(unit=validation.read_unit(unit, "unit"))
+        further = self._state_goals(several, unit)
         white_box, structure = WhiteBox.tried(
-            self.functions,
-            functions,
+            (*self.functions, *self.objectives[1:]),
+            [*functions, *further],
             self._points_tried(),
             self.bounds,
             self.ranges,
-            self.minimizes,
+            tuple(place for place, goal in zip((0, *range(self.k, self.k + len(further))), several, strict=True)
+                  if goal.minimizes) if several else (0,) * self.minimizes,
             (self._x, self._y),
-        )
-        self._set(structure=structure, _white_box=white_box)
+        )  # fmt: skip
+        self._set(structure=structure[: self.k], _white_box=white_box.of_first(self.k), _whole=(white_box, structure))
 
     def _set(self, **fields: Any) -> None:
         """Set fields while the problem is being stated; afterwards it does not change."""
@@ -272,6 +289,19 @@ class Problem(Space):
             ),
         )
         return [function, *(part for _, part in parts)]
+
+    def _state_goals(self, several: tuple[Goal, ...], unit: Any) -> list[Function]:
+        """Read the objectives after the first, and the units of all; return their functions."""
+        scope = Scope(tuple(self.variables), self.outputs, self.constants, _choices(self.variables))
+        taken = [*self.variables, *self.outputs, *self.constants]
+        further = read_goals(several[1:], scope, taken)
+        names = (self.objective, *(goal.name for goal in several[1:]))
+        twice = next((name for name in names[1:] if name in self.functions), None)
+        if twice is not None:
+            raise StatementError(f"Two functions are called '{twice}': give each a name of its own.")
+        units = read_units(unit, names)
+        self._set(objectives=names, goals=several, goal_units=units, unit=units[0], _further=tuple(further))
+        return [function for _, function in further]
 
     def _points_tried(self) -> Float64[ndarray, "b v"]:
         """Return points of the box, or candidates, some of them repeatedly if there are few."""
@@ -433,6 +463,46 @@ class Problem(Space):
         """Evaluate functions, and return the way back: from weights of their values to slopes by X and Y."""
         return self._white_box.traced(X, Y, which)
 
+    @property
+    def has_front(self) -> bool:
+        """Whether there are several objectives, so that the answer is a front and not one point."""
+        return len(self.objectives) > 1
+
+    @property
+    def goal_signs(self) -> Float64[ndarray, "r"]:
+        """1 for each objective that is maximized, -1 for each that is minimized."""
+        if not self.has_front:
+            return np.array([-1.0 if self.minimizes else 1.0])
+        return np.array([goal.sign for goal in self.goals])
+
+    @property
+    def goal_places(self) -> list[int]:
+        """Places of the objectives among the functions of `side_by_side`."""
+        return [0, *range(self.k, self.k + len(self.objectives) - 1)]
+
+    @cached_property
+    def side_by_side(self) -> "Problem":
+        """The problem with its further objectives as its last functions: better if larger, and without a limit.
+
+        Bounds of all objectives come from it. What decides about feasibility uses the problem itself.
+        """
+        if not self.has_front:
+            return self
+        white_box, structure = self._whole
+        made = Problem.__new__(Problem)
+        made._set(**self.__dict__)
+        further = self.objectives[1:]
+        made._set(
+            functions=self.functions + further,
+            constraints=self.constraints + further,
+            tolerance=self.tolerance + (math.inf,) * len(further),
+            structure=structure,
+            n=self.n + len(further),
+            k=self.k + len(further),
+            _white_box=white_box,
+        )
+        return made
+
     def user_value(self, f0: float) -> float:
         """Return a value of g_0 with the sign of the user's objective."""
         return -f0 if self.minimizes else f0
@@ -487,6 +557,8 @@ class Problem(Space):
 
         White functions stay white, since they are known exactly. The objective's output is in the paper's form.
         """
+        if self.has_front:
+            raise StatementError("A problem of several objectives cannot be folded: state one of them.")
         kept = [place for place in range(self.k) if not self._white_box.is_white[place]] or [0]
         taken = set(self.variables) | set(self.constants)
         names = {i: self.functions[i] + (" (value)" if self.functions[i] in taken else "") for i in kept}
@@ -530,10 +602,16 @@ class Problem(Space):
             },
             "tolerance": dict(zip(self.constraints, self.tolerance, strict=True)),
             **({"called": self.objective} if self.objective != self._own_names[0] else {}),
+            **({"further": self._stored_goals()} if self.has_front else {}),
             **({"unit": self.unit} if self.unit else {}),
             **({"units": dict(self.units)} if self.units else {}),
             **({"equalities": dict(self.held)} if self.held else {}),
         }
+
+    def _stored_goals(self) -> list[dict[str, Any]]:
+        """Describe the objectives after the first."""
+        rows = zip(self.goals[1:], self._further, self.goal_units[1:], strict=True)
+        return [stored_goal(goal, own, function, unit) for goal, (own, function), unit in rows]
 
     def __repr__(self) -> str:
         box = ", ".join(f"{name} in {each.span}" for name, each in self.variables.items())
@@ -543,7 +621,8 @@ class Problem(Space):
         box += f" ({len(self.candidates)} candidates)" if self.candidates is not None else ""
         programs = self._white_box.programs
         ways = "".join(f"; {name} {way}" for name, way in self.ways.items() if name not in programs)
-        return f"Problem({sense} {self.objective}{limits}; {box}; outputs {', '.join(self.outputs)}{ways})"
+        sense = f"{sense} {self.objective}" + "".join(f", {goal.sense} {goal.name}" for goal in self.goals[1:])
+        return f"Problem({sense}{limits}; {box}; outputs {', '.join(self.outputs)}{ways})"
 
 
 def _unreadable(given: Any, error: Exception) -> EvaluationError:

@@ -84,6 +84,8 @@ def _written(old: str, new: str, *, is_quoted: bool) -> str:
 
 
 def _function(given: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(given, Mapping):  # several objectives, which keep their own names
+        return {own: _function(each, names) for own, each in given.items()}
     return renamed_formula(given, names) if isinstance(given, str) else given
 
 

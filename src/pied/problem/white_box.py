@@ -35,8 +35,8 @@ class WhiteBox:
     """How each is computed."""
     is_white: tuple[bool, ...]
     """Which functions do not use the outputs."""
-    minimizes: bool
-    """Whether the objective's sign is changed."""
+    negated: tuple[int, ...]
+    """Places of the objectives whose sign is changed, because they are minimized."""
 
     @classmethod
     def tried(
@@ -46,7 +46,7 @@ class WhiteBox:
         X: Float64[ndarray, "b d"],
         bounds: Float64[ndarray, "d 2"],
         ranges: Float64[ndarray, "m 2"],
-        minimizes: bool,
+        negated: tuple[int, ...],
         index: Places,
     ) -> tuple["WhiteBox", tuple[Structure, ...]]:
         """Try each function at some points, find its structure, and return the white box and all structures."""
@@ -57,7 +57,7 @@ class WhiteBox:
         ]
         doors, structures = zip(*tried, strict=True)
         is_white = tuple(each.kind == "white" for each in structures)
-        return cls(names, tuple(functions), doors, is_white, minimizes), structures
+        return cls(names, tuple(functions), doors, is_white, negated), structures
 
     def values(
         self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], which: Sequence[int] | None = None
@@ -73,7 +73,14 @@ class WhiteBox:
 
     def sign(self, place: int) -> float:
         """Return -1 for an objective that is minimized, else 1."""
-        return -1.0 if place == 0 and self.minimizes else 1.0
+        return -1.0 if place in self.negated else 1.0
+
+    def of_first(self, k: int) -> "WhiteBox":
+        """Return the white box of the first k functions alone."""
+        if k == len(self.names):
+            return self
+        negated = tuple(place for place in self.negated if place < k)
+        return WhiteBox(self.names[:k], self.functions[:k], self.doors[:k], self.is_white[:k], negated)
 
     def traced(
         self, X: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], which: Sequence[int]

@@ -21,7 +21,7 @@ LARGEST = 1_000_000
 """Largest size of a problem file, in bytes."""
 LONGEST = 1000
 """Largest length of a vector of outputs; each element has its own model."""
-STUDY = ("name", "seed", "initial", "patience", "stop_at_gap", "lease_hours")
+STUDY = ("name", "seed", "initial", "patience", "stop_at_gap", "stop_at_growth", "lease_hours")
 RUN = ("command", "timeout", "retries", "workers")
 
 
@@ -147,7 +147,7 @@ def _problem(page: Page) -> Problem:
             outputs.described(),
             **functions,
             name=page.text(("name",), data["name"], "a name") if "name" in data else None,
-            unit=page.text(("unit",), data["unit"], "a unit") if "unit" in data else "",
+            unit=_unit(page),
             inputs=inputs if not outputs.inputs else {**_all(outputs.names, inputs), **outputs.inputs},
             noise=noise if not outputs.noise else {**_all(outputs.names, noise), **outputs.noise},
             ranges=outputs.ranges or None,
@@ -287,9 +287,7 @@ def _functions(page: Page, scope: Scope) -> dict[str, Any]:
     words: dict[str, Any] = {}
     for sense in ("maximize", "minimize"):
         if sense in data:
-            words[sense] = page.text((sense,), data[sense], "a formula")
-            with page.at(sense):
-                Formula(words[sense], scope)
+            words[sense] = _goals(page, sense, scope)
     given = data.get("subject_to", {})
     limits: dict[str, str] = {}
     tolerance: dict[str, float] = {}
@@ -315,6 +313,27 @@ def _functions(page: Page, scope: Scope) -> dict[str, Any]:
     return {**words, "subject_to": limits or None, "tolerance": tolerance or None}
 
 
+def _goals(page: Page, sense: str, scope: Scope) -> Any:
+    """Read one objective, a formula, or several by their names, `[maximize]`."""
+    given = page.data[sense]
+    goals = {(sense, name): each for name, each in given.items()} if isinstance(given, dict) else {(sense,): given}
+    for path, each in goals.items():
+        if len(path) > 1:
+            page.check_place(path, each)
+        goals[path] = page.text(path, each, "a formula")
+        with page.at(*path):
+            Formula(goals[path], scope)
+    return {path[-1]: each for path, each in goals.items()} if isinstance(given, dict) else goals[(sense,)]
+
+
+def _unit(page: Page) -> Any:
+    """Read the unit of the objective, or `[unit]`, that of each of several."""
+    given = page.data.get("unit", "")
+    if not isinstance(given, dict):
+        return page.text(("unit",), given, "a unit") if "unit" in page.data else ""
+    return {name: page.text(("unit", name), each, "a unit") for name, each in given.items()}
+
+
 _NEAR = (
     "'{0}' asks an output for one value, which no measurement meets exactly: say how near is near enough, "
     '{{ formula = "{1}", tolerance = 0.01 }}'
@@ -329,7 +348,7 @@ def _study_words(page: Page) -> dict[str, Any]:
     for name, least in (("seed", None), ("initial", 2), ("patience", 1)):
         if name in given:
             words[name] = page.whole(("study", name), given[name], least)
-    for name in ("stop_at_gap", "lease_hours"):
+    for name in ("stop_at_gap", "stop_at_growth", "lease_hours"):
         if name in given:
             value = page.number(("study", name), given[name])
             words |= {"lease": 3600 * value} if name == "lease_hours" else {name: value}

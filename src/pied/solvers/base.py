@@ -50,6 +50,8 @@ class Solver(ABC):
     """Whether several trials may be pending at once."""
     lists: ClassVar[bool] = False
     """Whether it can choose from a list of candidates; if not, it needs the whole box."""
+    fronts: ClassVar[bool] = False
+    """Whether it can seek the front of several objectives."""
 
     @abstractmethod
     def start(self, problem: Problem, stream: Stream) -> Run:

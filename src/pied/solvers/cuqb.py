@@ -53,6 +53,7 @@ class CUQB(Solver):
 
     name: ClassVar[str] = "cuqb"
     lists: ClassVar[bool] = True
+    fronts: ClassVar[bool] = True
 
     level: float = 0.95
     """p: the upper bound is Q(p), the lower Q(1 - p)."""
@@ -123,8 +124,12 @@ class CUQB(Solver):
             verdict="single",
         )
 
-    def start(self, problem: Problem, stream: Stream) -> "CUQBRun":
-        """Begin a run."""
+    def start(self, problem: Problem, stream: Stream) -> BayesRun:
+        """Begin a run: for one best point, or for the front of several objectives."""
+        if problem.has_front:
+            from pied.solvers.front import FrontRun
+
+            return FrontRun(self, problem, stream)
         return CUQBRun(self, problem, stream)
 
 

@@ -26,6 +26,7 @@ class Random(Solver):
 
     name: ClassVar[str] = "random"
     lists: ClassVar[bool] = True
+    fronts: ClassVar[bool] = True
 
     def start(self, problem: Problem, stream: Stream) -> Run:
         """Begin a run."""
@@ -37,6 +38,7 @@ class Sobol(Solver):
     """Scrambled Sobol points: evenly spread, independent of what was told."""
 
     name: ClassVar[str] = "sobol"
+    fronts: ClassVar[bool] = True
 
     def start(self, problem: Problem, stream: Stream) -> Run:
         """Begin a run."""

@@ -171,10 +171,7 @@ class BayesRun(Run):
         scene, kept = self._staged(everything)
         best, why = None, Why("verify")
         if self._verifies(number):
-            bounds = pessimistic(self._sober(scene), self.settings.level)
-            rescue = not bool(scene.is_feasible.any())
-            search = scene.surely_within
-            best = search.solve(bounds, scene.scales, scene.pool, scene.known, stream.at("verify"), rescue=rescue)
+            best = self._verify(scene, rescue=not bool(scene.is_feasible.any()))
             why = replace(why, multipliers=best.multipliers)
         if best is None or not best.satisfied or self._is_pending(scene, best.u) or self._is_verified(scene, best):
             best, why = self._explore(scene)
@@ -194,6 +191,11 @@ class BayesRun(Run):
         """Return the scene in which the next point is sought, and what is to be remembered of it."""
         return scene, {}
 
+    def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
+        """Return the best point by medians that meets all constraints by their lower bounds."""
+        bounds, stream = pessimistic(self._sober(scene), self.settings.level), scene.stream.at("verify")
+        return scene.surely_within.solve(bounds, scene.scales, scene.pool, scene.known, stream, rescue=rescue)
+
     def _scene(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Scene:
         """Fit the belief, choose the search and draw the pool."""
         problem, believer = self.problem, self.settings.believer
@@ -202,7 +204,7 @@ class BayesRun(Run):
         composite = believer.bound(problem, data, belief, stream)
         f = data.functions(problem)
         is_feasible = feasible(problem, f)
-        known = _incumbents(data, f, is_feasible)
+        known = self._incumbents(data, f, is_feasible)
         search: Search | PenaltySearch | Enumeration | Mixed = self.settings.search
         if problem.listing is not None:
             search = Enumeration.of(problem.listing)
@@ -220,6 +222,18 @@ class BayesRun(Run):
         elif isinstance(search, Mixed) and self._is_finite:
             search = replace(search, taken=self._settled(data, composite, scales))
         return Scene(number, data, told, belief, composite, f, is_feasible, known, pool, scales, search, stream)
+
+    def _incumbents(
+        self, data: Dataset, f: Float64[ndarray, "N k"], is_feasible: Bool[ndarray, "N"]
+    ) -> Float64[ndarray, "s d"]:
+        """Return the best told points: feasible ones by value, then the least violated."""
+        if not len(f):
+            return data.U[:0]
+        scale = spread(f[np.isfinite(f).all(1)])
+        violation = np.maximum(-f[:, 1:] / scale[1:], 0.0).sum(1)
+        value = np.where(is_feasible, f[:, 0] / scale[0], INFEASIBLE_VALUE - violation)
+        order = (-np.nan_to_num(value, nan=UNKNOWN_VALUE)).argsort(kind="stable")
+        return np.clip(data.U[order[:INCUMBENTS]], 0.0, 1.0)
 
     def _sober(self, scene: Scene) -> Composite:
         """What was told composed with g: a pending point is no evidence that its neighbours meet the constraints."""
@@ -432,14 +446,3 @@ def _tamed(
 def meets_white(problem: Problem, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
     """Tell which points meet every white constraint."""
     return np.asarray((White(problem, problem.white).values(U)[:, 1:] >= 0).all(1))
-
-
-def _incumbents(data: Dataset, f: Float64[ndarray, "N k"], is_feasible: Bool[ndarray, "N"]) -> Float64[ndarray, "s d"]:
-    """Return the best told points: feasible ones by value, then the least violated."""
-    if not len(f):
-        return data.U[:0]
-    scale = spread(f[np.isfinite(f).all(1)])
-    violation = np.maximum(-f[:, 1:] / scale[1:], 0.0).sum(1)
-    value = np.where(is_feasible, f[:, 0] / scale[0], INFEASIBLE_VALUE - violation)
-    order = (-np.nan_to_num(value, nan=UNKNOWN_VALUE)).argsort(kind="stable")
-    return np.clip(data.U[order[:INCUMBENTS]], 0.0, 1.0)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pied.errors import SettingError
+from pied.problem import listed
 from pied.records import Trial
 from pied.solvers.base import Proposal
 from pied.study.result import Result
@@ -38,6 +39,16 @@ class Deciding(ABC):
     @property
     def outlook(self) -> "Outlook":
         """The study at this moment, asked with other constants and limits; kept until the record changes."""
+        if (goals := self._snapshot().problem).has_front:
+            raise SettingError(
+                "what-if, sweeps, sensitivities, explanations and robust choices need one objective, and this study "
+                f"has {listed(goals.objectives)}: choose from its front (result.pick), or ask a study of one of them "
+                "with limits for the others"
+            )
+        return self._seen()
+
+    def _seen(self) -> "Outlook":
+        """Return the study at this moment, whatever it asks."""
         from pied.study.outlook import Outlook
 
         snapshot = self._snapshot()
@@ -95,7 +106,7 @@ class Deciding(ABC):
         """Return how much each setting matters for each output, by the belief: total Sobol indices over the ranges."""
         from pied.study.explain import importance
 
-        return importance(self.outlook)
+        return importance(self._seen())
 
     def recommend(
         self, rule: str | None = None, *, vary: Mapping[str, Any] | None = None, probability: float = 0.9

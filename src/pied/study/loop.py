@@ -31,8 +31,10 @@ class Loop:
     """Given the budget left, return the next trial, if any, and whether it is new."""
     settle: Callable[[Outcome], Trial]
     """Record the result of an evaluation."""
-    is_gap_reached: Callable[[], bool]
-    """Return whether the gap is small enough to stop."""
+    is_small_enough: Callable[[], bool]
+    """Return whether the gap, or the possible growth of the front, is small enough to stop."""
+    when_small: Status
+    """How the run then ended."""
     awaits_verdict: Callable[[], bool]
     """Return whether the verdict of infeasibility only waits for pending outcomes."""
     on_settled: Callable[[Trial], None]
@@ -59,9 +61,9 @@ class Loop:
             self.under_way.discard(trial.number)
             if trial.state is not State.ASKED:  # else another worker evaluates it
                 self.on_settled(trial)
-            confirmed = confirmed + 1 if self.is_gap_reached() and trial.why.aim != "probe" else 0
+            confirmed = confirmed + 1 if self.is_small_enough() and trial.why.aim != "probe" else 0
             if confirmed == GAP_CONFIRMATIONS:
-                ended = Status.GAP_REACHED
+                ended = self.when_small
 
     def _fill(self, left: int, is_retry: bool) -> tuple[int, Status | None]:
         """Submit trials until all workers are busy; return the budget left, and why there are no more trials."""

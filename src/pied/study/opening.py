@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pied.errors import PiedError, SettingError, StatementError, StoreError, StudyMismatch
-from pied.problem import Listing, Problem
+from pied.problem import Listing, Problem, restored_goals
 from pied.records import About, Memory, Record, key, take_in, to_plain
 from pied.rng import fresh_seed
 from pied.solvers import check_name, make
@@ -23,8 +23,21 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
-def check_settings(initial: int | None, patience: int | None, stop_at_gap: float | None, lease: float | None) -> None:
-    """Refuse numbers that no study can have."""
+def check_settings(
+    problem: Problem,
+    initial: int | None,
+    patience: int | None,
+    stop_at_gap: float | None,
+    stop_at_growth: float | None,
+    lease: float | None,
+) -> None:
+    """Refuse numbers that no study, or not this one, can have."""
+    if stop_at_gap is not None and problem.has_front:
+        raise SettingError("a gap is that of one objective: stop at the growth of the front, stop_at_growth=0.01")
+    if stop_at_growth is not None and not problem.has_front:
+        raise SettingError("the growth is that of a front of several objectives: stop at the gap, stop_at_gap=")
+    if stop_at_growth is not None and not stop_at_growth >= 0:
+        raise SettingError(f"stop_at_growth is a share of the front's hypervolume, 0 or more, got {stop_at_growth}")
     if initial is not None and initial < 2:
         raise SettingError(f"the initial design needs at least 2 points, got {initial}")
     if patience is not None and patience < 1:
@@ -54,6 +67,11 @@ def opened(
         raise SettingError(
             f"solver '{solver.name}' needs whole ranges and cannot choose from {what}: take 'cuqb', another solver by "
             "bounds or improvement, or 'random'"
+        )
+    if solver is not None and not solver.fronts and problem.has_front:
+        raise SettingError(
+            f"solver '{solver.name}' seeks one best point, and this problem has {len(problem.objectives)} objectives: "
+            "take 'cuqb', 'random' or 'sobol', or state one objective and limits for the others"
         )
     most = math.inf if problem.listing is None else len(problem.listing)
     initial = initial if initial is None else int(min(initial, most))
@@ -292,6 +310,9 @@ def stated(statement: Mapping[str, Any], candidates: Listing | None = None) -> P
 
 def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem | None:
     functions = [statement["objective"], *statement["subject_to"]]
+    several = restored_goals(statement) if "further" in statement else {}
+    if several is None:
+        return None
     if any("formula" not in each and each.get("name") != "any feasible point" for each in functions):
         return None
     limits: dict[str, str] = {}
@@ -317,7 +338,5 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
         ranges={name: tuple(ends) for name, ends in statement["ranges"].items()},
         constants=statement["constants"] or None,
         tolerance=tolerance or None,
-        name=statement.get("called"),
-        unit=statement.get("unit", ""),
-        **objective,
+        **(several or {"name": statement.get("called"), "unit": statement.get("unit", ""), **objective}),
     )

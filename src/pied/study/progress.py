@@ -13,6 +13,7 @@ import numpy as np
 
 from pied.errors import Status
 from pied.records import State, Trial, feasible, met
+from pied.study.front import told_rows
 from pied.study.snapshot import Snapshot
 from pied.study.words import Words, about, counted, failed, figure, titled
 
@@ -59,6 +60,15 @@ def best(snapshot: Snapshot) -> Best | None:
 def standing(snapshot: Snapshot, status: Status) -> str:
     """Return where a study stands, in a few lines."""
     words, found = Words.of(snapshot.problem), best(snapshot)
+    if snapshot.problem.has_front and found is not None:
+        return "\n".join(
+            [
+                snapshot.message(status),
+                *(f"  {line}" for line in _front_lines(snapshot)),
+                f"  {counted(snapshot.trials)}; seed {snapshot.seed}",
+                *(f"    {line}" for line in failed(snapshot.trials)),
+            ]
+        )
     has_objective = words.objective != "any feasible point"
     lines = [snapshot.message(status)]
     if found is not None:
@@ -72,6 +82,17 @@ def standing(snapshot: Snapshot, status: Status) -> str:
         lines.append(f"  no settings are known to meet all limits{snapshot.doubt}")
     lines.append(f"  {counted(snapshot.trials)}; seed {snapshot.seed}")
     return "\n".join(lines + [f"    {line}" for line in failed(snapshot.trials) if status is not Status.BROKEN])
+
+
+def _front_lines(snapshot: Snapshot) -> list[str]:
+    """Return how many told points are on the front, and between which values they lie."""
+    problem = snapshot.problem
+    rows, values = told_rows(problem, snapshot.data)
+    lines = [f"{len(rows)} best trade-off{'s' * (len(rows) != 1)} so far"]
+    for place, (name, unit) in enumerate(zip(problem.objectives, problem.goal_units, strict=True)):
+        low, high = values[rows, place].min(), values[rows, place].max()
+        lines.append(f"  {name} from {figure(low)} to {figure(high)}{f' {unit}' if unit else ''}")
+    return lines
 
 
 def _value(words: Words, value: float) -> str:
@@ -127,7 +148,9 @@ class Line:
         snapshot = self._snapshot()
         words, found = Words.of(snapshot.problem), best(snapshot)
         parts = [f"{self._done} of {self._budget}"]
-        if found is not None and words.objective != "any feasible point":
+        if found is not None and snapshot.problem.has_front:
+            parts.append(_front_lines(snapshot)[0])
+        elif found is not None and words.objective != "any feasible point":
             parts += [f"best {titled(words.objective)} {_value(words, found.value)}", *_still(words, found)]
         elif found is not None:
             parts.append("all limits are met")

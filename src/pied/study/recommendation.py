@@ -147,7 +147,7 @@ def observed_row(problem: Problem, f: Float64[ndarray, "N k"]) -> int:
     return _largest(score)
 
 
-def _settable(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
+def settable(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
     """Tell which told points can be recommended: complete ones in the box and on the grid, or all if there is none."""
     fine = np.asarray(((data.U >= 0) & (data.U <= 1)).all(1))
     if problem.grid is not None:
@@ -197,7 +197,7 @@ def _observed(given: Inputs) -> Recommendation:
     """
     problem, data = given.problem, given.data
     f = data.functions(problem)
-    row = observed_row(problem, np.where(_settable(problem, data)[:, None], f, np.nan))
+    row = observed_row(problem, np.where(settable(problem, data)[:, None], f, np.nan))
     composite = given.bounded(data.near(data.U[row], NEAREST))
     found = describe(composite, data.U[row], row, "observed", given.level, bool(feasible(problem, f)[row]))
     return found.with_told(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
@@ -254,7 +254,7 @@ _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {
 def _best_told(given: Inputs, lower: Float64[ndarray, "N k"], rule: str) -> Recommendation:
     """Recommend the complete told point whose penalized lower bound is the largest."""
     problem, data = given.problem, given.data
-    lower = np.where((data.complete & _settable(problem, data))[:, None], lower, np.nan)
+    lower = np.where((data.complete & settable(problem, data))[:, None], lower, np.nan)
     spreads = spread(data.functions(problem)[data.complete])
     rho = weights(lower, spreads, given.asked) if given.penalty is None else given.penalty
     weighted = np.concatenate([lower[:, :1], rho * lower[:, 1:]], 1)

@@ -8,9 +8,10 @@ from functools import cached_property
 from html import escape
 from typing import Any, Protocol, runtime_checkable
 
-from pied.errors import MissingExtra, Status
+from pied.errors import MissingExtra, SettingError, Status
 from pied.problem import Named
 from pied.records import Trial
+from pied.study.front import Front, FrontPoint
 from pied.study.relaxation import Relaxation
 from pied.study.words import Words, about, counted, failed, failures, short
 
@@ -85,6 +86,10 @@ class Result:
     """Solver and settings, as data."""
     words: Words | None = None
     """Names, units and limits with which it prints."""
+    front: Front | None = None
+    """With several objectives, the best trade-offs; `x` is then the balanced one of them. None with one objective."""
+    values: dict[str, float] = field(default_factory=dict)
+    """With several objectives, all of them at `x`."""
     sensitivities_of: Callable[[], Worth | None] = field(default=lambda: None, repr=False)
     """Compute `sensitivities`, which takes a search and is therefore done when they are asked for."""
 
@@ -92,6 +97,17 @@ class Result:
     def sensitivities(self) -> Worth | None:
         """What limits and constants are worth at the optimum, with bounds; None while no settings meet all limits."""
         return self.sensitivities_of() if self.x is not None and self.is_feasible else None
+
+    @property
+    def growth(self) -> float | None:
+        """With several objectives, how much the front's hypervolume could still grow, relative to what it is."""
+        return None if self.front is None else self.front.growth
+
+    def pick(self, **wishes: float) -> FrontPoint:
+        """Return one point of the front, see `Front.pick`: `result.pick(profit=80)`; without wishes the balanced one."""
+        if self.front is None:
+            raise SettingError("there is one objective, and so one best point: result.x has its settings")
+        return self.front.pick(**wishes)
 
     @property
     def evaluations(self) -> int:
@@ -111,7 +127,10 @@ class Result:
     def __str__(self) -> str:
         words = self.words or Words(objective=short(self.objective))
         lines = [self.message]
-        if self.x is not None:
+        if self.front is not None and len(self.front):
+            lines += [f"  {line}" for line in self.front.lines()]
+            lines += [f"  balanced choice: {str(self.front.pick()).replace(chr(10), chr(10) + '  ')}"]
+        elif self.x is not None:
             is_measured = self.rule == "observed"
             lines.append(f"  {words.worth(self.value, self.bounds[self.objective], is_measured=is_measured)}")
             lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
@@ -133,6 +152,10 @@ class Result:
         """Return the lines of `print` for a notebook, the value in bold and the settings as a table."""
         if self.x is None:
             return f"<p>{escape(self.message)}</p>"
+        if self.front is not None and len(self.front):
+            still = "".join(f"<p>{escape(line)}</p>" for line in self.front.still())
+            last = escape(str(self).splitlines()[-1].strip())
+            return f"<div><p>{escape(self.message)}</p>{self.front.html()}{still}<p>{last}</p></div>"
         words = self.words or Words(objective=short(self.objective))
         worth = words.worth(self.value, self.bounds[self.objective], is_measured=self.rule == "observed")
         rows = "".join(
@@ -178,6 +201,7 @@ class Result:
             "conflict": list(self.relaxation.conflict) if self.relaxation else [],
             "relaxation": self.relaxation.alone if self.relaxation else {},
             "sensitivities": self.sensitivities.to_dict() if self.sensitivities is not None else None,
+            **({"values": self.values, "front": self.front.to_dict()} if self.front is not None else {}),
             "failures": self.failures,
             "rungs": self.rungs,
             "trials": [_row(trial) for trial in self.trials],

@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.distances import to_nearest
-from pied.errors import Status, UnknownName, is_everywhere
+from pied.errors import SettingError, Status, UnknownName, is_everywhere
 from pied.problem import SAME, Named, Problem, listed
 from pied.records import Dataset, State, Trial, feasible, met, spread
 from pied.rng import Stream
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pied.bounds import Composite
     from pied.gp import GP, Choice
     from pied.solvers.cuqb import CUQB
+    from pied.study.front import Front
     from pied.study.recommendation import Recommendation
 
 OTHER_QUESTION = -1
@@ -245,8 +246,17 @@ class Snapshot:
 
     # ------------------------------------------------------------------------------------------------ answers
 
+    @cached_property
+    def front(self) -> "Front":
+        """The best trade-offs between several objectives."""
+        from pied.study.fronting import front_of
+
+        return front_of(self)
+
     def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
         """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
+        if self.problem.has_front:  # its analogue is the growth of the front
+            return None, None
         if self.is_exhausted and self._is_met:
             return 0.0, 0.0
         from pied.study.recommendation import gap
@@ -425,7 +435,7 @@ class Snapshot:
             names: What its variables and outputs are called now, by their old names, where they were renamed.
         """
         names = names or {}
-        result = self.result("anywhere")
+        result = self.result(None if self.problem.has_front else "anywhere")
         if old is None:
             return Revision(result, None, None)
         there = (_for_question(trial, old, names) for trial in self.trials)
@@ -453,8 +463,27 @@ class Snapshot:
         """
         status = ended if ended is not None and self.status is Status.RUNNING else self.status
         relaxation = self.relaxation() if status is Status.INFEASIBLE else None
+        if self.problem.has_front:
+            return self._with_front(rule, status, relaxation)
         found = self.recommend(rule)
         return self.described(found, status, self.message(status, relaxation, found), rule, relaxation)
+
+    def _with_front(self, rule: str | None, status: Status, relaxation: Relaxation | None) -> Result:
+        """Return the front, and its balanced point as the recommended one; without a front, the least violated one."""
+        if rule is not None:
+            raise SettingError(
+                f"a rule recommends one point, and this study has {len(self.problem.objectives)} objectives: "
+                "choose from its front, study.result().pick(...)"
+            )
+        front = self.front
+        knee = front.pick() if len(front) else None
+        found = self.recommend("observed") if knee is None else self.at(knee.x, knee.trial)
+        if knee is not None and found is not None:
+            found = replace(found, is_feasible=True)
+        made = self.described(found, status, self.message(status, relaxation, found), rule, relaxation)
+        if knee is None:
+            return replace(made, front=front)
+        return replace(made, front=front, values=knee.values, bounds=knee.bounds | made.bounds)
 
     def described(
         self,

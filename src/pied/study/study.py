@@ -64,6 +64,8 @@ class Study(Amendable, Deciding):
             infeasible; None never stops.
         initial: Size of the initial random design; 2d + 1 by default (paper, table 3). Complete added points reduce it.
         stop_at_gap: Stop a run when the gap, natural units, has been at most this for three evaluations in a row.
+        stop_at_growth: With several objectives, stop a run when the possible growth of the front, a share of its
+            hypervolume, has been at most this for three evaluations in a row: 0.01.
         settings: Settings of the solver, when it is given by name.
         worker: Name of whoever asks; asking again under the same name returns the pending trial of that worker.
         lease: Seconds after which a pending trial is offered to any worker again; by default an hour when the problem
@@ -82,12 +84,13 @@ class Study(Amendable, Deciding):
         patience: int | None = 3,
         initial: int | None = None,
         stop_at_gap: float | None = None,
+        stop_at_growth: float | None = None,
         settings: Mapping[str, Any] | None = None,
         worker: str | None = None,
         lease: float | None = None,
         read_only: bool = False,
     ) -> None:
-        check_settings(initial, patience, stop_at_gap, lease)
+        check_settings(problem, initial, patience, stop_at_gap, stop_at_growth, lease)
         is_default = solver is None and not settings
         given = None if is_default else make(solver or "cuqb", **(settings or {}))
         self._record, self._stored_solver, self._revision = opened(
@@ -95,7 +98,7 @@ class Study(Amendable, Deciding):
         )
         about = self._record.about
         self.name, self.seed, self.initial = name, about.seed, about.initial
-        self.patience, self.stop_at_gap = patience, stop_at_gap
+        self.patience, self.stop_at_gap, self.stop_at_growth = patience, stop_at_gap, stop_at_growth
         self.worker = worker if worker is not None else uuid.uuid4().hex[:12]
         self._is_named = worker is not None and self._record.is_shared
         usual = PROGRAM_LEASE if problem.blackbox is not None else PERSON_LEASE
@@ -475,7 +478,8 @@ class Study(Amendable, Deciding):
             status=lambda: self.status,
             next_trial=partial(self._next, self._left_open()),
             settle=keeper.settle,
-            is_gap_reached=self._gap_reached,
+            is_small_enough=self._growth_reached if self.problem.has_front else self._gap_reached,
+            when_small=Status.GROWTH_REACHED if self.problem.has_front else Status.GAP_REACHED,
             awaits_verdict=lambda: self.snapshot.is_confirmed,
             on_settled=on_settled,
             offer=self._offer,
@@ -533,6 +537,12 @@ class Study(Amendable, Deciding):
         width, least = None if self.stop_at_gap is None else self.gap()[0], self.stop_at_gap or 0.0
         return width is not None and width <= least
 
+    def _growth_reached(self) -> bool:
+        if self.stop_at_growth is None:
+            return False
+        growth = self._snapshot().front.growth
+        return growth is not None and growth <= self.stop_at_growth
+
     # ------------------------------------------------------------------------------------------------ answers
 
     def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
@@ -544,14 +554,16 @@ class Study(Amendable, Deciding):
         return self._snapshot().relaxation()
 
     def result(self, rule: str | None = None) -> Result:
-        """Return the recommended point and all that is known about it.
+        """Return the recommended point and all that is known about it; with several objectives, also the front.
 
         Args:
             rule: "observed", "lower", "asked" or "anywhere"; by default "observed" for exact black boxes, "anywhere"
                 for noisy ones.
         """
         found = self._snapshot().result(rule, self._end)
-        return replace(found, sensitivities_of=partial(self._worth, self.outlook)) if found.x is not None else found
+        if found.x is None or self.problem.has_front:
+            return found
+        return replace(found, sensitivities_of=partial(self._worth, self.outlook))
 
     @property
     def _end(self) -> Status | None:

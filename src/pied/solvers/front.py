@@ -1,0 +1,396 @@
+"""CUQB for several objectives: propose where the optimistic front exceeds the told one by the largest volume.
+
+All objectives have the same bounds as one objective has. A point is worth the hypervolume by which its upper bounds
+would let the front of the told feasible points grow, subject to the upper bounds of the constraints. Every so-many-th
+trial uses medians of the objectives and lower bounds of the constraints instead, and so verifies.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy import ndarray
+
+from pied.bounds import Bounds, Composite, Joint, Widened, is_shared, quantile
+from pied.errors import SettingError
+from pied.hypervolume import cells, growth, growth_and_slopes, hypervolume, nondominated
+from pied.problem import Problem
+from pied.records import Dataset, Why, feasible, spread
+from pied.rng import Stream
+from pied.search import VIOLATION_WEIGHT, Enumeration, Functions, Mixed, Optimum, PenaltySearch, Refined, Search
+from pied.shapes import Bool, Float64
+from pied.solvers.cuqb import CUQB
+from pied.solvers.frame import INCUMBENTS, VERIFIED_GAIN, BayesRun, Scene
+from pied.solvers.infeasibility import JointTest, single_margin
+
+BELOW_WORST = 0.1  # of the front's extent: how far the reference point lies below the worst values on the front
+LEAST_EXTENT = 1e-3  # of an objective's search scale: the extent of a front that is nearly one point
+LEAST_GROWTH = 1e-10  # added to a growth before its root is taken, whose slope would be infinite at 0
+WIDEN_BELOW_WORTH = 1e-3  # of the extent of the front: a smaller promise than this is looked for with wider bounds
+WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a growth
+STARTS = 2 * INCUMBENTS  # points of the front that clouds and local solves start from
+POOL_POINTS = 2048  # points of the pool, at most, that show how far the front reaches
+LEAST_NORM = 1e-300  # avoids division by zero
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """A front, and a reference point below it; values are in the paper's form, better if larger."""
+
+    F: Float64[ndarray, "N r"]
+    """The points of the front."""
+    reference: Float64[ndarray, "r"]
+    extent: Float64[ndarray, "r"]
+    """How far the front reaches along each objective; values are divided by it, so units do not matter."""
+
+    @classmethod
+    def of(
+        cls,
+        told: Float64[ndarray, "N r"],
+        expected: Float64[ndarray, "b r"],
+        scales: Float64[ndarray, "r"],
+    ) -> "Frontier":
+        """Choose the reference point: below the worst values on the best front that is told or expected.
+
+        Args:
+            told: Values at feasible told points.
+            expected: Medians elsewhere, where the constraints are met in the median.
+            scales: One search scale per objective.
+        """
+        front = told[nondominated(told)]
+        both = np.concatenate([front, expected])
+        both = both[nondominated(both)]
+        if not len(both):
+            both = np.zeros((1, len(scales)))
+        worst, best = both.min(0), both.max(0)
+        extent = best - worst
+        extent = np.where(extent > LEAST_EXTENT * scales, extent, scales)
+        return cls(front, worst - BELOW_WORST * extent, extent)
+
+    def scaled(self, P: Float64[ndarray, "b r"]) -> Float64[ndarray, "b r"]:
+        """Return values with the reference point at 0, in extents."""
+        return (P - self.reference) / self.extent
+
+    def with_points(self, P: Float64[ndarray, "b r"]) -> "Frontier":
+        """Return the front with further points and the same reference point."""
+        both = np.concatenate([self.F, P])
+        return replace(self, F=both[nondominated(both)])
+
+    @property
+    def volume(self) -> float:
+        """The hypervolume, in extents."""
+        return hypervolume(self.scaled(self.F), np.zeros(len(self.extent)))
+
+    @cached_property
+    def boxes(self) -> tuple[Float64[ndarray, "c r"], Float64[ndarray, "c r"]]:
+        """What lies above the front, cut into boxes."""
+        return cells(self.scaled(self.F), np.zeros(len(self.extent)))
+
+    def worth(self, P: Float64[ndarray, "b r"]) -> Float64[ndarray, "b"]:
+        """Return what points are worth: a root of the growth of the volume, or how far they are below the front.
+
+        The root makes it grow in proportion to the distance from the front. Below the front it is the distance, in
+        the objective in which least is missing to the nearest corner, so that searches find their way up.
+        """
+        P = self.scaled(P)
+        volume = growth(P, self.boxes)
+        return np.where(volume > 0, _root(volume, P.shape[1]), self._below(P)[0])
+
+    def worth_and_slopes(self, P: Float64[ndarray, "b r"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b r"]]:
+        """Return the same, and its slopes by the values."""
+        P, r = self.scaled(P), P.shape[1]
+        volume, slopes = growth_and_slopes(P, self.boxes)
+        slopes = slopes * ((volume + LEAST_GROWTH) ** (1.0 / r - 1.0) / r)[:, None]
+        below, place = self._below(P)
+        is_above = volume > 0
+        slopes = np.where(is_above[:, None], slopes, np.eye(r)[place])
+        return np.where(is_above, _root(volume, r), below), slopes / self.extent
+
+    def _below(self, P: Float64[ndarray, "b r"]) -> tuple[Float64[ndarray, "b"], ndarray]:
+        """Return minus the distance to the region above the front, and the objective in which it is."""
+        missing = P[:, None] - self.boxes[0]
+        place = missing.argmin(2)
+        least = missing.min(2)
+        corner = least.argmax(1)
+        rows = np.arange(len(P))
+        return np.minimum(least[rows, corner], 0.0), place[rows, corner]
+
+
+def _root(volume: Float64[ndarray, "b"], r: int) -> Float64[ndarray, "b"]:
+    return (volume + LEAST_GROWTH) ** (1.0 / r) - LEAST_GROWTH ** (1.0 / r)
+
+
+@dataclass(frozen=True, eq=False)
+class Growing:
+    """Functions of a search: what a point is worth for a front, then the constraints."""
+
+    functions: Functions
+    """Bounds of all functions of `Problem.side_by_side`, or all of them over points and outcomes."""
+    frontier: Frontier
+    goals: tuple[int, ...]
+    """Places of the objectives among them."""
+    limits: tuple[int, ...]
+    """Places of the constraints."""
+
+    @property
+    def k(self) -> int:
+        """Number of functions."""
+        return 1 + len(self.limits)
+
+    @property
+    def white(self) -> tuple[int, ...]:
+        """Positions of the constraints that are known exactly."""
+        return tuple(place for place, i in enumerate(self.limits, 1) if i in self.functions.white)
+
+    def coarse(self) -> "Growing | None":
+        """Return the same from cheaper bounds, if there are any."""
+        cheaper = self.functions.coarse() if isinstance(self.functions, Refined) else None
+        return None if cheaper is None else replace(self, functions=cheaper)
+
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
+        """Return all functions, fast, for screening."""
+        f = self.functions.values(U)
+        return np.column_stack([self.frontier.worth(f[:, list(self.goals)]), f[:, list(self.limits)]])
+
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
+        """Return all functions and their slopes."""
+        f, J = self.functions.values_and_slopes(U)
+        worth, slopes = self.frontier.worth_and_slopes(f[:, list(self.goals)])
+        by_u = (slopes[:, None] @ J[:, list(self.goals)])[:, 0]
+        return (
+            np.column_stack([worth, f[:, list(self.limits)]]),
+            np.concatenate([by_u[:, None], J[:, list(self.limits)]], 1),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What is known of the front at the start of one iteration."""
+
+    composite: Composite
+    """Bounds of all objectives and constraints."""
+    frontier: Frontier
+    scales: Float64[ndarray, "k"]
+    """Of the constraints after a 1, which is the scale of what a point is worth."""
+
+
+def told_front(
+    problem: Problem, data: Dataset, composite: Composite, *, is_exact: bool
+) -> tuple[Float64[ndarray, "N r"], Bool[ndarray, "N"]]:
+    """Return the objectives at the told points, and which of the points are feasible.
+
+    With noise these are medians, because the best told values are biased by luck.
+
+    Args:
+        problem: The statement.
+        data: The told values.
+        composite: Bounds of `problem.side_by_side`.
+        is_exact: Whether told values are without error.
+    """
+    whole = problem.side_by_side
+    if is_exact or not len(data.U):
+        f = data.functions(whole)
+        fine = feasible(problem, f[:, : problem.k]) & np.isfinite(f).all(1)
+    else:
+        f = composite.values(data.U, [0.5] * whole.k)
+        fine = (f[:, 1 : problem.k] >= 0).all(1) & np.isfinite(f).all(1) & data.complete
+    return f[:, problem.goal_places], fine
+
+
+def expected_front(
+    problem: Problem, composite: Composite, pool: Float64[ndarray, "b d"]
+) -> tuple[Float64[ndarray, "e r"], Float64[ndarray, "r"]]:
+    """Return the best medians over a pool where the constraints are met in the median, and the objectives' scales."""
+    f = composite.values(pool[-POOL_POINTS:], [0.5] * composite.problem.k, screening=True)
+    P = f[:, problem.goal_places]
+    fine = (f[:, 1 : problem.k] >= 0).all(1) & np.isfinite(P).all(1)
+    P = P[fine]
+    return P[nondominated(P)], spread(f)[problem.goal_places]
+
+
+class FrontRun(BayesRun):
+    """One run of CUQB on a problem of several objectives."""
+
+    def __init__(self, settings: CUQB, problem: Problem, stream: Stream) -> None:
+        if isinstance(settings.search, PenaltySearch):
+            raise SettingError("the method as published has one objective: take solver 'cuqb' for several")
+        super().__init__(settings, problem, stream)
+        self._own = settings
+
+    def _incumbents(
+        self, data: Dataset, f: Float64[ndarray, "N k"], is_feasible: Bool[ndarray, "N"]
+    ) -> Float64[ndarray, "s d"]:
+        """Return points spread over the told front; while there is none, the least violated ones."""
+        goals = data.functions(self.problem.side_by_side)[:, self.problem.goal_places]
+        front = np.flatnonzero(nondominated(np.where(is_feasible[:, None], goals, np.nan)))
+        if not len(front):
+            return super()._incumbents(data, f, is_feasible)
+        order = front[goals[front, 0].argsort(kind="stable")]
+        chosen = np.unique(np.linspace(0, len(order) - 1, min(STARTS, len(order))).round().astype(int))
+        return np.clip(data.U[order[chosen]], 0.0, 1.0)
+
+    def _sight(self, scene: Scene, *, sober: bool = False) -> Sight:
+        """Look at the front: what was told, what is pending at its median, and how far it reaches."""
+        problem, believer = self.problem, self._own.believer
+        belief = scene.told if sober else scene.belief
+        composite = believer.bound(problem.side_by_side, scene.data, belief, scene.stream)
+        values, fine = told_front(problem, scene.data, composite, is_exact=self._is_exact)
+        expected, scales = expected_front(problem, composite, scene.pool)
+        frontier = Frontier.of(values[fine], expected, scales)
+        if len(scene.data.pending):
+            f = composite.values(scene.data.pending, [0.5] * composite.problem.k)
+            hoped = (f[:, 1 : problem.k] >= 0).all(1) & np.isfinite(f).all(1)
+            frontier = frontier.with_points(f[hoped][:, problem.goal_places])
+        return Sight(composite, frontier, np.concatenate([[1.0], scene.scales[1:]]))
+
+    def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
+        sight, k = self._sight(scene, sober=True), self.problem.k
+        levels: list[float | None] = [0.5] * sight.composite.problem.k
+        levels[1:k] = [1.0 - self._own.level] * (k - 1)
+        functions = growing(self.problem, Bounds(sight.composite, tuple(levels)), sight)
+        stream = scene.stream.at("verify")
+        return scene.within.solve(functions, sight.scales, scene.pool, scene.known, stream, rescue=rescue)
+
+    def _is_verified(self, scene: Scene, best: Optimum) -> bool:
+        return self.problem.grid is not None and self._is_exact and bool(best.f[0] <= VERIFIED_GAIN)
+
+    def _narrow(self, scene: Scene) -> Float64[ndarray, "d"] | None:
+        return None  # pending points are on the front already, at their medians
+
+    def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        sight = self._sight(scene)
+        best, why = self._optimistic(scene, sight), Why("explore")
+        can_widen = self._own.widen and self._is_exact and bool(scene.is_feasible.any())
+        for factor in WIDENINGS if can_widen and not len(scene.data.pending) else ():
+            if not best.satisfied or (best.f[0] > WIDEN_BELOW_WORTH and not self._repeats(scene, best.u)):
+                break
+            wide = self._own.believer.bound(
+                self.problem.side_by_side, scene.data, Widened(scene.belief, factor), scene.stream
+            )
+            best, why = self._optimistic(scene, replace(sight, composite=wide)), Why("widen")
+        if bool(scene.is_feasible.any()) or self.problem.n == 0:
+            return best, why
+        if self._own.verdict == "single":
+            margin = single_margin(scene, self._own.level)
+            return best, replace(why, margin=margin if margin < 0 else None)
+        return JointTest(self.problem, self._own.believer, self._own.level, scene, self.stream).judge(best, why)
+
+    def _optimistic(self, scene: Scene, sight: Sight) -> Optimum:
+        """Maximize the growth that the upper bounds promise: over joint outcomes if possible, else each alone."""
+        best, _ = largest_growth(
+            self.problem, sight, self._own.level, scene.within, scene.pool, scene.known, scene.stream.at("explore"),
+            joint=self._own.joint,
+        )  # fmt: skip
+        return best
+
+
+def growing(problem: Problem, functions: Functions, sight: Sight) -> Growing:
+    """Return what points are worth, and the constraints, from bounds of all functions."""
+    return Growing(functions, sight.frontier, tuple(problem.goal_places), tuple(range(1, problem.k)))
+
+
+def largest_growth(
+    problem: Problem,
+    sight: Sight,
+    level: float,
+    search: Search | Enumeration | Mixed | PenaltySearch,
+    pool: Float64[ndarray, "b d"],
+    known: Float64[ndarray, "s d"],
+    stream: Stream,
+    *,
+    joint: bool = True,
+) -> tuple[Optimum, Float64[ndarray, "r"]]:
+    """Search the point for which the front grows most by the upper bounds; return it and the objectives hoped for.
+
+    Args:
+        problem: The statement.
+        sight: Bounds and front.
+        level: p of the bounds.
+        search: How the subproblem is solved.
+        pool: Points to screen.
+        known: Good points to start from.
+        stream: Randomness of the search.
+        joint: Whether functions of the same outputs share one outcome.
+    """
+    if joint and is_shared(sight.composite) and isinstance(search, Search):
+        best, hoped = _over_outcomes(problem, sight, level, search, pool, known, stream)
+        if best.satisfied or not sight.composite.offers(level):
+            return best, hoped
+    bounds = Bounds(sight.composite, (level,) * sight.composite.problem.k)
+    best = search.solve(growing(problem, bounds, sight), sight.scales, pool, known, stream)
+    return best, sight.composite.values(best.u[None], bounds.levels)[0, problem.goal_places]
+
+
+def _over_outcomes(
+    problem: Problem,
+    sight: Sight,
+    level: float,
+    search: Search,
+    pool: Float64[ndarray, "b d"],
+    known: Float64[ndarray, "s d"],
+    stream: Stream,
+) -> tuple[Optimum, Float64[ndarray, "r"]]:
+    """Search a point and one outcome that is plausible there.
+
+    Points of the pool are paired with the outcomes that improve all objectives together, and with outcomes that improve
+    a random mixture of them.
+    """
+    joint, d, k = Joint(sight.composite, quantile.normal(level)), problem.d, problem.k
+    limits = (*range(1, k), joint.k - 1)
+    functions = Growing(joint, sight.frontier, tuple(problem.goal_places), limits)
+    r = len(problem.objectives)
+    drawn = stream.at("mixtures").uniform(len(pool), r)
+    pairs = np.concatenate(
+        [
+            lifted(problem, sight, joint, pool, np.ones((len(pool), r))),
+            lifted(problem, sight, joint, pool, drawn / drawn.sum(1, keepdims=True)),
+        ]
+    )
+    starts = lifted(problem, sight, joint, known, np.ones((len(known), r))) if len(known) else pairs[:0]
+    scales = np.concatenate([sight.scales, [1.0]])
+    best = search.solve(functions, scales, pairs, starts, stream, rescue=False)
+    hoped = joint.values(best.u[None])[0, problem.goal_places]
+    return replace(best.of_first(k), u=best.u[:d]), hoped
+
+
+@np.errstate(all="ignore")
+def lifted(
+    problem: Problem,
+    sight: Sight,
+    joint: Joint,
+    U: Float64[ndarray, "b d"],
+    weights: Float64[ndarray, "b r"],
+) -> Float64[ndarray, "b w"]:
+    """Pair points with the boundary outcome that most improves a mixture of the objectives and broken constraints."""
+    m, k = problem.m, problem.k
+    f, _, by_xi = sight.composite.outcomes_and_slopes(U, np.zeros((len(U), m)))
+    broken = (f[:, 1:k] < 0) / sight.scales[1:]
+    goals = by_xi[:, problem.goal_places] / sight.frontier.extent[:, None]
+    merit = (weights[:, :, None] * goals).sum(1)
+    merit = merit + VIOLATION_WEIGHT * (broken[:, :, None] * by_xi[:, 1:k]).sum(1)
+    xi = merit / np.maximum(np.sqrt((merit * merit).sum(1, keepdims=True)), LEAST_NORM)
+    return np.concatenate([U, 0.5 + 0.5 * xi], 1)
+
+
+def possible_front(
+    problem: Problem,
+    sight: Sight,
+    level: float,
+    pool: Float64[ndarray, "b d"],
+) -> Float64[ndarray, "p r"]:
+    """Return the front of what points of a pool could reach at the upper bounds where no constraint is surely broken."""
+    composite = sight.composite
+    if is_shared(composite):
+        joint = Joint(composite, quantile.normal(level))
+        r = len(problem.objectives)
+        corners: Sequence[ndarray] = [np.ones(r), *(np.eye(r) + 1e-3)]
+        pairs = [lifted(problem, sight, joint, pool, np.tile(corner, (len(pool), 1))) for corner in corners]
+        f = np.concatenate([joint.values(each) for each in pairs])
+    else:
+        f = composite.values(pool, [level] * composite.problem.k, screening=True)
+    P = f[:, problem.goal_places]
+    P = P[(f[:, 1 : problem.k] >= 0).all(1) & np.isfinite(P).all(1)]
+    return P[nondominated(P)]

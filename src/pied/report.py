@@ -39,6 +39,7 @@ RULES = {
 }
 PICTURES = {
     "history": "Value of each trial, and the best so far.",
+    "front": "The best trade-offs between the objectives, and where the front could still lie.",
     "gap": "How much better any settings could still be, after each trial.",
     "region": "Settings that meet all limits (blue), may meet them (hatched) or cannot, and the trials.",
     "slices": "Objective and limits when one setting changes and the others stay as recommended (dotted line): the "
@@ -75,7 +76,8 @@ def fragment(study: Study) -> str:
     """Return the answer and the course of a study as a piece of HTML, for notebooks."""
     if not study.trials:
         return f"<p>{_(str(study))}</p>"
-    pictures = [_picture(study, kind, PICTURES[kind]) for kind in ("history", "gap")]
+    kinds = ("front",) if study.problem.has_front else ("history", "gap")
+    pictures = [_picture(study, kind, PICTURES[kind]) for kind in kinds]
     return _answer(study, study.result()) + "".join(pictures)
 
 
@@ -112,6 +114,9 @@ def _question(problem: Problem) -> str:
     formula = stated["objective"].get("formula")
     meaning = f" = <code>{_(formula)}</code>" if formula and formula != problem.objective else ""
     aim = "that meet all limits" if is_search else f"with the {goal} {_(problem.objective)}{meaning}{unit}"
+    if problem.has_front:
+        goals = " and ".join(f"the {'lowest' if each.minimizes else 'highest'} {_(each.name)}" for each in problem.goals)
+        aim = f"with the best trade-offs between {goals}"
     kinds = [[name, _values(each) + ("" if name in problem.axes else ", follows from the others"),
               each.unit + (" (log scale)" if each.log else "")]
              for name, each in problem.variables.items()]  # fmt: skip
@@ -174,7 +179,10 @@ def _noise(noise: float | None) -> str:
 def _answer(study: Study, result: Result) -> str:
     words = result.words or Words()
     lines = [f"<h2>The answer</h2><div class='answer'><p>{_(result.message)}</p>"]
-    if result.x is not None:
+    if result.front is not None and len(result.front):
+        lines += [result.front.html(), *(f"<p>{_(line)}</p>" for line in result.front.still())]
+        lines.append(_table(["setting", "balanced choice"], [[n, words.setting(n, v)] for n, v in result.x.items()]))
+    elif result.x is not None:
         worth = words.worth(result.value, result.bounds[result.objective], is_measured=result.rule == "observed")
         lines.append(f"<p><strong>{_(worth)}</strong></p>")
         lines.append(_table(["setting", "recommended"], [[n, words.setting(n, v)] for n, v in result.x.items()]))
@@ -247,7 +255,8 @@ def _expected(study: Study, result: Result) -> str:
 
 
 def _pictures(study: Study) -> str:
-    kinds = [kind for kind in PICTURES if kind != "region" or study.problem.d == 2]
+    left_out = {"gap"} if study.problem.has_front else {"front"}
+    kinds = [kind for kind in PICTURES if kind not in left_out and (kind != "region" or study.problem.d == 2)]
     figures = [_picture(study, kind, PICTURES[kind]) for kind in kinds]
     return "<h2>Pictures</h2>" + "".join(figures)
 

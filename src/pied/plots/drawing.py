@@ -90,6 +90,8 @@ def plot_gap(
         axes: Where to draw; by default in a new figure.
     """
     problem, trials = _parts(study, problem)
+    if problem.has_front:
+        raise SettingError("several objectives have a front instead of a gap: draw the front")
     axes = _new_axes() if axes is None else axes
     shown = gaps(problem, trials)
     if isinstance(study, Study) and len(trials):

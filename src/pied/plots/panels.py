@@ -22,6 +22,7 @@ from pied.plots.drawing import (
     plot_region,
     plot_study,
 )
+from pied.plots.fronts import plot_front
 from pied.problem import Problem
 from pied.study import Study, short
 
@@ -166,6 +167,7 @@ def _label(name: str, unit: str) -> str:
 KINDS: dict[str, Callable[[Study], Any]] = {
     "history": lambda study: plot_history(study),
     "gap": lambda study: plot_gap(study),
+    "front": plot_front,
     "slices": plot_slices,
     "region": lambda study: plot_region(study),
     "outputs": plot_outputs,
@@ -181,12 +183,15 @@ def draw(study: Study, kind: str | None = None, *, file: str | Path | Any, forma
 
     Args:
         study: The study.
-        kind: One of `KINDS`; by default history, gap and, for two variables, the region in one picture.
+        kind: One of `KINDS`; by default history, gap and, for two variables, the region in one picture; with several
+            objectives, the front.
         file: Where to write it: a path, whose suffix chooses the format, or an open binary file.
         format: "png", "svg" or "pdf", where the file has no suffix.
     """
     if kind is not None and kind not in KINDS:
         raise SettingError(f"there is no picture '{kind}'.{did_you_mean(kind, KINDS)}")
+    if kind is None and study.problem.has_front:
+        kind = "front"
     drawn = plot_study(study) if kind is None else KINDS[kind](study)
     axes = drawn[0] if isinstance(drawn, tuple) else drawn
     try:

@@ -273,24 +273,24 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
     problem, trials = desk.stated.problem, desk.study.trials
     rows = {row.number: row for row in desk.record.changes(0)[1]}
     data = Dataset.of(problem, trials)
-    f = data.functions(problem)
+    whole = problem.side_by_side
+    f = data.functions(whole)
+    meets = dict(zip(data.numbers, feasible(problem, f[:, : problem.k]).tolist(), strict=True))
+    f[:, problem.goal_places] *= problem.goal_signs
     worth = dict(zip(data.numbers, f.tolist(), strict=True))
-    meets = dict(zip(data.numbers, feasible(problem, f).tolist(), strict=True))
-    own = own_columns(problem)
+    own = own_columns(whole)
     table = []
     for trial in trials:
         row = rows[trial.number]
-        values = worth.get(trial.number, [math.nan] * problem.k)
+        values = worth.get(trial.number, [math.nan] * whole.k)
         told = {name: value for name, value in (trial.y or {}).items() if math.isfinite(value)}
-        known = {name: value for name, value in zip(problem.functions, values, strict=True) if math.isfinite(value)}
-        if problem.objective in known:
-            known[problem.objective] = problem.user_value(known[problem.objective])
+        known = {name: value for name, value in zip(whole.functions, values, strict=True) if math.isfinite(value)}
         table.append(
             {
                 own["trial"]: trial.number,
                 own["state"]: trial.state.value,
                 own["aim"]: "added" if trial.is_added else AIMS.get(trial.why.aim, trial.why.aim),
-                own["feasible"]: ("yes" if meets[trial.number] else "no") if len(known) == problem.k else None,
+                own["feasible"]: ("yes" if meets[trial.number] else "no") if len(known) == whole.k else None,
                 own["reason"]: trial.reason,
                 own["worker"]: trial.worker,
                 own["asked"]: when(row.asked),
@@ -301,7 +301,7 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
             }
         )
     first, last = list(_OWN[:3]), list(_OWN[3:])
-    columns = [own[word] for word in first] + [*problem.variables, *problem.outputs, *problem.functions]
+    columns = [own[word] for word in first] + [*problem.variables, *problem.outputs, *whole.functions]
     return [*dict.fromkeys([*columns, *(own[word] for word in last)])], table
 
 

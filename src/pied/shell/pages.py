@@ -27,6 +27,9 @@ def statement_lines(problem: Problem, *, sense: str | None = None, why: bool = T
     called = f"{problem.objective} = " if "called" in stated else ""
     end = f"   in {problem.unit}" if problem.unit else ""
     lines = [f"{sense or sense_of(problem)} {called}{_told(stated['objective'])}{end}{kinds[0]}"]
+    for goal in stated.get("further", ()):
+        unit = f"   in {goal['unit']}" if goal.get("unit") else ""
+        lines.append(f"{goal['sense']} {goal['called']} = {_told(goal)}{unit}")
     for limit, kind in zip(stated["subject_to"], kinds[1:], strict=True):
         name, text = limit["name"], _told(limit)
         if limit.get("room"):  # an equality: two limits, told as one
@@ -185,13 +188,16 @@ def missing(problem: Problem, trial: Trial) -> list[str]:
 
 def verdict(problem: Problem, trial: Trial) -> str:
     """Return the objective of a told trial, and the limits it breaks."""
-    f = Dataset.of(problem, [trial]).functions(problem)
-    value = problem.user_value(float(f[0, 0]))
+    whole = Dataset.of(problem, [trial]).functions(problem.side_by_side)
+    f, values = whole[:, : problem.k], (whole[0, problem.goal_places] * problem.goal_signs).tolist()
     digits = 6 if all(noise == 0 for noise in problem.noise) else 4
     worth = (
         ""
         if sense_of(problem) == "find"
-        else f"{titled(short(problem.objective))} {value:.{digits}g}{_unit(problem)}, "
+        else "".join(
+            f"{titled(short(name))} {value:.{digits}g}{f' {unit}' if unit else ''}, "
+            for name, value, unit in zip(problem.objectives, values, problem.goal_units, strict=True)
+        )
     )
     if bool(feasible(problem, f)[0]):
         return f"{worth}all limits met" if problem.n else worth.rstrip(", ")

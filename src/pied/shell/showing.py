@@ -7,7 +7,7 @@ import click
 from pied.shell.options import of_a_study
 from pied.shell.speech import Mistake, say, say_json
 
-KINDS = ("history", "gap", "slices", "region", "outputs", "residuals")
+KINDS = ("history", "gap", "front", "slices", "region", "outputs", "residuals")
 
 
 @click.command()
@@ -17,7 +17,8 @@ KINDS = ("history", "gap", "slices", "region", "outputs", "residuals")
 def plot(file: str, store: str | None, as_json: bool, kind: str | None, output: str | None) -> None:
     """Draw a picture of the study.
 
-    history: the value of each trial; gap: how much better is still possible; slices: objective and limits along each
+    history: the value of each trial; gap: how much better is still possible; front: the best trade-offs between several
+    objectives (then the default); slices: objective and limits along each
     setting; region: settings that meet all limits (two settings); outputs, residuals: predicted against measured.
     """
     from pied.plots import draw

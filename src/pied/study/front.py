@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from pied.errors import SettingError, UnknownName, did_you_mean
 from pied.hypervolume import nondominated
-from pied.problem import Named, Problem, listed
+from pied.problem import Named, Problem
 from pied.records import Dataset, feasible
 from pied.shapes import Float64
 from pied.study.words import Words, about, figure, titled
@@ -20,6 +20,8 @@ MOST_SHOWN = 12
 """Points of a front that are printed; of a longer one, so many spread over it."""
 SHOWN_DIGITS = 5
 """Significant digits of exact numbers in the table of a front."""
+KNOWN_WIDTH = 1e-4
+"""Of a value: narrower bounds are not shown beside it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,7 @@ class FrontPoint:
     def shown(self, name: str) -> str:
         """Return an objective, with the range in which it probably is unless it is known exactly."""
         low, high = self.bounds[name]
-        if self.words.is_exact or not low < high:
+        if self.words.is_exact or not high - low > KNOWN_WIDTH * abs(self.values[name]):
             return f"{self.values[name]:.{SHOWN_DIGITS}g}"
         width = high - low
         return f"{figure(self.values[name], width)} ({figure(low, width)} to {figure(high, width)})"
@@ -172,7 +174,7 @@ class Front:
         widths = [max(len(row[place]) for row in [heads, *rows]) for place in range(len(heads))]
         count = f"{len(self.points)} best trade-off{'s' * (len(self.points) != 1)}"
         more = f", {len(shown)} of them shown" if len(shown) < len(self.points) else ""
-        lines = [f"{count} of {listed(self.objectives)}{more}:"]
+        lines = [f"{count} of {' and '.join(self.objectives)}{more}:"]
         lines += ["  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
                   for row in [heads, *rows]]  # fmt: skip
         return [*lines, *self.still()]

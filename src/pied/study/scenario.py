@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from pied.errors import UnknownName, did_you_mean
-from pied.problem import Problem
+from pied.errors import StatementError, UnknownName, did_you_mean
+from pied.problem import Problem, listed
 from pied.study.outlook import Answer, Outlook
 from pied.study.recommendation import Recommendation, describe
 from pied.study.result import Result
@@ -57,6 +57,11 @@ def what_if(outlook: Outlook, problem: Problem) -> Scenario:
         outlook: The study at one moment; at least two evaluations must have been told.
         problem: The other question (see `changed`), or the same one.
     """
+    if problem.has_front:
+        raise StatementError(
+            f"what-if needs one objective, and there are {listed(problem.objectives)}: ask a study of one of them, with "
+            "limits for the others"
+        )
     other = outlook.under(problem)
     answer, snapshot = other.answer({}), other.snapshot
     found = _recommended(other, answer)

@@ -8,6 +8,7 @@ The module itself is the suite:
     suite.sets["constrained"]       names by set; iterating over the suite gives all names of the paper
     suite.sets["mixed"]             problems with integers, standard sizes, choices and mixtures
     suite.sets["rough"]             problems with cliffs, stages, a narrow resonance, growing noise and gross errors
+    suite.sets["fronts"]            problems of several objectives, by suite.front("binh-korn")
     suite.table()                   one plain row per problem
     suite.twin("g09", scale=1e4)    the same problem made harder in one way
     suite.random(7)                 a fresh problem of known optimum
@@ -22,14 +23,16 @@ from pied.suite.benchmark import Known as Known
 from pied.suite.catalogue import CATALOGUE as _CATALOGUE
 from pied.suite.catalogue import OTHERS as _OTHERS
 from pied.suite.catalogue import SETS as sets
+from pied.suite.catalogue import front as front
 from pied.suite.catalogue import get as get
 from pied.suite.catalogue import table as table
+from pied.suite.fronts import FrontBenchmark as FrontBenchmark
 from pied.suite.generator import KINDS as kinds
 from pied.suite.generator import random as random
 from pied.suite.twins import twin as twin
 from pied.suite.uneven import ROUGH as rough_kinds
 
-__all__ = ["Benchmark", "Known", "get", "kinds", "random", "rough_kinds", "sets", "table", "twin"]
+__all__ = ["Benchmark", "FrontBenchmark", "Known", "front", "get", "kinds", "random", "rough_kinds", "sets", "table", "twin"]
 
 
 class _Suite(ModuleType):

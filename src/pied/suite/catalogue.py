@@ -9,6 +9,7 @@ from pied.suite.applied import APPLIED, ILLUSTRATIVE
 from pied.suite.benchmark import Benchmark
 from pied.suite.constrained import CONSTRAINED
 from pied.suite.equipment import EQUIPMENT
+from pied.suite.fronts import FRONTS, FrontBenchmark
 from pied.suite.machines import MACHINES
 from pied.suite.processes import PROCESSES
 from pied.suite.rough import OWN_NOISE, ROUGH_PROBLEMS
@@ -30,9 +31,10 @@ SETS: dict[str, tuple[str, ...]] = {
     "paper": (*UNCONSTRAINED, *CONSTRAINED, *APPLIED),
     "mixed": tuple(MIXED),
     "rough": tuple(ROUGH_PROBLEMS),
+    "fronts": tuple(FRONTS),
 }
 """Names by set; 'paper' has all 22 problems of its comparison, 'mixed' those that are not continuous, 'rough' those
-whose outputs are not smooth or whose noise is not constant."""
+whose outputs are not smooth or whose noise is not constant, 'fronts' those of several objectives (`front`)."""
 
 
 @cache
@@ -61,11 +63,27 @@ def get(
         seed: of the noise; repeated evaluations differ, repeated runs do not.
         declare_noise: whether the statement gives the noise; by default it has to be learned.
     """
+    if name in FRONTS:
+        raise UnknownName(f"'{name}' has several objectives: suite.front('{name}') returns it.", name)
     if name not in CATALOGUE and name not in OTHERS:
         raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), [*CATALOGUE, *OTHERS])}", name)
     if not noise and name in OWN_NOISE:
         return _stated(name).told(structure, seed=seed, **OWN_NOISE[name])
     return _stated(name).told(structure, noise, seed=seed, declare_noise=declare_noise)
+
+
+@cache
+def front(name: str) -> FrontBenchmark:
+    """Return a problem of several objectives by name, with its reference point and hypervolume.
+
+    Example: `docs/guide-suite.md`.
+
+    Args:
+        name: one of `suite.sets["fronts"]`.
+    """
+    if name not in FRONTS:
+        raise UnknownName(f"The suite has no front '{name}'.{did_you_mean(str(name), FRONTS)}", name)
+    return FRONTS[name]()
 
 
 def describe(benchmark: Benchmark) -> str:

@@ -272,8 +272,8 @@ def williams_otto_feed() -> FrontBenchmark:
         subject_to={"residual A": "X_A <= 0.2", "byproduct G": "X_G <= 0.08"},
         constants={"F_A": FEED_A},
         ranges=dict.fromkeys(_FRACTIONS, (0.0, 1.0)),
-        reference=(0.0, 7.0),
-        volume=1.0,
+        reference=(56.94, 4.368),
+        volume=19.017485,
         source="Williams and Otto (1960)",
     )
 
@@ -290,8 +290,8 @@ def williams_otto_byproduct() -> FrontBenchmark:
         subject_to={"residual A": "X_A <= 0.12", "no loss": f"{_PROFIT} >= 0"},
         constants={"F_A": FEED_A},
         ranges=dict.fromkeys(_FRACTIONS, (0.0, 1.0)),
-        reference=(0.0, 0.2),
-        volume=1.0,
+        reference=(-8.872, 0.1177),
+        volume=5.4811268,
         source="Williams and Otto (1960)",
     )
 

@@ -139,7 +139,9 @@ def botorch_loop(benchmark: FrontBenchmark, told: Sequence[Told], seed: int) -> 
                 constraints=constraints, mc_samples=composite.SAMPLES, seed=seed,
             )  # fmt: skip
             # the probability of feasibility calls no objective
-            acquisition.register_forward_pre_hook(lambda _, given: at.__setitem__(slice(None), [cube.natural(given[0])]))
+            acquisition.register_forward_pre_hook(
+                lambda _, given: at.__setitem__(slice(None), [cube.natural(given[0])])
+            )
         found = cube.best(acquisition)
     return np.clip(found.detach().numpy(), 0.0, 1.0)
 

@@ -115,7 +115,9 @@ def _question(problem: Problem) -> str:
     meaning = f" = <code>{_(formula)}</code>" if formula and formula != problem.objective else ""
     aim = "that meet all limits" if is_search else f"with the {goal} {_(problem.objective)}{meaning}{unit}"
     if problem.has_front:
-        goals = " and ".join(f"the {'lowest' if each.minimizes else 'highest'} {_(each.name)}" for each in problem.goals)
+        goals = " and ".join(
+            f"the {'lowest' if each.minimizes else 'highest'} {_(each.name)}" for each in problem.goals
+        )
         aim = f"with the best trade-offs between {goals}"
     kinds = [[name, _values(each) + ("" if name in problem.axes else ", follows from the others"),
               each.unit + (" (log scale)" if each.log else "")]

@@ -55,9 +55,7 @@ def _draw_pair(axes: Any, study: Study, pair: tuple[int, int]) -> None:
     x, y = (np.array([point.values[names[place]] for point in front]) for place in pair)
     if len(front):
         ends = [np.array([point.bounds[names[place]] for point in front]).T for place in pair]
-        away = [
-            np.abs(np.stack([each - low, high - each])) for each, (low, high) in zip((x, y), ends, strict=True)
-        ]
+        away = [np.abs(np.stack([each - low, high - each])) for each, (low, high) in zip((x, y), ends, strict=True)]
         axes.errorbar(x, y, xerr=away[0], yerr=away[1], fmt="none", ecolor=SKY, elinewidth=1.5, zorder=2)
         if len(names) == 2:
             steps = _staircase(np.column_stack([x, y]), problem.goal_signs)

@@ -30,6 +30,9 @@ LEAST_GROWTH = 1e-10  # added to a growth before its root is taken, whose slope 
 WIDEN_BELOW_WORTH = 1e-3  # of the extent of the front: a smaller promise than this is looked for with wider bounds
 WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a growth
 STARTS = 2 * INCUMBENTS  # points of the front that clouds and local solves start from
+OTHERS_AT_END = 1e-2  # weight of the other objectives at an end of the front: of equal ends, the better in them
+END_EVERY = 3  # after the initial design, every so-many-th trial looks beyond an end of the front
+WORTHWHILE_END = 0.01  # of the front's extent: an end that promises less is not sought
 POOL_POINTS = 2048  # points of the pool, at most, that show how far the front reaches
 LEAST_NORM = 1e-300  # avoids division by zero
 
@@ -122,12 +125,36 @@ def _root(volume: Float64[ndarray, "b"], r: int) -> Float64[ndarray, "b"]:
 
 
 @dataclass(frozen=True, eq=False)
+class End:
+    """One end of a front: what a point is worth is one objective, and a little of the others."""
+
+    extent: Float64[ndarray, "r"]
+    """Of the front, by which values are divided."""
+    weights: Float64[ndarray, "r"]
+
+    @classmethod
+    def of(cls, frontier: Frontier, place: int) -> "End":
+        """Return the end at which one objective is the best."""
+        weights = np.full(len(frontier.extent), OTHERS_AT_END)
+        weights[place] = 1.0
+        return cls(frontier.extent, weights)
+
+    def worth(self, P: Float64[ndarray, "b r"]) -> Float64[ndarray, "b"]:
+        """Return what points are worth."""
+        return (P / self.extent) @ self.weights
+
+    def worth_and_slopes(self, P: Float64[ndarray, "b r"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b r"]]:
+        """Return the same, and its slopes by the values."""
+        return self.worth(P), np.tile(self.weights / self.extent, (len(P), 1))
+
+
+@dataclass(frozen=True, eq=False)
 class Growing:
     """Functions of a search: what a point is worth for a front, then the constraints."""
 
     functions: Functions
     """Bounds of all functions of `Problem.side_by_side`, or all of them over points and outcomes."""
-    frontier: Frontier
+    frontier: Frontier | End
     goals: tuple[int, ...]
     """Places of the objectives among them."""
     limits: tuple[int, ...]
@@ -172,7 +199,7 @@ class Sight:
 
     composite: Composite
     """Bounds of all objectives and constraints."""
-    frontier: Frontier
+    frontier: Frontier | End
     scales: Float64[ndarray, "k"]
     """Of the constraints after a 1, which is the scale of what a point is worth."""
 
@@ -232,6 +259,26 @@ class FrontRun(BayesRun):
         chosen = np.unique(np.linspace(0, len(order) - 1, min(STARTS, len(order))).round().astype(int))
         return np.clip(data.U[order[chosen]], 0.0, 1.0)
 
+    def _beyond(self, scene: Scene, sight: Sight) -> Optimum | None:
+        """Return the point at which one objective could be better than at the front's end; None if hardly better.
+
+        The reference point lies just below the told front, so what a point far beyond its end would add is hardly
+        counted in hypervolume, and an end that the pool misses would never be found.
+        """
+        turn = scene.number - self.initial - 1
+        frontier = sight.frontier
+        if turn < 0 or turn % END_EVERY or not isinstance(frontier, Frontier) or not len(frontier.F):
+            return None
+        place = turn // END_EVERY % len(self.problem.objectives)
+        end = replace(sight, frontier=End.of(frontier, place))
+        best, hoped = largest_growth(
+            self.problem, end, self._own.level, scene.within, scene.pool, scene.known, scene.stream.at("end"),
+            joint=self._own.joint,
+        )  # fmt: skip
+        gain = (hoped[place] - frontier.F[:, place].max()) / frontier.extent[place]
+        is_new = best.satisfied and gain > WORTHWHILE_END and not self._repeats(scene, best.u)
+        return best if is_new else None
+
     def _sight(self, scene: Scene, *, sober: bool = False) -> Sight:
         """Look at the front: what was told, what is pending at its median, and how far it reaches."""
         problem, believer = self.problem, self._own.believer
@@ -262,6 +309,9 @@ class FrontRun(BayesRun):
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         sight = self._sight(scene)
+        beyond = self._beyond(scene, sight)
+        if beyond is not None:
+            return beyond, Why("explore")
         best, why = self._optimistic(scene, sight), Why("explore")
         can_widen = self._own.widen and self._is_exact and bool(scene.is_feasible.any())
         for factor in WIDENINGS if can_widen and not len(scene.data.pending) else ():

@@ -11,7 +11,7 @@ from pied.hypervolume import nondominated
 from pied.records import spread
 from pied.search import Enumeration, Search
 from pied.shapes import Float64
-from pied.solvers.front import Frontier, Sight, expected_front, largest_growth, possible_front, told_front
+from pied.solvers.front import End, Frontier, Sight, expected_front, largest_growth, possible_front, told_front
 from pied.study.front import Front, FrontPoint
 from pied.study.recommendation import settable
 from pied.study.relaxation import searched
@@ -131,8 +131,17 @@ def _possible(
     frontier = Frontier.of(front, expected, scales)
     medians = composite.values(pool, [0.5] * composite.problem.k, screening=True)
     sight = Sight(composite, frontier, np.concatenate([[1.0], spread(medians)[1 : problem.k]]))
+    ends = []
+    for place in range(0 if isinstance(search, Enumeration) else len(problem.objectives)):
+        there = replace(sight, frontier=End.of(frontier, place))
+        best, hoped = largest_growth(problem, there, level, search, pool, known, stream.at("end", place))
+        if best.satisfied:
+            ends.append(hoped)
+    hopes = np.array(ends).reshape(len(ends), front.shape[1])
+    frontier = Frontier.of(front, np.concatenate([expected, hopes]), scales)
+    sight = replace(sight, frontier=frontier)
     reached = possible_front(problem, sight, level, pool)
-    above = frontier.with_points(_thinned(reached))
+    above = frontier.with_points(_thinned(np.concatenate([reached, hopes])))
     for number in range(0 if isinstance(search, Enumeration) else GROWTHS):
         sight = replace(sight, frontier=above)
         best, hoped = largest_growth(problem, sight, level, search, pool, known, stream.at("largest", number))

@@ -32,7 +32,19 @@ from pied.suite.generator import random as random
 from pied.suite.twins import twin as twin
 from pied.suite.uneven import ROUGH as rough_kinds
 
-__all__ = ["Benchmark", "FrontBenchmark", "Known", "front", "get", "kinds", "random", "rough_kinds", "sets", "table", "twin"]
+__all__ = [
+    "Benchmark",
+    "FrontBenchmark",
+    "Known",
+    "front",
+    "get",
+    "kinds",
+    "random",
+    "rough_kinds",
+    "sets",
+    "table",
+    "twin",
+]
 
 
 class _Suite(ModuleType):

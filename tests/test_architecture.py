@@ -35,7 +35,7 @@ LAYERS: dict[str, str] = {
     "bridge": "bounds errors rng shapes",
     "solvers": "bounds bridge distances errors gp hypervolume problem records rng search shapes",
     "study": "bounds distances errors evaluation gp hypervolume problem records rng search shapes solvers",
-    "plots": "errors problem records rng shapes study",
+    "plots": "errors hypervolume problem records rng shapes study",
     "report": "errors plots problem records study",
     "shell": "address errors evaluation plots problem records report solvers study suite version",
     "web": "address errors plots problem records report shell study suite version",

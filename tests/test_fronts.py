@@ -117,7 +117,7 @@ stop_at_growth = 0.02
     assert found.problem.goal_units == ("", "EUR")
     assert found.study["stop_at_growth"] == 0.02
     file.write_text(text.replace('"far + b"', '"fra + b"'))
-    with pytest.raises(StatementError, match="minimize.cost"):
+    with pytest.raises(StatementError, match=r"minimize\.cost"):
         read(str(file))
 
 
@@ -253,7 +253,7 @@ def test_what_needs_one_objective_says_so(study: pied.Study) -> None:
 
 
 def test_what_cannot_go_with_the_number_of_objectives_is_refused() -> None:
-    with pytest.raises(SettingError, match="stop_at_growth=0.01"):
+    with pytest.raises(SettingError, match=r"stop_at_growth=0\.01"):
         pied.Study(parabolas(), stop_at_gap=1.0)
     with pytest.raises(SettingError, match="stop_at_gap="):
         pied.Study(parabolas(minimize=None), stop_at_growth=0.1)
@@ -347,7 +347,7 @@ def test_no_random_point_beats_a_known_front(name: str) -> None:
 
 
 def test_a_front_is_not_taken_for_one_optimum() -> None:
-    with pytest.raises(UnknownName, match="suite.front"):
+    with pytest.raises(UnknownName, match=r"suite\.front"):
         suite.get("binh-korn")
     with pytest.raises(UnknownName, match="Did you mean 'tanaka'"):
         suite.front("tanakka")

@@ -1,4 +1,4 @@
-"""Pictures of a front: the best trade-offs, what is dominated or breaks a limit, and where the front could still lie."""
+"""Pictures of a front: the best trade-offs, what else was measured, and where the front could lie."""
 
 from typing import Any
 

@@ -107,7 +107,7 @@ def stored_goal(goal: Goal, own: str, function: Function, unit: str) -> dict[str
 
 
 def restored_goals(statement: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return `maximize`, `minimize` and `unit` of a stored question of several objectives; None if one is not a formula.
+    """Return `maximize`, `minimize` and `unit` of a stored question of several objectives; None without formulas.
 
     Args:
         statement: The stored statement; one objective has no "further".

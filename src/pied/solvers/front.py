@@ -8,6 +8,7 @@ trial uses medians of the objectives and lower bounds of the constraints instead
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy import ndarray
@@ -20,8 +21,7 @@ from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
 from pied.search import VIOLATION_WEIGHT, Enumeration, Functions, Mixed, Optimum, PenaltySearch, Refined, Search
 from pied.shapes import Bool, Float64
-from pied.solvers.cuqb import CUQB
-from pied.solvers.frame import INCUMBENTS, VERIFIED_GAIN, BayesRun, Scene
+from pied.solvers.frame import INCUMBENTS, VERIFIED_GAIN, BayesRun, Scene, Settings
 from pied.solvers.infeasibility import JointTest, single_margin
 
 BELOW_WORST = 0.1  # of the front's extent: how far the reference point lies below the worst values on the front
@@ -238,10 +238,27 @@ def expected_front(
     return P[nondominated(P)], spread(f)[problem.goal_places]
 
 
+@runtime_checkable
+class FrontSettings(Settings, Protocol):
+    """What a run needs of the settings of `CUQB`."""
+
+    @property
+    def verdict(self) -> str:
+        """How feasibility is tested."""
+
+    @property
+    def widen(self) -> bool:
+        """Whether wider bounds are tried."""
+
+    @property
+    def joint(self) -> bool:
+        """Whether functions share one outcome."""
+
+
 class FrontRun(BayesRun):
     """One run of CUQB on a problem of several objectives."""
 
-    def __init__(self, settings: CUQB, problem: Problem, stream: Stream) -> None:
+    def __init__(self, settings: FrontSettings, problem: Problem, stream: Stream) -> None:
         if isinstance(settings.search, PenaltySearch):
             raise SettingError("the method as published has one objective: take solver 'cuqb' for several")
         super().__init__(settings, problem, stream)
@@ -431,7 +448,7 @@ def possible_front(
     level: float,
     pool: Float64[ndarray, "b d"],
 ) -> Float64[ndarray, "p r"]:
-    """Return the front of what points of a pool could reach at the upper bounds where no constraint is surely broken."""
+    """Return the front of what points of a pool could reach at the upper bounds where limits may be met."""
     composite = sight.composite
     if is_shared(composite):
         joint = Joint(composite, quantile.normal(level))

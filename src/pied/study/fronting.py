@@ -1,14 +1,16 @@
 """Compute the front of a study: which told points are on it, their bounds, and how far it could still grow."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import SuccessModel, coding_of, where_success_is_likely
+from pied.bounds import Composite, SuccessModel, coding_of, where_success_is_likely
 from pied.hypervolume import nondominated
-from pied.records import spread
+from pied.problem import Problem
+from pied.records import Dataset, Trial, spread
+from pied.rng import Stream
 from pied.search import Enumeration, Search
 from pied.shapes import Float64
 from pied.solvers.front import End, Frontier, Sight, expected_front, largest_growth, possible_front, told_front
@@ -16,10 +18,6 @@ from pied.study.front import Front, FrontPoint
 from pied.study.recommendation import settable
 from pied.study.relaxation import searched
 from pied.study.words import Words
-
-if TYPE_CHECKING:
-    from pied.bounds import Composite
-    from pied.study.snapshot import Snapshot
 
 GROWTH_SEARCH = Search(brevity=0.0, relays=0)
 """Search of the largest growth: all digits, because only values are used."""
@@ -33,7 +31,34 @@ POSSIBLE_OF_MORE = 60
 """The same with three or more objectives, where the boxes above a front grow with a power of their number."""
 
 
-def front_of(snapshot: "Snapshot") -> Front:
+@runtime_checkable
+class Moment(Protocol):
+    """What a front needs of a `Snapshot`, which stands above."""
+
+    problem: Problem
+    trials: tuple[Trial, ...]
+
+    @property
+    def data(self) -> Dataset:
+        """The record as arrays."""
+
+    @property
+    def settings(self) -> Any:
+        """The solver's settings."""
+
+    @property
+    def stream(self) -> Stream:
+        """Random numbers."""
+
+    @property
+    def belief(self) -> Any:
+        """The belief behind the answers."""
+
+    def composite(self, label: str) -> Composite:
+        """Return the bounds of all functions."""
+
+
+def front_of(snapshot: Moment) -> Front:
     """Return the front of the told points of a study."""
     problem, data, level = snapshot.problem, snapshot.data, snapshot.settings.level
     signs, names = problem.goal_signs, problem.objectives
@@ -68,8 +93,8 @@ def front_of(snapshot: "Snapshot") -> Front:
 
 
 def _points(
-    snapshot: "Snapshot",
-    composite: "Composite",
+    snapshot: Moment,
+    composite: Composite,
     rows: ndarray,
     values: Float64[ndarray, "N r"],
     *,
@@ -118,7 +143,7 @@ def _thinned(reached: Float64[ndarray, "p r"]) -> Float64[ndarray, "p r"]:
 
 
 def _possible(
-    snapshot: "Snapshot", composite: "Composite", front: Float64[ndarray, "N r"], U: Float64[ndarray, "N d"]
+    snapshot: Moment, composite: Composite, front: Float64[ndarray, "N r"], U: Float64[ndarray, "N d"]
 ) -> tuple[Frontier, Float64[ndarray, "p r"], float]:
     """Return the front with its reference point, the optimistic front, and by how much, relatively, it is larger."""
     problem, stream, level = snapshot.problem, snapshot.stream.at("growth"), snapshot.settings.level

@@ -104,7 +104,7 @@ class Result:
         return None if self.front is None else self.front.growth
 
     def pick(self, **wishes: float) -> FrontPoint:
-        """Return one point of the front, see `Front.pick`: `result.pick(profit=80)`; without wishes the balanced one."""
+        """Return one point of the front, see `Front.pick`: `result.pick(profit=80)`; by default the balanced one."""
         if self.front is None:
             raise SettingError("there is one objective, and so one best point: result.x has its settings")
         return self.front.pick(**wishes)

@@ -59,7 +59,7 @@ def what_if(outlook: Outlook, problem: Problem) -> Scenario:
     """
     if problem.has_front:
         raise StatementError(
-            f"what-if needs one objective, and there are {listed(problem.objectives)}: ask a study of one of them, with "
+            f"what-if needs one objective, and there are {listed(problem.objectives)}: ask a study of one of them with "
             "limits for the others"
         )
     other = outlook.under(problem)

@@ -303,8 +303,8 @@ def table(cases: Cases, at: int) -> str:
                 counted[loop] += 1
                 leads[loop] += values["pied"] < values[loop]
         best = min(values.values())
-        cells = [f"{'**' if values[loop] == best else ''}{100 * values[loop]:.2f} %{'**' if values[loop] == best else ''}"
-                 if loop in values else "-" for loop in present]  # fmt: skip
+        marks = {loop: "**" if value == best else "" for loop, value in values.items()}
+        cells = [f"{marks[loop]}{100 * values[loop]:.2f} %{marks[loop]}" if loop in values else "-" for loop in present]
         rows.append([name, *cells])
     rows.append(["pied ahead", *(f"{leads[loop]} of {counted[loop]}" if counted[loop] else "-" for loop in present)])
     return report.table(["problem", *present], rows)

@@ -126,7 +126,7 @@ def main(words: Any = None) -> None:
         worst = P.min(0) - 0.1 * (P.max(0) - P.min(0))
         digits = [float(f"{value:.4g}") for value in (worst * signs).tolist()]
         volume = hypervolume(P, np.array(digits) * signs)
-        print(f"{name}: reference={tuple(digits)} volume={volume:.8g}  ({len(P)} points, from {P.min(0)} to {P.max(0)})",
+        print(f"{name}: reference={tuple(digits)} volume={volume:.8g}  ({len(P)} points, {P.min(0)} to {P.max(0)})",
               flush=True)  # fmt: skip
 
 

@@ -67,7 +67,7 @@ These problems have a known part, which is what `pied` is made for. They do not 
 | such a formula as a limit | yes | of outputs | as a metric | as a value | of one output | as a desirability |
 | parts that sum to one | yes | yes | by leaving one out | by a transform | yes | yes |
 | says that limits cannot be met together | yes | no | no | no | no | no |
-| several objectives | no | yes | yes | yes | yes | yes |
+| several objectives | yes | yes | yes | yes | yes | yes |
 | several fidelities | no | yes | yes | pruning | yes | transfer |
 """
 

@@ -181,7 +181,7 @@ def _noise(noise: float | None) -> str:
 def _answer(study: Study, result: Result) -> str:
     words = result.words or Words()
     lines = [f"<h2>The answer</h2><div class='answer'><p>{_(result.message)}</p>"]
-    if result.front is not None and len(result.front):
+    if result.front is not None and len(result.front) and result.x is not None:
         lines += [result.front.html(), *(f"<p>{_(line)}</p>" for line in result.front.still())]
         lines.append(_table(["setting", "balanced choice"], [[n, words.setting(n, v)] for n, v in result.x.items()]))
     elif result.x is not None:

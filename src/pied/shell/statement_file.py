@@ -316,14 +316,18 @@ def _functions(page: Page, scope: Scope) -> dict[str, Any]:
 def _goals(page: Page, sense: str, scope: Scope) -> Any:
     """Read one objective, a formula, or several by their names, `[maximize]`."""
     given = page.data[sense]
-    goals = {(sense, name): each for name, each in given.items()} if isinstance(given, dict) else {(sense,): given}
-    for path, each in goals.items():
-        if len(path) > 1:
-            page.check_place(path, each)
-        goals[path] = page.text(path, each, "a formula")
-        with page.at(*path):
-            Formula(goals[path], scope)
-    return {path[-1]: each for path, each in goals.items()} if isinstance(given, dict) else goals[(sense,)]
+    if not isinstance(given, dict):
+        return _goal(page, (sense,), given, scope)
+    for name, each in given.items():
+        page.check_place((sense, name), each)
+    return {name: _goal(page, (sense, name), each, scope) for name, each in given.items()}
+
+
+def _goal(page: Page, path: tuple[str, ...], given: Any, scope: Scope) -> str:
+    text = page.text(path, given, "a formula")
+    with page.at(*path):
+        Formula(text, scope)
+    return text
 
 
 def _unit(page: Page) -> Any:

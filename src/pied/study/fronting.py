@@ -35,8 +35,13 @@ POSSIBLE_OF_MORE = 60
 class Moment(Protocol):
     """What a front needs of a `Snapshot`, which stands above."""
 
-    problem: Problem
-    trials: tuple[Trial, ...]
+    @property
+    def problem(self) -> Problem:
+        """The question."""
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All trials."""
 
     @property
     def data(self) -> Dataset:
@@ -110,13 +115,13 @@ def _points(
         median, lower, upper = told, np.fmin(lower, told), np.fmax(upper, told)
     trials = {trial.number: trial for trial in snapshot.trials}
     words, units = Words.of(problem), dict(zip(problem.objectives, problem.goal_units, strict=True))
-    made = []
+    made, sign_of = [], np.asarray(problem.goal_signs)
     for i, row in enumerate(rows.tolist()):
         trial = trials[data.numbers[row]]
-        bounds = {
-            name: tuple(sorted((float(sign * lower[i, place]), float(sign * upper[i, place]))))
-            for name, sign, place in zip(problem.objectives, problem.goal_signs, places, strict=True)
-        }
+        ends = sign_of * np.stack([lower[i, places], upper[i, places]])
+        bounds = dict(
+            zip(problem.objectives, zip(ends.min(0).tolist(), ends.max(0).tolist(), strict=True), strict=True)
+        )
         limits = {name: (float(lower[i, j]), float(upper[i, j])) for j, name in enumerate(problem.constraints, 1)}
         probability = {name: float(each[i, j]) for j, name in enumerate(problem.constraints)}
         made.append(
@@ -148,7 +153,7 @@ def _possible(
     """Return the front with its reference point, the optimistic front, and by how much, relatively, it is larger."""
     problem, stream, level = snapshot.problem, snapshot.stream.at("growth"), snapshot.settings.level
     search = searched(problem, GROWTH_SEARCH)
-    if (success := SuccessModel.fit(snapshot.data, coding_of(problem))) is not None:
+    if (success := SuccessModel.fit(snapshot.data.U, snapshot.data.failed, coding_of(problem))) is not None:
         search = where_success_is_likely(search, success)
     known = np.clip(U[np.linspace(0, len(U) - 1, min(MOST_CLOUDS, len(U))).round().astype(int)], 0.0, 1.0)
     pool = problem.settled(search.screen(stream, problem.d, known), stream.at("within"))

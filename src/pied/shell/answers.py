@@ -62,6 +62,7 @@ def status_data(desk: "Desk") -> dict[str, Any]:
     trials = study.trials
     states = [trial.state for trial in trials if not trial.is_added]
     counts = {state.value: states.count(state) for state in State}
+    sure = study.snapshot.confirmations
     open_trials = [
         {"trial": each.number, "x": dict(each.x), "missing": missing(problem, each), **_lease(rows[each.number])}
         for each in trials
@@ -80,7 +81,7 @@ def status_data(desk: "Desk") -> dict[str, Any]:
         "failed": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.FAILED],
         "withdrawn": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.WITHDRAWN],
         "initial": study.initial,
-        "confirmations": [study.snapshot.confirmations, study.snapshot.needed],
+        "confirmations": [sure, study.snapshot.needed if sure else None],
     }
 
 

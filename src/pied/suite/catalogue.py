@@ -63,7 +63,7 @@ def get(
         seed: of the noise; repeated evaluations differ, repeated runs do not.
         declare_noise: whether the statement gives the noise; by default it has to be learned.
     """
-    if name in FRONTS:
+    if name in FRONTS and name not in OTHERS:
         raise UnknownName(f"'{name}' has several objectives: suite.front('{name}') returns it.", name)
     if name not in CATALOGUE and name not in OTHERS:
         raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), [*CATALOGUE, *OTHERS])}", name)

@@ -56,7 +56,7 @@ SLOWER = 3.0
 
 
 def settings_of(problem: Problem) -> float:
-    """Return how many settings the discrete variables have."""
+    """Return how many settings the discrete variables have; 1 without any."""
     return 1.0 if problem.grid is None else math.prod(len(each) for each in problem.grid.places if each is not None)
 
 
@@ -261,7 +261,7 @@ def items_of(what: Sequence[str], problems: Sequence[str], seeds: int) -> list[s
                 for exponent in EXPONENTS for kind in KINDS
             ]  # fmt: skip
         if "distance" in what:
-            possible = [name for name in problems if settings_of(suite[name].whole) <= MOST_SETTINGS]
+            possible = [name for name in problems if 1 < settings_of(suite[name].whole) <= MOST_SETTINGS]
             made += [{"what": "distance", "problem": name, "seed": seed} for name in possible]
     return made
 

@@ -57,7 +57,7 @@ These problems have a known part, which is what `pied` is made for. They do not 
 - **BayBE** encodes substances by their chemistry, learns from related campaigns, and models each target of a
   desirability. In discrete spaces it works with the whole list of candidates.
 
-`pied` has at most four objectives, one fidelity, no molecules and no pruning. It is the youngest and has the fewest users.
+`pied` has four objectives at most, one fidelity, no molecules, no pruning. It is the youngest and has the fewest users.
 
 ## What can be stated
 

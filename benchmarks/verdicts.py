@@ -39,8 +39,8 @@ from pied.suite import Benchmark, twins
 from pied.suite.optimum import Effort, best
 from pied.suite.twins import Transformed
 
-KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor")
-"""Kinds of random problems with a fast truth."""
+KINDS = ("gp", "polynomial", "oscillating", "steep", "reactor", "cliff", "jump", "kink", "ridge", "corner")
+"""Kinds of random problems with a fast truth, smooth ones first."""
 NOISE = 0.02
 """In spreads of each output; solvers have to learn it."""
 NOISY_BUDGET = 40

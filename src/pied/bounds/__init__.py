@@ -13,13 +13,13 @@ from pied.bounds.believer import (
     ratios,
     to_memory,
 )
-from pied.bounds.calibration import Ends, caution, doubt, misses, predicted, telling
+from pied.bounds.calibration import Ends, caution, doubt, first_caution, misses, predicted, telling
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
 from pied.bounds.stack import Stack
-from pied.bounds.success import SuccessModel, where_success_is_likely
+from pied.bounds.success import SuccessModel, WithSuccess, where_success_is_likely
 
 __all__ = [
     "NUMBERS_AT_ONCE",
@@ -35,9 +35,11 @@ __all__ = [
     "SuccessModel",
     "White",
     "Widened",
+    "WithSuccess",
     "caution",
     "coding_of",
     "doubt",
+    "first_caution",
     "from_memory",
     "is_shared",
     "misses",

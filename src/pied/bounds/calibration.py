@@ -88,10 +88,16 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
     return factor
 
 
+def first_caution(count: int, *, is_exact: bool) -> float:
+    """Return the caution of an output's belief from so many points before anything was predicted."""
+    first = FIRST_EXACT if is_exact else FIRST_NOISY
+    return float(np.clip(first / math.sqrt(max(count, 1)), LEAST, MOST))
+
+
 def _first(problem: Problem, data: Dataset) -> Float64[ndarray, "m"]:
     """Return the caution before anything was predicted."""
-    first = [FIRST_EXACT if noise == 0 else FIRST_NOISY for noise in problem.noise]
-    return np.clip(np.array(first) / math.sqrt(_seen(problem, data)), LEAST, MOST)
+    seen = _seen(problem, data)
+    return np.array([first_caution(seen, is_exact=noise == 0) for noise in problem.noise])
 
 
 def _seen(problem: Problem, data: Dataset) -> int:

@@ -198,6 +198,10 @@ class GP:
         inner = units * np.exp(np.minimum(signs * W, LARGEST_EXPONENT - np.maximum(np.log(units), 0.0)))
         return np.where(is_log, signs * (inner - offsets), W)
 
+    def warped(self, Y: Float64[ndarray, "N m"]) -> Float64[ndarray, "N m"]:
+        """Return told outputs on the warped scale."""
+        return np.stack([warp.forward(y) for warp, y in zip(self.warps, Y.T, strict=True)], -1)
+
     def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the derivatives of `unwarp` where it gives these outputs; for a logarithm this is its argument."""
         is_log, signs, offsets, _ = self.logs

@@ -48,8 +48,17 @@ class Split(NamedTuple):
 
     labels: Bool[ndarray, "N"]
     """Which points are in the regime of the given one."""
-    score: float
-    """Leave-one-out log density of all outputs, standardized, and of the labels."""
+    each: Float64[ndarray, "m"]
+    """Leave-one-out log density of each output, standardized."""
+    own: Float64[ndarray, "m"]
+    """The part of the given point's regime."""
+    of_labels: float
+    """Leave-one-out log density of the labels."""
+
+    @property
+    def score(self) -> float:
+        """Log density of everything."""
+        return float(self.each.sum()) + self.of_labels
 
 
 @np.errstate(all="ignore")
@@ -85,7 +94,7 @@ def _scanned(U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], home: int) 
     if not len(labels):
         return labels
     K = _covariance(U[some], SCAN[0])
-    scores = _Sides(K, Y[some], few, SCAN[1]).density + _label_densities(U[some], few).sum(1)
+    scores = _Sides(K, Y[some], few, SCAN[1]).densities.sum((0, 2)) + _label_densities(U[some], few).sum(1)
     return labels[np.argsort(-scores, kind="stable")[:FINALISTS]]
 
 
@@ -107,25 +116,31 @@ def _candidates(U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"]) -> Bool[
 def _improved(U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], home: int, labels: Bool[ndarray, "S N"]) -> Split:
     """Move points to the side that predicts them better, from several splits; return the best split met."""
     kernels = [(_covariance(U, scale), nugget) for scale in SCALES for nugget in NUGGETS]
-    best = Split(labels[0], -np.inf)
+    best: Split | None = None
     for _ in range(ROUNDS):
         score = np.full(len(labels), -np.inf)
+        explained = np.zeros((2, len(labels), Y.shape[1]))
         densities = np.zeros((2, *labels.shape))
         of_labels = _label_densities(U, labels).sum(1)
         for K, nugget in kernels:
             sides = _Sides(K, Y, labels, nugget)
-            is_better = sides.density + of_labels > score
-            score = np.where(is_better, sides.density + of_labels, score)
+            each = sides.densities
+            total = each.sum((0, 2)) + of_labels
+            is_better = total > score
+            score = np.where(is_better, total, score)
+            explained = np.where(is_better[:, None], each, explained)
             densities = np.where(is_better[:, None], sides.predictions(), densities)
         top = int(score.argmax())
-        if score[top] > best.score:
-            best = Split(labels[top].copy(), float(score[top]))
+        if best is None or score[top] > best.score:
+            both = explained[:, top]
+            best = Split(labels[top].copy(), both.sum(0), both[0], float(of_labels[top]))
         chance = _chances(U, labels)
         moved = densities[0] + np.log(chance) > densities[1] + np.log1p(-chance)
         moved[:, home] = True
         if (moved == labels).all():
             break
         labels = np.unique(moved, axis=0)
+    assert best is not None
     return best
 
 
@@ -155,15 +170,18 @@ class _Sides:
         self.level = np.where(self.is_flat, low, 0.0)
 
     @property
-    def density(self) -> Float64[ndarray, "S"]:
-        """Leave-one-out log density of both sides, of the second up to a limit; a standard normal's for few points."""
+    def densities(self) -> Float64[ndarray, "2 S m"]:
+        """Leave-one-out log density of each output on both sides; a standard normal's for few points.
+
+        That of the second side has a limit.
+        """
         normal = np.broadcast_to((-0.5 * self.count * (1.0 + LOG_2_PI))[..., None], self.variance.shape)
         roots = 0.5 * (np.log(self.diagonal) * self.own).sum(-1)[..., None]
         each = -0.5 * self.count[..., None] * np.log(self.variance) + roots + normal
         each = np.where(self.is_modelled[..., None], np.maximum(each, normal), normal)
         each = np.where(self.is_flat, FLAT_DENSITY * self.count[..., None], each)
         each[1] = np.minimum(each[1], OTHER_DENSITY * self.count[1][..., None])
-        return each.sum((0, -1))
+        return each
 
     def predictions(self) -> Float64[ndarray, "2 S N"]:
         """Log density of every point by each side, told or left out."""

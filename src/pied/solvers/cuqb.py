@@ -5,6 +5,7 @@ feasibility is `solvers.infeasibility`.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from pied.bounds import (
     quantile,
 )
 from pied.errors import SettingError
-from pied.gp import Model
+from pied.gp import Choice, Model
 from pied.problem import Problem
 from pied.records import Why
 from pied.rng import Stream
@@ -148,16 +149,38 @@ class CUQBRun(BayesRun):
     def _staged(self, scene: Scene) -> tuple[Scene, dict[str, Any]]:
         """Return the scene of the best point's regime where there are regimes; else, and every so often, the whole."""
         data, last = scene.data, scene.data.last
-        if not self._own.regimes or not bool(scene.is_feasible.any()) or self.problem.listing is not None:
+        if not self._own.regimes or self.problem.listing is not None:
             return scene, {}
         memory = last.memory.get("home", {}) if last else {}
-        found = regimes.home(self.problem, self._own.believer, data, scene.told, scene.known[0], memory)
+        believer, is_met = self._own.believer, bool(scene.is_feasible.any())
+        found = regimes.home(self.problem, believer, data, scene.told, scene.known[0], memory, anyway=not is_met)
         if found is None:
             return scene, {}
-        home = self._scene(scene.number, data.without(found.elsewhere, found.rough), from_memory(memory), scene.stream)
-        home = replace(home, elsewhere=found.elsewhere)
-        kept = {"home": found.to_memory(data, home.belief.choices)}
-        return (scene if scene.number % regimes.ABROAD_EVERY == 0 else home), kept
+        home = partial(self._side, scene, found.elsewhere, found.rough, from_memory(memory))
+        other = partial(self._side, scene, ~found.elsewhere, found.rough, None)
+
+        def sides() -> tuple[Scene, ...]:
+            both = home(), other()
+            parts = [(side.data, side.told) for side in both]
+            return both if regimes.explain_better(self.problem, believer, (data, scene.told), parts) else ()
+
+        if not found.is_clear:
+            return replace(scene, sides=sides), {}
+        own = home()
+        is_abroad = scene.number % regimes.ABROAD_EVERY == 0
+        staged = scene if is_abroad else replace(own, whole=scene)
+        return replace(staged, sides=sides), {"home": found.to_memory(data, own.belief.choices)}
+
+    def _side(
+        self,
+        scene: Scene,
+        elsewhere: Bool[ndarray, "N"],
+        rough: Bool[ndarray, "m"],
+        previous: tuple[Choice, ...] | None,
+    ) -> Scene:
+        """Return the scene of one regime: rough outputs of the other count as not told."""
+        side = self._scene(scene.number, scene.data.without(elsewhere, rough), previous, scene.stream)
+        return replace(side, elsewhere=elsewhere)
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         best, why = self._improve(scene)

@@ -6,6 +6,7 @@ One iteration is `BayesRun._propose`. What a solver seeks when it does not verif
 import logging
 import time
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -110,6 +111,10 @@ class Scene:
     stream: Stream
     elsewhere: Bool[ndarray, "N"] | None = None
     """Which told points are in another regime than the one searched (`solvers.regimes`); None: all are in one."""
+    whole: "Scene | None" = None
+    """The scene of everything that was told, of which this one is a regime's."""
+    sides: "Callable[[], tuple[Scene, ...]]" = tuple
+    """Returns the scene of each regime, where there are regimes."""
 
     @cached_property
     def success(self) -> SuccessModel | None:

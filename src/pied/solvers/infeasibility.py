@@ -6,16 +6,30 @@ reaches the verdict.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Bounds, Widened, misses, optimistic, possible, quantile
+from pied.bounds import (
+    Believer,
+    Bounds,
+    SuccessModel,
+    Widened,
+    WithSuccess,
+    coding_of,
+    first_caution,
+    misses,
+    optimistic,
+    possible,
+    quantile,
+)
 from pied.distances import to_nearest
 from pied.problem import Problem
 from pied.records import Why, met
 from pied.rng import Stream
-from pied.search import Enumeration, Mixed, Optimum, Picked, Search, distinct
+from pied.search import Enumeration, Functions, Mixed, Optimum, Picked, Search, distinct
 from pied.shapes import Float64
 from pied.solvers.frame import Scene, meets_white
 
@@ -27,6 +41,7 @@ CONFIRMING_DISTANCE = 0.03  # unit cube, every coordinate: a point nearer to a t
 LEAST_WIDENING = 3.0  # a problem is infeasible only if it is so with deviations this many times as wide, too
 LEAST_NOISY_WIDENING = 2.0  # the same with noise: what it leaves open is known better than what a belief cannot see
 RECENT_PROPOSALS = 5  # proposals whose told values show how far the belief can be trusted
+REGIME_DEVIATIONS = 3.0  # a regime may be where its border is within so many deviations
 LEAST_DEVIATION = 1e-6  # of a function's scale: a bound that was wrong by less was right
 
 
@@ -52,20 +67,44 @@ class JointTest:
         The margin ignores where evaluations fail, because failures prove nothing about the constraints. The proposed
         point does not.
         """
-        if best.satisfied:
+        look = self._look(best)
+        if best.satisfied and look.is_open:
             return best, why
+        margin = max(look.found.margin, 0.0) if look.is_open else look.found.margin
+        return best if best.satisfied else look.test._proposed(look.found, best), replace(
+            why, aim="feasibility", margin=margin
+        )
+
+    def _look(self, best: Optimum) -> "_Look":
+        """Look for a point that could meet all constraints, by the belief about everything that was told, then by
+        those of regimes: no point can if none can in any of them. A cliff makes the former unsure everywhere.
+        """
+        scene = self.scene
+        whole = replace(self, scene=scene.whole or scene)
+        is_met = best.satisfied and scene.whole is None
+        look = _Look(self, best, True) if is_met else whole._look_once(best.u)
+        if not look.is_open or (best.satisfied and scene.whole is not None):
+            return look
+        looks = [replace(self, scene=side)._look_once(best.u) for side in scene.sides()]
+        return max(looks, key=lambda each: (each.is_open, each.found.margin), default=look)
+
+    def _look_once(self, u: Float64[ndarray, "d"]) -> "_Look":
+        """Look for a point that could meet all constraints by one belief."""
         scene = self.scene
         search = scene.search.inner if isinstance(scene.search, Mixed) else scene.search
         search = search if isinstance(search, Search | Enumeration) else Search()
         bounds = possible(scene.composite, VERDICT_LEVEL)
-        found = largest_margin(search, bounds, scene.scales, scene.pool, best.u, QUICK_STARTS)
+        found = self._nearest(search, bounds, scene.pool, u, QUICK_STARTS)
         if not found.satisfied:
             found = self._refuted(search, found) or found
-        is_open = found.satisfied or self._depends_on_pending(search, found)
-        why = replace(why, aim="feasibility", margin=max(found.margin, 0.0) if is_open else found.margin)
+        return _Look(self, found, found.satisfied or self._depends_on_pending(search, found))
+
+    def _proposed(self, found: Optimum, best: Optimum) -> Optimum:
+        """Return the point to propose, given the one that comes nearest to the constraints."""
         chosen = found if found.satisfied else self._lucky(found) or self._away_from_told(found)
-        may_succeed = scene.success is None or bool(scene.success.is_likely(chosen.u[None]).all())
-        return chosen if may_succeed else best, why
+        success = self.scene.success
+        may_succeed = success is None or bool(success.is_likely(chosen.u[None]).all())
+        return chosen if may_succeed else best
 
     def _refuted(self, search: Search | Enumeration, found: Optimum) -> Optimum | None:
         """Return a point that could meet all constraints under one of the cautious bounds; None without one."""
@@ -123,7 +162,30 @@ class JointTest:
         pool = self.scene.pool
         if self.problem.listing is None:
             pool = np.concatenate([pool, self.scene.stream.at("dense").sobol(DENSE_POINTS, self.problem.d)])
-        return largest_margin(search, bounds, self.scene.scales, pool, found.u, THOROUGH_STARTS)
+        return self._nearest(search, bounds, pool, found.u, THOROUGH_STARTS)
+
+    def _nearest(
+        self,
+        search: Search | Enumeration,
+        bounds: Bounds,
+        pool: Float64[ndarray, "b d"],
+        u: Float64[ndarray, "d"],
+        starts: int,
+    ) -> Optimum:
+        """Return the point that comes nearest to the constraints; in a regime, where its border may be."""
+        if self._region is None:
+            return largest_margin(search, bounds, self.scene.scales, pool, u, starts)
+        whole, scales = WithSuccess(bounds, self._region), np.append(self.scene.scales, 1.0)
+        return largest_margin(search, whole, scales, pool, u, starts).of_first(bounds.k)
+
+    @cached_property
+    def _region(self) -> SuccessModel | None:
+        """Where the regime may be; None: anywhere."""
+        U, out = self.scene.data.U, self.scene.elsewhere
+        if out is None:
+            return None
+        found = SuccessModel.fit(U[~out], U[out], coding_of(self.problem))
+        return None if found is None else replace(found, z=REGIME_DEVIATIONS)
 
     def _cautious(self, scene: Scene) -> Iterator[Bounds]:
         """Yield the bounds under which a verdict must hold as well.
@@ -133,6 +195,8 @@ class JointTest:
         """
         stream = self.stream.at("verdict")
         least = LEAST_WIDENING if self._is_exact else LEAST_NOISY_WIDENING
+        if scene.elsewhere is not None:  # its belief has predicted nothing yet
+            least = max(least, first_caution(int((~scene.elsewhere).sum()), is_exact=self._is_exact))
         widened = Widened(scene.belief, max(least, self._missed(scene)))
         yield possible(self.believer.bound(self.problem, scene.data, widened, stream), VERDICT_LEVEL)
         if scene.belief.is_warped:
@@ -150,6 +214,16 @@ class JointTest:
             return surprise(scene.data.whys, scene.f, scene.scales, self.level)
         found = misses(self.problem, scene.data, self.level, cautious=self.believer.cautious)[-RECENT_PROPOSALS:]
         return float(np.nan_to_num(found, nan=0.0).max(initial=0.0))
+
+
+class _Look(NamedTuple):
+    """What a test found."""
+
+    test: JointTest
+    found: Optimum
+    """The point that comes nearest to the constraints."""
+    is_open: bool
+    """Whether they could be met there."""
 
 
 def surprise(whys: Sequence[Why], f: Float64[ndarray, "N k"], scales: Float64[ndarray, "k"], level: float) -> float:
@@ -172,14 +246,14 @@ def surprise(whys: Sequence[Why], f: Float64[ndarray, "N k"], scales: Float64[nd
     return worst
 
 
-def margins(bounds: Bounds, scales: Float64[ndarray, "k"], pool: Float64[ndarray, "b d"]) -> Float64[ndarray, "b"]:
+def margins(bounds: Functions, scales: Float64[ndarray, "k"], pool: Float64[ndarray, "b d"]) -> Float64[ndarray, "b"]:
     """Return the smallest scaled constraint at each point; minus infinity where it is not known."""
     return np.nan_to_num((bounds.values(pool) / scales)[:, 1:].min(1), nan=-np.inf)
 
 
 def largest_margin(
     search: Search | Enumeration,
-    bounds: Bounds,
+    bounds: Functions,
     scales: Float64[ndarray, "k"],
     pool: Float64[ndarray, "b d"],
     u: Float64[ndarray, "d"],

@@ -19,7 +19,10 @@ from pied.records import Dataset
 from pied.shapes import Bool, Float64
 
 ROUGH_BELOW = 2.5  # nats a row, standardized (errors of 3 %): an output that is explained better is smooth enough
+DOUBTED_BELOW = 5.0  # the same for an output beside a rough one, which may have the same regimes
 LEAST_GAIN = 1.0  # nats a row: by so much two regimes must explain rough outputs better than the belief
+KEPT_GAIN = 0.5  # the same for regimes that were found before
+LARGEST_LOSS = 1.0  # nats a row: regimes that explain outputs so much worse than before are searched anew
 SCAN_EVERY = 4  # a new search for regimes after so many new points; in between those found are improved
 LEAST_HOME = 4  # told points of the best point's regime
 ABROAD_EVERY = 4  # every so-many-th trial is proposed by the belief about everything
@@ -32,13 +35,23 @@ class Home(NamedTuple):
     """Which told points are in the other regime."""
     rough: Bool[ndarray, "m"]
     """Which outputs have regimes; the others are smooth across the border."""
+    is_clear: bool
+    """Whether the regimes explain outputs far better than one belief does, so that one of them is to be searched."""
+    score: float
+    """How well both regimes explain outputs, nats a row."""
     scanned: int
     """Told points at the last search for regimes."""
 
     def to_memory(self, data: Dataset, choices: Sequence[Choice]) -> dict[str, Any]:
         """Return the regime as plain data, with the choices of its belief."""
         away = [number for number, own in zip(data.numbers, ~self.elsewhere, strict=True) if not own]
-        return {"elsewhere": away, "scanned": self.scanned, "choices": [choice.to_dict() for choice in choices]}
+        return {
+            "elsewhere": away,
+            "last": max(data.numbers),
+            "score": self.score,
+            "scanned": self.scanned,
+            "choices": [choice.to_dict() for choice in choices],
+        }
 
 
 def home(
@@ -48,8 +61,10 @@ def home(
     belief: GP,
     best: Float64[ndarray, "d"],
     memory: Mapping[str, Any],
+    *,
+    anyway: bool = False,
 ) -> Home | None:
-    """Return the regime of the best point; None where one belief explains all outputs, or no two regimes do better.
+    """Return the regime of the best point; None where one belief explains all outputs, or there are no two regimes.
 
     Args:
         problem: The problem.
@@ -58,58 +73,89 @@ def home(
         belief: The belief about it.
         best: The best told point.
         memory: What `Home.to_memory` returned at the last proposal, if anything.
+        anyway: Whether regimes that are not clear are returned, too.
     """
     told = data.complete
     U, Y = data.U[told], data.Y[told]
     if len(U) < 2 * LEAST_HOME:
         return None
-    deviation = Y.std(0)
+    W = belief.warped(Y)
+    deviation = W.std(0)
     explained = _explained(problem, believer, data, belief)
-    rough = (explained < ROUGH_BELOW) & (deviation > 0)
-    if not rough.any():
+    doubted = (explained < DOUBTED_BELOW) & (deviation > 0)
+    is_rough = bool((doubted & (explained < ROUGH_BELOW)).any())
+    if not doubted.any() or not (is_rough or anyway):
         return None
     coding = coding_of(problem)
     seen = U if coding is None else coding.inputs(U)
-    values = ((Y - Y.mean(0)) / np.where(deviation > 0, deviation, 1.0))[:, rough]
-    is_due = not memory or len(U) - memory["scanned"] >= SCAN_EVERY
-    start = None if is_due else _continued(data, told, memory["elsewhere"], seen)
+    values = ((W - W.mean(0)) / np.where(deviation > 0, deviation, 1.0))[:, doubted]
     at = int(np.abs(U - best).max(1).argmin())
-    found = split(seen, values, at, start)
-    if found is None or found.score / len(U) - explained[rough].sum() < LEAST_GAIN:
+    is_due = not memory or len(U) - memory["scanned"] >= SCAN_EVERY
+    found = split(seen, values, at, None if is_due else _continued(data, told, memory, seen))
+    if found is not None and not is_due and found.score / len(U) < memory.get("score", -np.inf) - LARGEST_LOSS:
+        found, is_due = split(seen, values, at), True
+    if found is None or found.labels.sum() < LEAST_HOME or found.labels.all():
         return None
-    if found.labels.sum() < LEAST_HOME or found.labels.all():
+    gains, own = np.zeros(problem.m), np.zeros(problem.m)
+    gains[doubted] = found.each / len(U) - explained[doubted]
+    own[doubted] = found.own / found.labels.sum() - explained[doubted]
+    rough = gains > 0 if is_rough else doubted
+    gain = gains[rough].sum() + found.of_labels / len(U)
+    is_clear = is_rough and bool(gain >= (KEPT_GAIN if memory else LEAST_GAIN) and own[rough].sum() >= 0)
+    if not (is_clear or anyway):
         return None
     elsewhere = np.zeros(len(data.U), dtype=bool)
     elsewhere[told] = ~found.labels
-    return Home(elsewhere, rough, len(U) if is_due else int(memory["scanned"]))
+    return Home(elsewhere, rough, is_clear, found.score / len(U), len(U) if is_due else int(memory["scanned"]))
+
+
+def explain_better(
+    problem: Problem, believer: Believer, whole: tuple[Dataset, GP], sides: Sequence[tuple[Dataset, GP]]
+) -> bool:
+    """Whether the beliefs of both regimes explain what was told better than one belief does."""
+    one = _log_density(problem, believer, *whole)
+    two = np.sum([_log_density(problem, believer, *side) for side in sides], 0)
+    return bool((two - one)[np.isfinite(one) & np.isfinite(two)].sum() >= KEPT_GAIN * len(whole[0].U))
 
 
 def _continued(
-    data: Dataset, told: Bool[ndarray, "N"], elsewhere: Sequence[int], U: Float64[ndarray, "n e"]
+    data: Dataset, told: Bool[ndarray, "N"], memory: Mapping[str, Any], U: Float64[ndarray, "n e"]
 ) -> Bool[ndarray, "n"]:
     """Return an earlier split, with new points on the side of their nearest neighbour."""
     numbers = np.array(data.numbers)[told]
-    labels = ~np.isin(numbers, elsewhere)
-    old = numbers <= max(elsewhere, default=0)
+    labels = ~np.isin(numbers, memory["elsewhere"])
+    old = numbers <= memory.get("last", max(memory["elsewhere"], default=0))
     for row in np.flatnonzero(~old) if old.any() else ():
         labels[row] = labels[old][((U[old] - U[row]) ** 2).sum(1).argmin()]
     return labels
 
 
 def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
-    """Return the leave-one-out log density of each output, nats a row, in units of its deviation."""
-    if len(data.imagined) or not data.complete.all():  # imagined values would explain themselves
-        belief = GP.at_choices(
-            data.U,
-            data.Y,
-            belief.choices,
-            active=problem.active,
-            ratios=ratios(problem),
-            noise=problem.noise,
-            model=believer.model,
-            coding=coding_of(problem),
-        )
+    """Return the leave-one-out log density of each output on its scale, nats a row, in units of its deviation."""
+    belief = _of_told(problem, believer, data, belief)
+    deviation = np.nanstd(belief.warped(data.Y), 0)
     counts = np.isfinite(data.Y).sum(0)
-    slopes = np.nansum(np.log(np.abs(belief.unwarp_slopes(data.Y))), 0)
-    deviation = np.nanstd(data.Y, 0)
-    return (belief.density - slopes) / np.maximum(counts, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
+    density = belief.density / np.maximum(counts, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
+    return np.where(np.isfinite(density), density, np.inf)
+
+
+def _log_density(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
+    """Return the leave-one-out log density of each output, in natural units."""
+    belief = _of_told(problem, believer, data, belief)
+    return belief.density - np.nansum(np.log(np.abs(belief.unwarp_slopes(data.Y))), 0)
+
+
+def _of_told(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> GP:
+    """Return the belief without imagined values, which would explain themselves."""
+    if not len(data.imagined) and data.complete.all():
+        return belief
+    return GP.at_choices(
+        data.U,
+        data.Y,
+        belief.choices,
+        active=problem.active,
+        ratios=ratios(problem),
+        noise=problem.noise,
+        model=believer.model,
+        coding=coding_of(problem),
+    )

@@ -102,7 +102,7 @@ def test_measurements_are_telling_away_from_those_that_were_made() -> None:
     U = np.linspace(0.0, 0.3, 12)[:, None]
     data = Dataset(tuple(range(12)), U, np.sin(5 * U) + 0.3 * Stream(1).normal(12, 1), U[:0])
     belief = Believer().fit(problem, data)
-    near, far = telling(problem, belief, np.array([[0.15], [1.0]]))[:, 0]
+    near, far = telling(problem, belief, np.array([[0.15], [1.0]]), U)[:, 0]
     assert 0 < near < far <= 1
     low, _, high = predicted(problem, belief, np.array([[0.15]]), LEVEL)
     deviation = belief.moments(np.array([[0.15]]))[1]

@@ -143,3 +143,33 @@ def test_an_optimum_beside_a_cliff_is_found():
 
 def test_the_paper_knows_no_regimes():
     assert not CUQB.paper().regimes
+
+
+def cliff_problem(limit):
+    """Return a problem whose output has a cliff, and has to reach a limit; no more than 3 is possible."""
+
+    def box(x):
+        return {"y": float(cliff(np.array([[x.a, x.b]]))[0])}
+
+    words = {"maximize": "-a - b", "subject_to": {"least": f"y >= {limit}"}, "blackbox": box, "noise": 0}
+    return Problem({"a": (0, 1), "b": (0, 1)}, ["y"], **words)
+
+
+@pytest.mark.slow
+def test_a_limit_beyond_a_cliff_is_declared_impossible_regime_by_regime():
+    study = Study(cliff_problem(3.5), seed=1)
+    result = study.run(budget=40)
+    assert result.status.name == "INFEASIBLE"
+    assert result.x is None or not result.is_feasible
+    assert result.relaxation is not None
+    assert result.relaxation.alone["least"] == pytest.approx(0.5, abs=0.4)
+    assert any("apart" in trial.why.memory for trial in study.trials)
+    assert result.chance is not None
+    assert result.chance < 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_a_limit_that_one_regime_meets_in_a_corner_is_not_declared_impossible(seed):
+    result = Study(cliff_problem(2.97), seed=seed).run(budget=30)
+    assert result.is_feasible

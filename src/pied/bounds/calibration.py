@@ -68,22 +68,22 @@ def misses(problem: Problem, data: Dataset, level: float, *, cautious: bool) -> 
 def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"]:
     """Return the factor by which the deviations of each output are multiplied where nothing was measured.
 
-    The caution of a noisy output falls with measurements around the best point, whose errors are all noise. They show
-    nothing of how wrong the belief is elsewhere. Here, noise is not widened, and a measurement counts by the share of
-    the belief in its variance. Of exact outputs it is their caution.
+    Caution falls with measurements around the best point: those of a noisy output miss by their noise alone, those of
+    an exact one are surrounded by others. They show nothing of how wrong the belief is elsewhere. Here, noise is not
+    widened, and a measurement counts by how much it could tell (`telling`).
 
     Args:
         problem: The statement.
         data: The told values, with what was expected of those that were proposed, widened by their caution.
         level: p of the bounds.
     """
-    if all(noise == 0 for noise in problem.noise):
-        return caution(problem, data, level)
-    factor = np.clip(np.full(problem.m, FIRST_EXACT / math.sqrt(_seen(problem, data))), LEAST, MOST)
+    factor = np.full(problem.m, first_caution(_seen(problem, data), is_exact=True))
     away = misses(problem, data, level, cautious=True)
+    is_exact = np.array([noise == 0 for noise in problem.noise])
     for (row, _), miss in zip(_foretold(problem, data), away, strict=True):
         own = np.square(data.whys[row].telling or np.ones(problem.m))
-        outside = miss > quantile.normal(level) * np.sqrt(factor**2 * own + 1.0 - own)
+        share = np.where(is_exact, 1.0, own)
+        outside = miss > quantile.normal(level) * np.sqrt(factor**2 * share + 1.0 - share)
         factor = _learned(factor, np.where(np.isfinite(miss), outside, np.nan), level, own)
     return factor
 
@@ -148,10 +148,24 @@ def predicted(
     return np.minimum(ends[0], ends[2]), ends[1], np.maximum(ends[0], ends[2])
 
 
-def telling(problem: Problem, gp: GP, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
-    """Return which share of the deviation of measurements at points is the belief's own, the rest being noise."""
-    deviation = gp.moments(U)[1]
-    whole = np.hypot(deviation, _noise(problem, gp))
+def telling(
+    problem: Problem, gp: GP, U: Float64[ndarray, "b d"], pool: Float64[ndarray, "p d"]
+) -> Float64[ndarray, "b m"]:
+    """Return how much measurements at points can tell about the belief, from 0 to 1.
+
+    Of a noisy output it is the share of the belief in their deviation, the rest being noise. Of an exact one it is the
+    deviation in units of that at a usual point: beside told points a measurement tells nothing.
+
+    Args:
+        problem: The statement.
+        gp: The belief.
+        U: The points.
+        pool: Points over the box.
+    """
+    deviation, noise = gp.moments(U)[1], _noise(problem, gp)
+    is_exact = np.array([each == 0 for each in problem.noise])
+    usual = np.median(gp.moments(pool)[1], 0) if is_exact.any() else deviation
+    whole = np.where(is_exact, np.maximum(deviation, usual), np.hypot(deviation, noise))
     return np.where(whole > 0, deviation / np.where(whole > 0, whole, 1.0), 1.0)
 
 

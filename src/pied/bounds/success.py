@@ -62,6 +62,8 @@ class WithSuccess:
 
     functions: Functions
     success: SuccessModel
+    is_hard: bool = False
+    """Whether no point beyond is of interest, even where no other constraint can be met."""
 
     @property
     def k(self) -> int:
@@ -70,8 +72,8 @@ class WithSuccess:
 
     @property
     def white(self) -> tuple[int, ...]:
-        """Constraints that are known exactly."""
-        return tuple(self.functions.white)
+        """Constraints that hold at every point of interest: those that are known exactly, and success if it must."""
+        return (*self.functions.white, self.k - 1) if self.is_hard else tuple(self.functions.white)
 
     def coarse(self) -> "WithSuccess | None":
         """Return the cheaper version of the functions, with the same constraint."""

@@ -72,8 +72,8 @@ class Why:
     expected: tuple[tuple[float, ...], ...] = ()
     """Of each output, what was said of the measurement: lower end, median and upper end, its noise included."""
     telling: tuple[float, ...] = ()
-    """Of each output, which share of the deviation of a measurement there was the belief's own: 0 if it was all noise,
-    so that the measurement could not show whether the belief is right, 1 without noise."""
+    """Of each output, how much a measurement there could show whether the belief is right: 0 if its deviation was all
+    noise, or nothing beside that at usual points, because others had been made there; 1 at most."""
     widened: float = 1.0
     """How many times as wide as the belief's own the bounds are, at most."""
 

@@ -180,7 +180,7 @@ class CUQBRun(BayesRun):
     ) -> Scene:
         """Return the scene of one regime: rough outputs of the other count as not told."""
         side = self._scene(scene.number, scene.data.without(elsewhere, rough), previous, scene.stream)
-        return replace(side, elsewhere=elsewhere)
+        return replace(side, elsewhere=elsewhere, rough=rough)
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         best, why = self._improve(scene)

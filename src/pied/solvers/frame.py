@@ -52,6 +52,7 @@ MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool b
 HEAVY_TAIL = 100.0  # a constraint whose spread is so many times what it changes by near the best points has a long tail
 SMALLEST_SCALE = 1e-8  # of the spread of a constraint: its scale is not below this
 SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken
+USUAL_POINTS = 256  # points of the pool, spread over the box, at which deviations are usual
 INCUMBENTS = 3  # told points that clouds and local solves start from
 FILL_POINTS = 1024  # Sobol points among which the last rung looks for the most distant one
 WHITE_BROKEN_DISTANCE = 10.0  # taken off the distance of a point that breaks a white constraint; above any distance
@@ -111,6 +112,8 @@ class Scene:
     stream: Stream
     elsewhere: Bool[ndarray, "N"] | None = None
     """Which told points are in another regime than the one searched (`solvers.regimes`); None: all are in one."""
+    rough: Bool[ndarray, "m"] | None = None
+    """Which outputs have regimes."""
     whole: "Scene | None" = None
     """The scene of everything that was told, of which this one is a regime's."""
     sides: "Callable[[], tuple[Scene, ...]]" = tuple
@@ -124,6 +127,14 @@ class Scene:
         U, out = self.data.U, np.zeros(len(self.data.U), dtype=bool) if self.elsewhere is None else self.elsewhere
         outside = np.concatenate([self.data.failed, U[out]])
         return SuccessModel.fit(U[~out], outside, coding_of(self.composite.problem))
+
+    @property
+    def apart(self) -> dict[str, Any]:
+        """The regime as plain data, for the memory of a test that rests on it; empty where there is none."""
+        if self.elsewhere is None or self.rough is None:
+            return {}
+        away = np.array(self.data.numbers)[self.elsewhere].tolist()
+        return {"apart": {"elsewhere": away, "rough": self.rough.tolist()}}
 
     @cached_property
     def within(self) -> Search | PenaltySearch | Enumeration | Mixed:
@@ -189,8 +200,8 @@ class BayesRun(Run):
         why = replace(why, active=tuple(self.problem.functions[i] for i in best.active))
         if scene is not everything:
             why = replace(why, optimistic=None)  # it knows nothing of the rest of the box
-        why = self._described(everything, u, why)
-        return Proposal(u, replace(why, memory={**why.memory, **kept}))
+        described = self._described(everything, u, why)
+        return Proposal(u, replace(described, memory={**described.memory, **why.memory, **kept}))
 
     def _staged(self, scene: Scene) -> tuple[Scene, dict[str, Any]]:
         """Return the scene in which the next point is sought, and what is to be remembered of it."""
@@ -261,7 +272,7 @@ class BayesRun(Run):
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
-            telling=() if self._is_exact else tuple(telling(self.problem, scene.belief, u[None])[0].tolist()),
+            telling=tuple(telling(self.problem, scene.belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
             widened=float(factor.max()),
             rung=scene.belief.rung,
             memory=to_memory(scene.belief.choices),

@@ -71,9 +71,8 @@ class JointTest:
         if best.satisfied and look.is_open:
             return best, why
         margin = max(look.found.margin, 0.0) if look.is_open else look.found.margin
-        return best if best.satisfied else look.test._proposed(look.found, best), replace(
-            why, aim="feasibility", margin=margin
-        )
+        why = replace(why, aim="feasibility", margin=margin, memory={} if look.is_open else look.test.scene.apart)
+        return best if best.satisfied else look.test._proposed(look.found, best), why
 
     def _look(self, best: Optimum) -> "_Look":
         """Look for a point that could meet all constraints, by the belief about everything that was told, then by
@@ -86,6 +85,8 @@ class JointTest:
         if not look.is_open or (best.satisfied and scene.whole is not None):
             return look
         looks = [replace(self, scene=side)._look_once(best.u) for side in scene.sides()]
+        if scene.whole is None and scene.number % 2 == 0 and any(each.is_open for each in looks):
+            return look  # regimes that are not clear propose every other point
         return max(looks, key=lambda each: (each.is_open, each.found.margin), default=look)
 
     def _look_once(self, u: Float64[ndarray, "d"]) -> "_Look":
@@ -175,7 +176,7 @@ class JointTest:
         """Return the point that comes nearest to the constraints; in a regime, where its border may be."""
         if self._region is None:
             return largest_margin(search, bounds, self.scene.scales, pool, u, starts)
-        whole, scales = WithSuccess(bounds, self._region), np.append(self.scene.scales, 1.0)
+        whole, scales = WithSuccess(bounds, self._region, is_hard=True), np.append(self.scene.scales, 1.0)
         return largest_margin(search, whole, scales, pool, u, starts).of_first(bounds.k)
 
     @cached_property

@@ -6,7 +6,7 @@ How much better any settings could be, and whether any meet all limits.
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Composite, optimistic
+from pied.bounds import Composite, SuccessModel, optimistic
 from pied.gp import GP, Paths
 from pied.records import spread
 from pied.rng import Stream
@@ -54,6 +54,7 @@ def chance_of_any(
     level: float,
     known: Float64[ndarray, "s d"],
     stream: Stream,
+    region: SuccessModel | None = None,
 ) -> float:
     """Return the probability that any settings meet all limits: the share of functions drawn for which some do.
 
@@ -64,12 +65,14 @@ def chance_of_any(
         level: p of the bounds.
         known: Told points.
         stream: Random numbers.
+        region: Where settings are looked for; None: anywhere.
     """  # fmt: skip
     problem = composite.problem
     search = searched(problem, TOP_SEARCH)
     known = np.clip(known, 0.0, 1.0)
     pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))[:CANDIDATES]
     pool = problem.on_equalities(np.concatenate([known, pool]))
+    pool = pool if region is None else pool[region.is_likely(pool)]
     upper = composite.values(pool, [level] * problem.k, screening=True)
     margin = np.nan_to_num((upper / spread(upper))[:, 1:].min(1), nan=-np.inf)
     best = pool[(-margin).argsort(kind="stable")[:LIKELIEST]]

@@ -18,7 +18,7 @@ from pied.rng import Stream
 from pied.shapes import Float64
 
 if TYPE_CHECKING:
-    from pied.bounds import Composite
+    from pied.bounds import Composite, SuccessModel
     from pied.search import Enumeration, Mixed, Search
 
 CONFLICT_MARGIN = 1e-3
@@ -38,26 +38,42 @@ class Relaxation:
 
 
 def relax(
-    composite: "Composite", level: float, stream: Stream, start: Float64[ndarray, "d"], search: "Search | None" = None
+    composite: "Composite",
+    level: float,
+    stream: Stream,
+    start: Float64[ndarray, "d"],
+    search: "Search | None" = None,
+    region: "SuccessModel | None" = None,
 ) -> Relaxation:
     """Find the smallest relaxations that make the joint test of feasibility pass.
 
     The relaxation of i alone is the negative maximum of upper_i where all other upper bounds hold: a subproblem with
     constraint i as the objective.
+
+    Args:
+        composite: The belief composed with g.
+        level: p of the bounds.
+        stream: Random numbers.
+        start: A point to start from.
+        search: How subproblems are solved; None: as usual.
+        region: Where points are looked for; None: anywhere.
     """
-    from pied.bounds import optimistic
-    from pied.search import Picked
+    from pied.bounds import WithSuccess, optimistic
+    from pied.search import Functions, Picked
 
     problem = composite.problem
     searching = searched(problem, search)
-    bounds = optimistic(composite, level)
+    bounds: Functions = optimistic(composite, level)
     pool = problem.within(searching.screen(stream, problem.d, start[None]), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     pool = problem.on_equalities(pool)
+    beside: tuple[int, ...] = ()
+    if region is not None:
+        bounds, scales, beside = WithSuccess(bounds, region, is_hard=True), np.append(scales, 1.0), (problem.k,)
     widest = searching.rescue(bounds, scales, np.concatenate([start[None], pool[:8]]))
     alone: dict[str, float | None] = {}
     for i in range(1, problem.k):
-        order = (i, *(j for j in range(1, problem.k) if j != i))
+        order = (i, *(j for j in range(1, problem.k) if j != i), *beside)
         best = searching.solve(Picked(bounds, order), scales[list(order)], pool, start[None], stream.at("relax", i))
         alone[problem.functions[i]] = max(0.0, -float(best.f[0])) if best.satisfied else None
     short = max(0.0, -widest.margin)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pied.bounds import Composite
     from pied.gp import GP, Choice
     from pied.solvers.cuqb import CUQB
+    from pied.study.apart import Side
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
 
@@ -291,9 +292,13 @@ class Snapshot:
         """The probability that any settings meet all limits; None where it would mean nothing: within a design."""
         if self.problem.n == 0 or self.white is not None or self.data.complete.sum() < self.initial:
             return None
+        from pied.study import apart
         from pied.study.prospect import chance_of_any
 
         settings = self.settings
+        if self._sides:
+            stream = self.stream.at("chance")
+            return apart.chance(self.problem, settings.believer, self._sides, settings.level, stream)
         return chance_of_any(
             self.composite("recommend"),
             self.told_belief,
@@ -302,6 +307,16 @@ class Snapshot:
             self.data.U,
             self.stream.at("chance"),
         )
+
+    @cached_property
+    def _sides(self) -> "list[Side]":
+        """The regimes on which the last test rests if it found the constraints unsatisfiable; else none."""
+        last = next((trial.why for trial in reversed(self._of_this_question) if trial.why.margin is not None), None)
+        if last is None or self.confirmations == 0 or "apart" not in last.memory:
+            return []
+        from pied.study.apart import sides_of
+
+        return sides_of(self.problem, self.settings.believer, self.data, last)
 
     def recommend(self, rule: str | None) -> "Recommendation | None":
         """Recommend a point; return None when no point was told completely."""
@@ -396,8 +411,12 @@ class Snapshot:
 
         settings = self.settings
         level = VERDICT_LEVEL if settings.verdict == "joint" else settings.level
-        composite = settings.believer.bound(self.problem, self.data, self.belief, self.stream.at("relax"))
-        return relax(composite, level, self.stream.at("relax"), self.data.U[-1])
+        believer, stream, start = settings.believer, self.stream.at("relax"), self.data.U[-1]
+        if self._sides:
+            from pied.study.apart import relaxed
+
+            return relaxed(self.problem, believer, self._sides, level, stream, start)
+        return relax(believer.bound(self.problem, self.data, self.belief, stream), level, stream, start)
 
     def at(self, x: Named, number: int | None) -> "Recommendation":
         """Return what is known at a point under the current question: the told value if it is exact, else bounds."""

@@ -153,13 +153,13 @@ class Cube:
             columns[name] = offset + sum(weight * columns[each] for each, weight in weights.items())
         return torch.stack([columns[name] for name in self.problem.variables], -1)
 
-    def best(self, acquisition: Any) -> Any:
-        """Return the point with the largest acquisition that was found."""
+    def best(self, acquisition: Any, **more: Any) -> Any:
+        """Return the point with the largest acquisition that was found; more: further words of `optimize_acqf`."""
         from botorch.optim import optimize_acqf, optimize_acqf_mixed, optimize_acqf_mixed_alternating
 
         words = {"q": 1, "num_restarts": RESTARTS, "raw_samples": RAW, "inequality_constraints": self.sums() or None}
         if not self.levels:
-            return optimize_acqf(acquisition, self.box, **words)[0][0]
+            return optimize_acqf(acquisition, self.box, **words, **more)[0][0]
         if math.prod(len(each) for each in self.levels.values()) <= ENUMERATED:
             settings = itertools.product(*self.levels.values())
             fixed = [dict(zip(self.levels, each, strict=True)) for each in settings]

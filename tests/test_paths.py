@@ -61,3 +61,15 @@ def test_labels_are_drawn_each_as_one_value():
     gp = GP.fit(U, y, coding=Coding(2, (Labels(0, 3, np.zeros((3, 0))),)))
     W = drawn(gp, np.array([[0.5, 0.4], [0.51, 0.4]]), 30)
     assert W[:, 0] == pytest.approx(W[:, 1])
+
+
+def test_a_factor_moves_functions_away_from_the_mean_and_their_slopes_with_them():
+    U = points(14, 2)
+    gp = GP.fit(U, np.stack([wavy(U), np.sin(12 * U[:, 0])], 1))
+    factor, which = np.array([4.0, 1.5]), np.array([1])
+    plain, wide = (Paths.of(gp, 3, Stream(2), each) for each in (None, factor))
+    mean = gp.moments(V[:1])[0]
+    (values, _), (wider, slope) = (each.values_and_slopes(V[:1], which) for each in (plain, wide))
+    assert wider - mean == pytest.approx(factor * (values - mean), rel=1e-6, abs=1e-9)
+    numeric = numeric_slope(lambda u: wide.values_and_slopes(u[None], which)[0][0], V[0])
+    assert slope[0] == pytest.approx(numeric, rel=1e-4, abs=1e-5)

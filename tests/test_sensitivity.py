@@ -1,12 +1,14 @@
 """Shadow prices and sensitivities against finite differences of the true optimum."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import pied
 from decisions import best, mixed, study
+from pied.study.sensitivity import sensitivities
 
 pytestmark = pytest.mark.slow
 STEP = 1e-3
@@ -58,6 +60,17 @@ def test_bounds_are_wide_where_little_is_known_and_narrow_where_much_is(found):
     early = study(budget=6, older=0).result().sensitivities
     wide, narrow = (each.limits["waste limit"].bounds for each in (early, found))
     assert wide[1] - wide[0] > narrow[1] - narrow[0]
+
+
+def test_bounds_are_widened_by_what_the_study_has_seen_of_its_errors():
+    made = study(budget=1, older=8)
+    caution = made.outlook.snapshot.settings.believer.caution(made.problem, made.outlook.data, made.outlook.level)
+    assert (caution > 1.5).all()  # few points were predicted yet
+    wide = made.sensitivities().limits["waste limit"].bounds
+    plain = replace(made.outlook)
+    plain.__dict__["paths"] = replace(made.outlook.paths, factor=None)
+    narrow = sensitivities(plain).limits["waste limit"].bounds
+    assert wide[1] - wide[0] > 1.3 * (narrow[1] - narrow[0])
 
 
 def test_the_result_has_them_in_print_and_in_json(settled):

@@ -293,10 +293,12 @@ class Outlook:
 
     @cached_property
     def paths(self) -> Paths:
-        """Functions drawn from the belief."""
+        """Functions drawn from the belief, as far from its mean as its errors so far call for."""
         if self.origin is not None:
             return self.origin.paths
-        return Paths.of(self.snapshot.told_belief, DRAWS, self.snapshot.stream.at("draws"))
+        snapshot = self.snapshot
+        factor = snapshot.settings.believer.caution(snapshot.problem, self.data, self.level)
+        return Paths.of(snapshot.told_belief, DRAWS, snapshot.stream.at("draws"), factor)
 
     @cached_property
     def search(self) -> "Search | Enumeration | Mixed":

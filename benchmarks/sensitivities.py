@@ -1,6 +1,7 @@
 """How often the true price of a limit lies within its stated bounds, on the suite and on random problems.
 
-    python benchmarks/sensitivities.py --budget 40 --seeds 2 --draws 10 --jobs 2
+    python benchmarks/sensitivities.py --seeds 2 --jobs 2 --limit 450 --out sensitivities.jsonl    # again and again
+    python benchmarks/sensitivities.py --out sensitivities.jsonl --report                          # the page
 
 A study runs for a budget, then states what a unit of each limit is worth (`Study.sensitivities`) and the best value at
 limits a little looser and tighter (`Study.what_if`). The truth is solved again with the moved limits, from the known
@@ -9,19 +10,24 @@ by the belief, and only studies that have found the true optimum to 1 %: elsewhe
 Needs numpy and scipy alone.
 """
 
-import argparse
+import slices  # first: see there
+
+# isort: split
+import itertools
 import math
-import time
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import report
 from numpy import ndarray
 from scipy.optimize import minimize
 
 import pied
 from pied import suite
+
+DRAWS = 10
+BUDGET = 40
 
 STEP = 1e-3
 """In benchmark scales of a constraint: step of the differences."""
@@ -34,9 +40,10 @@ ROOM = 0.01
 
 
 def names(draws: int) -> list[str]:
-    """Return the problems: those of the suite with limits, and random ones."""
+    """Return the problems with limits: those of the suite, and random ones."""
     known = [name for name in suite if suite[name].problem.n]
-    return known + [f"random {seed}" for seed in range(draws)]
+    drawn = (seed for seed in itertools.count() if suite.random(seed).problem.n)
+    return known + [f"random {seed}" for seed in itertools.islice(drawn, draws)]
 
 
 def benchmark(name: str) -> Any:
@@ -66,14 +73,13 @@ def true_best(truth: Any, low: ndarray, high: ndarray, start: ndarray, shift: nd
     return best
 
 
-def measured(task: tuple[str, int, int]) -> dict[str, Any]:
+def measured(item: slices.Item) -> dict[str, Any]:
     """Run one study and compare its prices with the truth."""
-    name, seed, budget = task
+    name, seed, budget = item["problem"], item["seed"], item["budget"]
     made = benchmark(name)
     problem = made.problem
     if problem.grid is not None or problem.listing is not None or made.known is None:
-        return {"problem": name, "seed": seed, "skipped": "no continuous optimum"}
-    begin = time.perf_counter()
+        return {"skipped": "no continuous optimum"}
     study = pied.Study(problem, seed=seed)
     study.run(budget, progress=False)
     low, high = problem.bounds.T
@@ -90,7 +96,7 @@ def measured(task: tuple[str, int, int]) -> dict[str, Any]:
     far = abs(best - problem.user_value(result.value)) / spread if result.x is not None else math.inf
     found = study.result().sensitivities
     if found is None or not far <= NEAR:
-        return {"problem": name, "seed": seed, "skipped": f"optimum not found yet ({far:.1g})"}
+        return {"skipped": f"optimum not found to 1 % ({100 * far:.2g} %)"}
     rows, answers = [], []
     for limit, each in found.limits.items():
         shift = none.copy()
@@ -113,48 +119,68 @@ def measured(task: tuple[str, int, int]) -> dict[str, Any]:
                 ends = sorted(problem.user_value(end) for end in answer.bounds)
                 slack = 1e-3 * spread
                 answers.append(bool(ends[0] - slack <= value <= ends[1] + slack))
-    return {"problem": name, "seed": seed, "rows": rows, "answers": answers, "seconds": time.perf_counter() - begin}
+    return {"rows": rows, "answers": answers}
 
 
-def results(tasks: list[tuple[str, int, int]], jobs: int) -> Iterator[dict[str, Any]]:
-    """Yield the results of all studies."""
-    if jobs <= 1:
-        yield from map(measured, tasks)
-        return
-    with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(measured, tasks)
+def share(counts: Sequence[bool]) -> str:
+    """Return how many of some hold."""
+    return f"{sum(counts)} of {len(counts)} ({100 * sum(counts) / len(counts):.0f} %)" if counts else "-"
 
 
-def main() -> None:
-    """Print a line for each study, then the shares."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", type=int, default=40)
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--draws", type=int, default=5, help="random problems")
-    parser.add_argument("--only", nargs="*", help="names of problems")
-    parser.add_argument("--jobs", type=int, default=1)
-    words = parser.parse_args()
-    chosen = words.only or names(words.draws)
-    tasks = [(name, seed, words.budget) for name in chosen for seed in range(words.seeds)]
-    inside: list[bool] = []
-    answered: list[bool] = []
-    for each in results(tasks, words.jobs):
-        if "skipped" in each:
-            print(f"{each['problem']:>24} {each['seed']:>3}  {each['skipped']}", flush=True)
-            continue
-        inside += [row["inside"] for row in each["rows"]]
-        answered += each["answers"]
-        print(f"{each['problem']:>24} {each['seed']:>3}  {each['seconds']:.1f} s", flush=True)
-        for row in each["rows"]:
-            ends = " to ".join(f"{end:.4g}" for end in row["bounds"])
-            mark = "" if row["inside"] else "   OUTSIDE"
-            print(f"{'':>30}{row['limit'][:30]:<32} true {row['true']:.4g}, stated {ends}{mark}", flush=True)
-    for what, counts in (
-        ("prices within their bounds", inside),
-        ("best values within the bounds of what if", answered),
-    ):
-        if counts:
-            print(f"{what}: {sum(counts)} of {len(counts)} ({100 * np.mean(counts):.0f} %)")
+def summary(records: Iterable[Any]) -> str:
+    """Return the shares of prices and answers within their bounds, on the suite, on random problems, and on both."""
+    rows = []
+    counted = [each for each in records if "rows" in each]
+    for title, is_in in (("suite", (False,)), ("random problems", (True,)), ("both", (False, True))):
+        own = [each for each in counted if each["item"]["problem"].startswith("random ") in is_in]
+        prices = [row["inside"] for each in own for row in each["rows"]]
+        answers = [inside for each in own for inside in each["answers"]]
+        rows.append([title, str(len(own)), share(prices), share(answers)])
+    heads = ["problems", "studies", "prices within their bounds", "best values within the bounds of what-if"]
+    return report.table(heads, rows)
+
+
+def page(records: Sequence[Any]) -> str:
+    """Return the whole report."""
+    rows = []
+    for each in sorted(records, key=lambda r: (r["item"]["problem"].startswith("random "), report.key(r["item"]))):
+        item = each["item"]
+        for row in each.get("rows", []):
+            low, high = row["bounds"]
+            cells = [f"{row['true']:.4g}", f"{row['rate']:.4g}", f"{low:.4g} to {high:.4g}"]
+            mark = "yes" if row["inside"] else "**no**"
+            rows.append([item["problem"], str(item["seed"]), f"`{row['limit']}`", *cells, mark])
+    left = [each for each in records if "skipped" in each]
+    why = sorted(f"{each['item']['problem']} {each['item']['seed']}: {each['skipped']}" for each in left)
+    blocks = [
+        slices.heading("Prices of limits against the truth", records),
+        "Each study ran for its budget, then stated what a unit of each limit is worth, with bounds, and the best "
+        "value at limits moved by 5 % of their benchmark scale. The truth: central differences of the true optimum, "
+        "solved again with moved limits. Counted are limits that bind in the truth or may bind by the belief, in "
+        "studies that had found the optimum to 1 %.",
+        summary(records),
+        "## Prices",
+        report.table(["problem", "seed", "limit", "true price", "stated", "bounds", "within"], rows),
+    ]
+    if why:
+        blocks += [f"## Not counted: {len(left)} of {len(records)} studies", "\n".join(f"- {each}" for each in why)]
+    return "\n\n".join([*blocks, *slices.troubles(records, ("problem", "seed"))]) + "\n"
+
+
+def main(words: Sequence[str] | None = None) -> int | str:
+    """Run the command line; return how many studies are left, or the page."""
+    parser = slices.parser(__doc__, out="sensitivities.jsonl", seeds=2)
+    parser.add_argument("--budget", type=int, default=BUDGET, help=f"evaluations of a study; default {BUDGET}")
+    parser.add_argument("--draws", type=int, default=DRAWS, help=f"random problems; default {DRAWS}")
+    parser.add_argument("--only", nargs="*", metavar="NAME", help="names of problems")
+    given = parser.parse_args(words)
+    if given.report:
+        return slices.write(given, page, "sensitivities.md")
+    chosen = given.only or names(given.draws)
+    items = slices.ordered(
+        {"problem": name, "seed": seed, "budget": given.budget} for name in chosen for seed in range(given.seeds)
+    )
+    return slices.work_on(items, measured, given)
 
 
 if __name__ == "__main__":

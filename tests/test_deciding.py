@@ -1,4 +1,4 @@
-"""The commands about decisions: sweep, sensitivities."""
+"""The commands about decisions: sweep, sensitivities, result --pick."""
 
 from pathlib import Path
 
@@ -75,3 +75,61 @@ def test_sensitivities_are_said_and_given_as_data(file: str) -> None:
     found = data("sensitivities", file)
     assert found["limits"]["waste limit"]["rate"] == pytest.approx(1.458, rel=0.05)
     assert data("result", file)["sensitivities"]["limits"]["waste limit"]["rate"] > 1
+
+
+# --- One point of a front ---------------------------------------------------------------------------------------------
+
+FRONT = FILE.replace(
+    'maximize = "price*product - cost*a"\nname = "profit"', 'maximize = { profit = "price*product - cost*a" }\n'
+    'minimize = { "b used" = "b" }'
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def front(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A study of profit against what is used of b, with ten measurements."""
+    folder: Path = tmp_path_factory.mktemp("front")
+    (folder / "plant.toml").write_text(FRONT)
+    rows = ["a,b,product,waste"]
+    for a, b in Stream(1).sobol(10, 2).tolist():
+        y = outputs(a, b)
+        rows.append(f"{a},{b},{y['product']},{y['waste']}")
+    (folder / "old.csv").write_text("\n".join(rows))
+    pied_("add", str(folder / "plant.toml"), str(folder / "old.csv"))
+    return str(folder / "plant.toml")
+
+
+def test_a_point_of_a_front_is_picked_by_what_it_reaches(front: str) -> None:
+    points = data("result", front)["front"]["points"]
+    profits = sorted(point["values"]["profit"] for point in points)
+    assert len(profits) > 2
+    found = data("result", front, "--pick", f"profit={profits[1] - 1e-9}", "--pick", "b used=1")
+    least = min(p["values"]["b used"] for p in points if p["values"]["profit"] >= profits[1] - 1e-9)
+    assert found["values"]["b used"] == least
+    assert found in points
+    said = pied_("result", front, "--pick").stdout
+    knee = data("result", front, "--pick")
+    assert f"trial {knee['trial']}" in said
+    assert "limit 0.800000: met" in said
+    assert knee in points
+
+
+@pytest.mark.parametrize(
+    ("word", "remedy"),
+    [
+        ("profit=100", "the best is"),
+        ("profits=1", "Did you mean 'profit'"),
+        ("profit", "NAME=VALUE, for instance profit=0.5"),
+        ("profit=high", "is not a number"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_or_read_says_what_can(front: str, word: str, remedy: str) -> None:
+    assert remedy in pied_("result", front, "--pick", word, code=2).stderr
+
+
+def test_nothing_is_picked_where_there_is_one_objective_or_no_front_yet(file: str, tmp_path: Path) -> None:
+    assert "leave it out" in pied_("result", file, "--pick", "profit=1", code=2).stderr
+    (tmp_path / "plant.toml").write_text(FRONT)
+    pied_("ask", str(tmp_path / "plant.toml"))
+    assert data("result", str(tmp_path / "plant.toml"), "--pick", code=3) is None
+    assert "trade" not in pied_("result", str(tmp_path / "plant.toml"), "--pick", code=3).stdout

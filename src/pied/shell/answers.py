@@ -113,17 +113,34 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
 @click.command()
 @of_a_study
 @click.option("--rule", type=click.Choice(RULES), help="Which point is recommended; by default as the noise demands.")
-def result(file: str, store: str | None, as_json: bool, rule: str | None) -> None:
+@click.option(
+    "--pick",
+    "wishes",
+    multiple=True,
+    is_flag=False,
+    flag_value="",
+    metavar="[NAME=VALUE]",
+    help="Of several objectives, one point of the front: as good as this at least; alone, the balanced one.",
+)
+def result(file: str, store: str | None, as_json: bool, rule: str | None, wishes: tuple[str, ...]) -> None:
     """Recommend a point, with bounds, slacks and probabilities.
 
-    Exit code 3 while no point is known to meet the constraints, 4 when none can.
+    With several objectives it is the front; --pick profit=120 shows the one point of it that is best in the other
+    objectives among those with a profit of at least 120 (at most, where it is minimized), --pick alone the balanced
+    one. Exit code 3 while no point is known to meet the constraints, 4 when none can.
     """
     from pied.shell.opening import opened
     from pied.shell.pages import result_lines
 
     with opened(file, store, read_only=True) as desk:
+        picked = _read_wishes(desk.stated.problem, wishes) if wishes else None
         found = desk.study.result(rule)
-        if as_json:
+        if picked is not None and found.front is not None and len(found.front):
+            point = found.pick(**picked)
+            say_json(point.to_dict()) if as_json else say(str(point))
+        elif picked is not None and as_json:
+            say_json(None)
+        elif as_json:
             say_json(found.to_dict())
         else:
             say("\n".join(result_lines(desk.stated.problem, found)))
@@ -131,6 +148,26 @@ def result(file: str, store: str | None, as_json: bool, rule: str | None) -> Non
             if 0 < told < desk.study.initial:
                 note(f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}.")
     sys.exit(exit_code(found))
+
+
+def _read_wishes(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
+    """Read the values that a point of the front should reach, by objective."""
+    from pied.errors import did_you_mean
+    from pied.shell.tables import to_number
+
+    if not problem.has_front:
+        raise Mistake(
+            "--pick chooses among the best trade-offs of several objectives, and this study has one: leave it out, the "
+            "result is the best point"
+        )
+    wishes = {}
+    for name, text in (pair(word, problem.objectives[0]) for word in words if word):
+        if name not in problem.objectives:
+            known = ", ".join(problem.objectives)
+            hint = did_you_mean(name, problem.objectives) or f" The objectives are {known}."
+            raise Mistake(f"--pick: '{name}' is not an objective.{hint}")
+        wishes[name] = to_number(text, f"--pick {name}")
+    return wishes
 
 
 # ------------------------------------------------------------------------------------------------------------- revise

@@ -3,6 +3,8 @@
     pip install -r benchmarks/peers/requirements.txt      # in an environment of its own
     python benchmarks/peers/run.py                        # resumes; writes benchmarks/results/peers.json and the page
     python benchmarks/peers/run.py --page                 # only the page, docs/comparison.md
+    python benchmarks/peers/run.py --record other.json    # into another record, no page: on a second machine, say
+    python benchmarks/peers/run.py --merge other.json     # take its runs into the record, then the page
 
 Each run has a process, one thread and a limit of processor time of its own. A run that was cut off keeps its
 evaluations; a larger `--limit` repeats it.
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +126,11 @@ def _plain(value: float) -> float | None:
 # --- All runs ---------------------------------------------------------------------------------------------------------
 
 
-def sweep(libraries: list[str], problems: list[str], seeds: int, jobs: int, limit: float, until: float) -> None:
+def sweep(
+    libraries: list[str], problems: list[str], *, seeds: int, jobs: int, limit: float, until: float, path: Path
+) -> None:
     """Perform what is missing in the record, and write the record after each run."""
-    record = read()
+    record = read(path)
     known = {
         (each["library"], each["problem"], each["seed"])
         for each in record["runs"]
@@ -139,29 +143,42 @@ def sweep(libraries: list[str], problems: list[str], seeds: int, jobs: int, limi
         return performed(*task, limit) if time.monotonic() - began < until else None
 
     with ThreadPoolExecutor(jobs) as pool:
-        for run in pool.map(work, wanted):
-            if run is not None:
-                same = (run["library"], run["problem"], run["seed"])
-                kept = [e for e in record["runs"] if (e["library"], e["problem"], e["seed"]) != same]
-                record["runs"] = [*kept, run]
+        for future in as_completed([pool.submit(work, each) for each in wanted]):
+            if (run := future.result()) is not None:
+                take(record, run)
                 record["machine"] = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-                write(record)
+                write(record, path)
                 print(f"{run['problem']:12} {run['library']:8} seed {run['seed']}: {run['ended']}, "
                       f"{len(run['seconds'])} evaluations, {sum(run['seconds']):.0f} s", flush=True)  # fmt: skip
 
 
-def read() -> dict[str, Any]:
-    """Return the record, empty at first."""
-    return json.loads(RECORD.read_text()) if RECORD.exists() else {"runs": []}
+def take(record: dict[str, Any], run: dict[str, Any]) -> None:
+    """Put a run into the record, in the place of an earlier one of the same library, problem and seed."""
+    same = (run["library"], run["problem"], run["seed"])
+    record["runs"] = [e for e in record["runs"] if (e["library"], e["problem"], e["seed"]) != same] + [run]
 
 
-def write(record: dict[str, Any]) -> None:
+def merge(path: Path) -> None:
+    """Take the runs of another record into the record; its machine is then named, since most runs are from there."""
+    record, other = read(RECORD), read(path)
+    for run in other["runs"]:
+        if run["ended"] != "absent":
+            take(record, run)
+    write(record | {"machine": other["machine"]}, RECORD)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return a record, empty at first."""
+    return json.loads(path.read_text()) if path.exists() else {"runs": []}
+
+
+def write(record: dict[str, Any], path: Path) -> None:
     """Write the record, one run a line."""
     order = lambda e: (list(TASKS).index(e["problem"]), LIBRARIES.index(e["library"]), e["seed"])  # noqa: E731
     runs = sorted(record["runs"], key=order)
     head = json.dumps({name: each for name, each in record.items() if name != "runs"})
     lines = ",\n".join(json.dumps(each) for each in runs)
-    RECORD.write_text(head[:-1] + (", " if len(head) > 2 else "") + '"runs": [\n' + lines + "\n]}\n")
+    path.write_text(head[:-1] + (", " if len(head) > 2 else "") + '"runs": [\n' + lines + "\n]}\n")
 
 
 def main() -> None:
@@ -173,6 +190,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=LIMIT, help="processor seconds for one run")
     parser.add_argument("--until", type=float, default=math.inf, help="start no run after so many seconds")
+    parser.add_argument(
+        "--record", type=Path, default=RECORD, help="the record to resume; the page needs the usual one"
+    )
+    parser.add_argument("--merge", type=Path, help="take the runs of this record into the usual one")
     parser.add_argument("--page", action="store_true", help="only write the page")
     parser.add_argument("--child", nargs=4, metavar=("LIBRARY", "PROBLEM", "SEED", "LIMIT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -180,11 +201,22 @@ def main() -> None:
         library, problem, seed, limit = given.child
         child(library, problem, int(seed), float(limit))
         return
-    if not given.page:
-        sweep(given.libraries, given.problems, given.seeds, given.jobs, given.limit, given.until)
-    from page import write_page
+    if given.merge:
+        merge(given.merge)
+    elif not given.page:
+        sweep(
+            given.libraries,
+            given.problems,
+            seeds=given.seeds,
+            jobs=given.jobs,
+            limit=given.limit,
+            until=given.until,
+            path=given.record,
+        )
+    if given.record == RECORD:
+        from page import write_page
 
-    write_page(read())
+        write_page(read(RECORD))
 
 
 if __name__ == "__main__":

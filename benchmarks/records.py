@@ -1,0 +1,154 @@
+"""Read the pages and records under benchmarks/results: tables, sentences, where they come from."""
+
+import csv
+import json
+import math
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+DOCS = ROOT / "docs"
+SAID = 0.9
+"""The probability that bounds state in `honesty.md`."""
+PEERS = {"pied": "pied", "botorch": "BoTorch", "ax": "Ax", "optuna": "Optuna", "bofire": "BoFire", "baybe": "BayBE"}
+
+
+def link(page: str) -> str:
+    """A link to a result page, from docs/."""
+    return f"[{page}](../benchmarks/results/{page})"
+
+
+def tables(page: str, heading: str | None = None) -> list[list[list[str]]]:
+    """The tables of a result page as rows of cells, of the last section of a heading if one is given.
+
+    A page that was measured again has the section again, and the last is that of the latest code.
+    """
+    text = (RESULTS / page).read_text()
+    if heading is not None:
+        found = re.findall(rf"^#+ {re.escape(heading)}\n(.*?)(?=^#|\Z)", text, re.S | re.M)
+        if not found:
+            raise SystemExit(f"benchmarks/results/{page} has no section '{heading}'")
+        text = found[-1]
+    blocks = re.findall(r"(?:^\|.*\n?)+", text, re.M)
+    return [
+        [
+            [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            for line in block.splitlines()
+            if not re.fullmatch(r"[|\s:-]+", line)
+        ]
+        for block in blocks
+    ]
+
+
+def read(page: str, pattern: str) -> tuple[str, ...]:
+    """What a pattern finds in a result page; the page is the record, so a missing sentence is an error."""
+    found = re.search(pattern, (RESULTS / page).read_text())
+    if found is None:
+        raise SystemExit(f"benchmarks/results/{page} no longer says '{pattern}'")
+    return found.groups()
+
+
+def columns(record: str) -> dict[str, list[float]]:
+    """The columns of a record of numbers."""
+    with (RESULTS / record).open() as file:
+        rows = list(csv.DictReader(file))
+    return {name: [float(row[name]) for row in rows] for name in rows[0]}
+
+
+def leading(cell: str) -> float:
+    """The number that a cell begins with."""
+    found = re.match(r"[-\d.]+(?:e[-+]?\d+)?", cell)
+    if found is None:
+        raise SystemExit(f"'{cell}' does not begin with a number")
+    return float(found[0])
+
+
+def count(cell: str) -> tuple[int, int]:
+    """The two numbers of 'a of b'."""
+    found = re.match(r"(\d+) of (\d+)", cell)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def origin(page: str) -> tuple[str, str, int]:
+    """Version and date of the latest part of a page, the first command that made it, and how many more there were."""
+    if page == "peers.json":
+        versions = [each["version"] for each in _peer_runs() if each["library"] == "pied"]
+        return f"pied {versions[-1]}, {max(each['date'] for each in _peer_runs())}", "python benchmarks/peers/run.py", 0
+    text = (RESULTS / page).read_text()
+    found = re.findall(r"(?:version|pied) (\d+\.\d+\.\d+(?:; \d+\.\d+\.\d+)*)", text)
+    dates = re.findall(r"\b20\d\d-\d\d-\d\d\b", text)
+    made = ", ".join(([f"pied {found[-1]}"] if found else []) + ([max(dates)] if dates else []))
+    blocks = re.findall(r"(?:^- command: `.*`\n)+", text, re.M)  # a page measured again has a block for each time
+    commands = re.findall(r"`((?:python|pied bench) [^`]+)`", blocks[-1] if blocks else text)
+    return made, commands[0], len(commands) - 1
+
+
+# --- What a study says, and what is true (honesty.md) -----------------------------------------------------------------
+
+
+def honesty(first_head: str) -> list[dict[str, str]]:
+    """The rows of the latest table of `honesty.md` that has a column of this name."""
+    heads, *rows = next(table for table in tables("honesty.md", "Honesty") if first_head in table[0])
+    return [dict(zip(heads, row, strict=True)) for row in rows]
+
+
+def bounds_by_kind(noise: str) -> dict[str, float]:
+    """How often the true objective and limits were inside their bounds at proposals, by kind of problem, best first."""
+    found: dict[str, float] = {}
+    for row in honesty("objective, later"):
+        if row["noise"] == noise and "all" not in row["kind"]:
+            cells = [row[f"{what}, {when}"] for what in ("objective", "limits") for when in ("first ten", "later")]
+            pairs = [re.fullmatch(r"([\d.]+) \((\d+)\)", cell) for cell in cells]
+            counted = [(float(each[1]), int(each[2])) for each in pairs if each is not None]
+            if counted:
+                found[row["kind"]] = sum(part * of for part, of in counted) / sum(of for _, of in counted)
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def limits_that_hold() -> str:
+    """How many of the limits stated with 93 to 97 % truly hold at noisy recommendations, by set."""
+    held = {
+        r["set"]: r["0.93 .. 0.97"] for r in honesty("0.93 .. 0.97") if "all" in r["kind"] and r["noise"] != "exact"
+    }
+    words = {"paper": "the paper's problems", "draws": "random ones", "rough": "rough ones"}
+    return ", ".join(f"{100 * leading(held[name]):.0f} % ({title})" for name, title in words.items())
+
+
+# --- Other libraries (peers.json) -------------------------------------------------------------------------------------
+
+
+def _peer_runs() -> list[dict[str, Any]]:
+    """The runs of all libraries, but for those that were not installed."""
+    runs = json.loads((RESULTS / "peers.json").read_text())["runs"]
+    return [each for each in runs if each["ended"] != "absent" and each["seconds"]]
+
+
+def evaluations(library: str, problem: str, tolerance: float) -> float | None:
+    """Median evaluations of a library to a tolerance, infinite if not within the budget; nothing if it was not run."""
+    found = []
+    for run in _peer_runs():
+        if (run["library"], run["problem"]) == (library, problem) and "regrets" in run:
+            hits = (n for n, regret in enumerate(run["regrets"], 1) if regret is not None and regret <= tolerance)
+            found.append(next(hits, math.inf))
+    return statistics.median_high(found) if found else None
+
+
+def peer_problems() -> list[str]:
+    """The problems of the comparison that have a solution."""
+    return list(dict.fromkeys(each["problem"] for each in _peer_runs() if "regrets" in each))
+
+
+def solved_by_peers(tolerance: float) -> str:
+    """How many problems each library solved to a tolerance, in the median of its runs."""
+    words, wanted = [], len(peer_problems())
+    for library, title in PEERS.items():
+        found = [evaluations(library, each, tolerance) for each in peer_problems()]
+        run = [each for each in found if each is not None]
+        cut = sum(e["ended"] == "limit" for e in _peer_runs() if e["library"] == library and "regrets" in e)
+        solved = sum(math.isfinite(each) for each in run)
+        remarks = [f"{len(run)} run"] * (len(run) < wanted) + [f"{cut} runs cut off"] * (cut > 0)
+        words.append(f"{title} {solved}" + f" ({', '.join(remarks)})" * bool(remarks))
+    return ", ".join(words)

@@ -126,6 +126,17 @@ def test_commented_lines_of_what_init_writes_work_too(tmp_path: Path) -> None:
     assert found.command is not None
 
 
+def test_an_fmu_is_looked_for_beside_the_file_and_only_by_those_who_need_it(tmp_path: Path) -> None:
+    text = f"maximize = 'y'\n{LEAST}[run]\nfmu = 'models/kettle.fmu'\ntimeout = 30\nretries = 2\nworkers = 3\n"
+    found = stated(tmp_path, text)  # the file is not there: `pied status` works all the same
+    assert found.fmu is not None
+    assert found.fmu.file == tmp_path.resolve() / "models" / "kettle.fmu"
+    assert (found.fmu.timeout, found.fmu.retries, found.workers) == (30.0, 2, 3)
+    for each in (found.fmu.check_file, lambda: found.fmu.command(found.problem)):
+        with pytest.raises(StatementError, match=r"^reactor\.toml, line 7, run\.fmu: there is no file .*Copy the FMU"):
+            each()
+
+
 def test_a_byte_order_mark_and_windows_lines_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_bytes(b"\xef\xbb\xbf" + f'maximize = "y"\n{LEAST}'.replace("\n", "\r\n").encode())
     assert read(str(tmp_path / "a.toml")).problem.outputs == ("y",)
@@ -252,6 +263,10 @@ MISTAKES: list[tuple[str, str]] = [
     ("maximize = 'y'\n{}[run]\ncommand = 'sim {{b}}'", r"line 7, run\.command: the command speaks of \{b\}\. Know"),
     ("maximize = 'y'\n{}[run]\ncommand = \"sim 'a\"", r"run\.command: the command .* cannot be split into words"),
     ("maximize = 'y'\n{}[run]\ncommand = 'sim'\ntimeout = 0", r"run\.command: timeout is a number of seconds above 0"),
+    ("maximize = 'y'\n{}[run]\nfmu = 3", r"line 7, run\.fmu: the name of an FMU in quotes is expected, got 3"),
+    ("maximize = 'y'\n{}[run]\nfmu = \"a\\u0000b\"", r"run\.fmu: .* is not a file name"),
+    ("maximize = 'y'\n{}[run]\nfmu = 'm.fmu'\ncommand = 'sim'", r"run\.fmu: one thing evaluates a point: keep"),
+    ("maximize = 'y'\n{}[run]\nfmu = 'm.fmu'\ntimeout = 0", r"run\.timeout: a number of seconds above 0"),
     ("maximize = 'y'\n{}[run]\nworkers = 0", r"run\.workers: a whole number of at least 1"),
     ("a = " + "[" * 5000 + "]" * 5000, r"nested too deeply|is not valid TOML"),
     ('candidates = "no.csv"\noutputs = ["y"]\nmaximize = "y"', r"line 1, candidates: there is no table"),

@@ -118,3 +118,30 @@ def test_the_shell_runs_an_fmu(kettle: Path, tmp_path: Path, monkeypatch: pytest
         "one thing evaluates a point"
         in pied_("run", "kettle.toml", "--budget", "1", "--fmu", str(kettle), "--command", "sim", code=2).output
     )
+
+
+@pytest.mark.slow
+def test_a_problem_file_names_its_fmu(kettle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    shutil.copy(kettle, tmp_path / "kettle.fmu")
+    (tmp_path / "kettle.toml").write_text(f"{STATED}[run]\nfmu = 'kettle.fmu'\n")
+    monkeypatch.chdir(tmp_path / "elsewhere")  # the path counts from the file, not from here
+    assert "simulator, started by 'pied run' only: kettle.fmu" in pied_("check", "../kettle.toml").output
+    said = pied_("run", "../kettle.toml", "--budget", "2")
+    assert "each point is evaluated by: kettle.fmu" in said.output
+    assert "2 proposed" in said.output
+
+
+def test_an_fmu_that_is_not_there_or_does_not_fit_is_told_before_a_study_begins(
+    kettle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "kettle.toml"
+    file.write_text(f"{STATED}[run]\nfmu = 'kettel.fmu'\n")
+    for words in (("check", "kettle.toml"), ("run", "kettle.toml", "--budget", "1")):
+        said = pied_(*words, code=2).output
+        assert "kettle.toml, line 10, run.fmu: there is no file" in said
+    file.write_text(STATED.replace("conversion", "convertion") + f"[run]\nfmu = '{kettle}'\n")
+    said = pied_("run", "kettle.toml", "--budget", "1", code=2).output
+    assert "kettle.toml, line 10, run.fmu: kettle.fmu has no variable 'convertion'" in said
+    assert not file.with_suffix(".db").exists()

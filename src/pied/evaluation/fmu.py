@@ -71,9 +71,9 @@ def _fmpy() -> Any:
 
 def _described(file: Path) -> dict[str, str]:
     """Return the variables of an FMU with their causalities, in its order."""
-    fmpy = _fmpy()
     if not file.is_file():
         raise SettingError(f"the FMU '{file}' does not exist")
+    fmpy = _fmpy()
     try:
         described = fmpy.read_model_description(str(file), validate=False)
         platforms = fmpy.supported_platforms(str(file))

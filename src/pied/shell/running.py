@@ -153,6 +153,8 @@ def _with_blackbox(
     elif program is not None:
         given: dict[str, Any] = {"timeout": timeout, "retries": retries}
         program = dataclasses.replace(program, **{name: each for name, each in given.items() if each is not None})
+    elif stated.fmu is not None:
+        program = stated.fmu.command(problem, timeout=timeout, retries=retries)
     elif problem.blackbox is None:
         raise Mistake(
             f"{stated.file} names nothing that evaluates points: give --command, --python or --fmu, "

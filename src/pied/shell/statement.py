@@ -60,6 +60,7 @@ seed = 1    # of everything random; leave it out to have one drawn
 # [run]
 # command = "python simulate.py --temperature {{temperature}} --time {{time}}"
 # timeout = 600    # seconds
+# A simulator that was exported as an FMU, instead of a command:    fmu = "model.fmu"
 """
 
 
@@ -98,6 +99,8 @@ def check(file: str, as_json: bool, why: bool) -> None:
     from pied.study import hopeless
 
     stated = read(file)
+    if stated.fmu is not None:
+        stated.fmu.check_file()
     problem = stated.problem
     impossible = [str(each) for each in unreachable(problem)]
     conflict = None if impossible else hopeless(problem)
@@ -110,7 +113,8 @@ def check(file: str, as_json: bool, why: bool) -> None:
     if as_json:
         say_json({"study": stated.name, "store": str(stated.store), "statement": problem.statement(),
                   "structure": structure_of(problem), "ways": problem.ways,
-                  "command": stated.command and str(stated.command)})  # fmt: skip
+                  "command": stated.command and str(stated.command),
+                  "fmu": stated.fmu and str(stated.fmu)})  # fmt: skip
         return
     say(f"{file}: {sizes(problem)}. It can be used.\n")
     say("\n".join(statement_lines(problem, why=why)))
@@ -123,3 +127,5 @@ def check(file: str, as_json: bool, why: bool) -> None:
     say(f"study '{stated.name}', kept in {stated.store}{settings}")
     if stated.command is not None:
         say(f"command, started by 'pied run' only: {stated.command}")
+    if stated.fmu is not None:
+        say(f"simulator, started by 'pied run' only: {stated.fmu}")

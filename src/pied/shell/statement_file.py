@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pied.errors import PiedError, StatementError, did_you_mean
+from pied.errors import PiedError, SettingError, StatementError, did_you_mean
 from pied.problem import Choice, Formula, Mixture, Problem, Scope, Variable
 from pied.shell.tables import text_of
 from pied.shell.toml_page import TOP, Page, shown
@@ -22,7 +22,54 @@ LARGEST = 1_000_000
 LONGEST = 1000
 """Largest length of a vector of outputs; each element has its own model."""
 STUDY = ("name", "seed", "initial", "patience", "stop_at_gap", "stop_at_growth", "lease_hours")
-RUN = ("command", "timeout", "retries", "workers")
+RUN = ("command", "fmu", "timeout", "retries", "workers")
+
+
+@dataclass(frozen=True)
+class Simulator:
+    """An FMU that a problem file names. Only `pied run` opens it: a status can be had where the model is not."""
+
+    file: Path
+    place: str
+    """File, line and key of the statement, for messages."""
+    timeout: float | None = None
+    retries: int = 0
+
+    def __str__(self) -> str:
+        return self.file.name
+
+    def check_file(self) -> None:
+        """Refuse a name under which there is no file.
+
+        Raises:
+            StatementError: With the place of the name.
+        """
+        if not self.file.is_file():
+            raise StatementError(
+                f"{self.place}: there is no file '{self.file}'. Copy the FMU there, or give its path from the folder "
+                "of this file"
+            )
+
+    def command(self, problem: Problem, *, timeout: float | None = None, retries: int | None = None) -> "Command":
+        """Return the FMU as a program for the problem; settings of the command line count before those of the file.
+
+        Raises:
+            StatementError: If there is no such file, it is no FMU for this machine, or its names do not fit.
+            MissingExtra: If FMPy is not installed.
+        """
+        from pied.evaluation import simulation
+
+        self.check_file()
+        try:
+            return simulation(
+                self.file,
+                tuple(problem.variables),
+                tuple(problem.outputs),
+                timeout=self.timeout if timeout is None else timeout,
+                retries=self.retries if retries is None else retries,
+            )
+        except SettingError as error:
+            raise StatementError(f"{self.place}: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -38,6 +85,8 @@ class Stated:
     command: "Command | None" = None
     """The program that evaluates a point, used by `pied run` only."""
     workers: int | None = None
+    fmu: Simulator | None = None
+    """Or the FMU that evaluates it."""
 
     @property
     def store(self) -> Path:
@@ -128,8 +177,7 @@ def from_text(file: Path, text: str) -> Stated:
             page.fail((), f"[{word}] is missing: {_EXAMPLES[word]}")
     problem = _problem(page)
     study = _study_words(page)
-    command, workers = _run_words(page, tuple(problem.variables))
-    return Stated(problem, file, study.pop("name", file.stem), study, command, workers)
+    return Stated(problem, file, study.pop("name", file.stem), study, **_run_words(page, tuple(problem.variables)))
 
 
 def _problem(page: Page) -> Problem:
@@ -156,8 +204,8 @@ def _problem(page: Page) -> Problem:
         )
 
 
-def _run_words(page: Page, variables: tuple[str, ...]) -> "tuple[Command | None, int | None]":
-    """Read `[run]`: the command, which is not started here, and the number of workers."""
+def _run_words(page: Page, variables: tuple[str, ...]) -> dict[str, Any]:
+    """Read `[run]`: the command or the FMU, which is not started here, and the number of workers."""
     run = page.table("run")
     page.check_words(("run",), run, RUN)
     count = {
@@ -166,16 +214,26 @@ def _run_words(page: Page, variables: tuple[str, ...]) -> "tuple[Command | None,
         if name in run
     }
     timeout = page.number(("run", "timeout"), run["timeout"]) if "timeout" in run else None
-    if "command" not in run:
-        return None, count.get("workers")
-    from pied.evaluation import Command
+    if {"command", "fmu"} <= run.keys():
+        page.fail(("run", "fmu"), "one thing evaluates a point: keep 'command' or 'fmu', and remove the other")
+    found: dict[str, Any] = {"workers": count.get("workers")}
+    if "fmu" in run:
+        given = page.text(("run", "fmu"), run["fmu"], "the name of an FMU")
+        if "\0" in given:
+            page.fail(("run", "fmu"), f"{shown(given)} is not a file name")
+        if timeout is not None and not timeout > 0:
+            page.fail(("run", "timeout"), "a number of seconds above 0 is expected")
+        place = page.place(("run", "fmu"))
+        found["fmu"] = Simulator(page.file.resolve().parent / given, place, timeout, count.get("retries", 0))
+    if "command" in run:
+        from pied.evaluation import Command
 
-    with page.at("run", "command"):
-        command = Command.read(
-            page.command(run["command"]), variables, timeout=timeout, retries=count.get("retries", 0),
-            folder=page.file.resolve().parent,
-        )  # fmt: skip
-    return command, count.get("workers")
+        with page.at("run", "command"):
+            found["command"] = Command.read(
+                page.command(run["command"]), variables, timeout=timeout, retries=count.get("retries", 0),
+                folder=page.file.resolve().parent,
+            )  # fmt: skip
+    return found
 
 
 @dataclass(frozen=True)

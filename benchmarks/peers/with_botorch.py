@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from botorch.acquisition.factory import get_acquisition_function
 from botorch.acquisition.objective import GenericMCObjective
+from botorch.exceptions.errors import CandidateGenerationError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import MixedSingleTaskGP, ModelListGP, SingleTaskGP
 from botorch.models.transforms import Normalize, Standardize
@@ -56,7 +57,11 @@ def optimize(evaluate, initial, budget, seed, *, bounds, objective, constraints=
             "qLogNEI" if met else "qLogPF", model, GenericMCObjective(objective), X, constraints=constraints, seed=seed
         )
         search_of = optimize_acqf if cat is None else optimize_acqf_mixed_alternating
-        point, _ = search_of(acquisition, bounds, q=1, num_restarts=10, raw_samples=256, **search)
+        try:
+            point, _ = search_of(acquisition, bounds, q=1, num_restarts=10, raw_samples=256, **search)
+        except CandidateGenerationError:  # all searches ended outside of known limits: the best of many starts
+            starts = search["ic_generator"](q=1, num_restarts=256)
+            point = starts[acquisition(starts).argmax()]
         X, Y = torch.cat([X, point]), torch.cat([Y, evaluate(point[0]).unsqueeze(0)])
 
 

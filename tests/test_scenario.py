@@ -120,16 +120,3 @@ def test_a_scenario_fits_nothing_and_leaves_the_study_alone(study: Study, monkey
 def test_an_unknown_constant_is_refused_with_the_one_meant(study: Study) -> None:
     with pytest.raises(ValueError, match="Did you mean 'price'"):
         changed(study.problem, constants={"prise": 1.0})
-
-
-@pytest.mark.slow
-def test_a_notebook_shows_study_and_result_with_texts_escaped(study: Study) -> None:
-    problem = Problem({"a<b>": (0, 1)}, ["y"], maximize="y", noise=0)
-    other = Study(problem, seed=0)
-    assert "<p>" in other._repr_html_()
-    for k in range(3):
-        other.add({"a<b>": k / 2}, {"y": k / 2})
-    for shown in (other._repr_html_(), other.result()._repr_html_()):
-        assert "a&lt;b&gt;" in shown
-        assert "a<b>" not in shown
-    assert "<img" in other._repr_html_() or "No picture" in other._repr_html_()

@@ -72,15 +72,6 @@ def write(study: Study, file: str | Path) -> Path:
     return place
 
 
-def fragment(study: Study) -> str:
-    """Return the answer and the course of a study as a piece of HTML, for notebooks."""
-    if not study.trials:
-        return f"<p>{_(str(study))}</p>"
-    kinds = ("front",) if study.problem.has_front else ("history", "gap")
-    pictures = [_picture(study, kind, PICTURES[kind]) for kind in kinds]
-    return _answer(study, study.result()) + "".join(pictures)
-
-
 def page(study: Study) -> str:
     """Return the report of a study as HTML."""
     result = study.result()

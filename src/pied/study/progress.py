@@ -64,7 +64,7 @@ def standing(snapshot: Snapshot, status: Status) -> str:
         return "\n".join(
             [
                 snapshot.message(status),
-                *(f"  {line}" for line in _front_lines(snapshot)),
+                *(f"  {line}" for line in front_lines(snapshot)),
                 f"  {counted(snapshot.trials)}; seed {snapshot.seed}",
                 *(f"    {line}" for line in failed(snapshot.trials)),
             ]
@@ -84,7 +84,7 @@ def standing(snapshot: Snapshot, status: Status) -> str:
     return "\n".join(lines + [f"    {line}" for line in failed(snapshot.trials) if status is not Status.BROKEN])
 
 
-def _front_lines(snapshot: Snapshot) -> list[str]:
+def front_lines(snapshot: Snapshot) -> list[str]:
     """Return how many told points are on the front, and between which values they lie."""
     problem = snapshot.problem
     rows, values = told_rows(problem, snapshot.data)
@@ -149,7 +149,7 @@ class Line:
         words, found = Words.of(snapshot.problem), best(snapshot)
         parts = [f"{self._done} of {self._budget}"]
         if found is not None and snapshot.problem.has_front:
-            parts.append(_front_lines(snapshot)[0])
+            parts.append(front_lines(snapshot)[0])
         elif found is not None and words.objective != "any feasible point":
             parts += [f"best {titled(words.objective)} {_value(words, found.value)}", *_still(words, found)]
         elif found is not None:

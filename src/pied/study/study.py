@@ -127,6 +127,7 @@ class Study(Amendable, Deciding):
         self._ended: tuple[tuple[int, int], Status] | None = None  # the record when the last `run` ended, and how
         self._conflict_of = conflict_of(problem)
         self._latest: Snapshot | None = None
+        self._answer: tuple[Snapshot, Result] | None = None  # the last result, for those who look again
         self._trials, self._rows, self._change = {}, {}, 0  # read with the names of this question
         self._continued = same_frame(self._record, problem.statement())
 
@@ -560,26 +561,37 @@ class Study(Amendable, Deciding):
             rule: "observed", "lower", "asked" or "anywhere"; by default "observed" for exact black boxes, "anywhere"
                 for noisy ones.
         """
-        found = self._snapshot().result(rule, self._end)
-        if found.x is None or self.problem.has_front:
-            return found
-        return replace(found, sensitivities_of=partial(self._worth, self.outlook))
+        snapshot = self._snapshot()
+        found = snapshot.result(rule, self._end)
+        if found.x is not None and not self.problem.has_front:
+            found = replace(found, sensitivities_of=partial(self._worth, self.outlook))
+        if rule is None:
+            self._answer = (snapshot, found)
+        return found
 
     @property
     def _end(self) -> Status | None:
         """How the last run ended, if nothing has changed since."""
         return self._ended[1] if self._ended is not None and self._ended[0] == self._snapshot().stamp else None
 
+    @property
+    def _standing(self) -> Status:
+        """The status, or how the last run ended."""
+        status, end = self.status, self._end
+        return end if end is not None and status is Status.RUNNING else status
+
     def __str__(self) -> str:
         """Say where the study stands, from what was told; `result` also says what is believed."""
         from pied.study.progress import standing
 
-        status, end = self.status, self._end
-        return standing(self._snapshot(), end if end is not None and status is Status.RUNNING else status)
+        return standing(self._snapshot(), self._standing)
 
     def _repr_html_(self) -> str:
-        """Show the answer and the course in a notebook."""
-        return str(import_module("pied.report").fragment(self))
+        """Show in a notebook where the study stands: the last result if nothing has changed since, else told values."""
+        from pied.study.notebook import screen
+
+        snapshot, last = self._snapshot(), self._answer
+        return screen(snapshot, self._standing, last[1] if last is not None and last[0] is snapshot else None)
 
     def expect(self, x: Any) -> dict[str, tuple[float, float, float]]:
         """Return what a measurement at a point probably gives: for each output its lower end, median and upper end."""

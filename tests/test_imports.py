@@ -91,7 +91,7 @@ EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
     "peers": ("optuna", solver("optuna")),
     "postgres": ("psycopg", server),
     "dask": ("distributed", cluster),
-    "fmi": ("fmpy", lambda: simulation("none.fmu", [], [])),
+    "fmi": ("fmpy", lambda: simulation(__file__, [], [])),
     "excel": ("openpyxl", lambda: importlib.import_module("pied.shell.excel")._openpyxl()),
     "web": ("starlette", lambda: importlib.import_module("pied.web.command").check_installed()),
 }

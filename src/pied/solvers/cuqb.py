@@ -5,7 +5,7 @@ feasibility is `solvers.infeasibility`.
 """
 
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -153,23 +153,24 @@ class CUQBRun(BayesRun):
             return scene, {}
         memory = last.memory.get("home", {}) if last else {}
         believer, is_met = self._own.believer, bool(scene.is_feasible.any())
+        scanned = last.memory.get("scanned") if last else None
+        if is_met and not self._is_exact and scanned is not None and len(data.U) < scanned + regimes.SCAN_EVERY:
+            return scene, {"scanned": scanned}  # noisy outputs are always badly explained, and mostly by their noise
         found = regimes.home(self.problem, believer, data, scene.told, scene.known[0], memory, anyway=not is_met)
         if found is None:
-            return scene, {}
-        home = partial(self._side, scene, found.elsewhere, found.rough, from_memory(memory))
-        other = partial(self._side, scene, ~found.elsewhere, found.rough, None)
+            return scene, {"scanned": len(data.U)}
+        home = cache(partial(self._side, scene, found.elsewhere, found.rough, from_memory(memory)))
 
         def sides() -> tuple[Scene, ...]:
-            both = home(), other()
+            both = home(), self._side(scene, ~found.elsewhere, found.rough, None)
             parts = [(side.data, side.told) for side in both]
             return both if regimes.explain_better(self.problem, believer, (data, scene.told), parts) else ()
 
         if not found.is_clear:
             return replace(scene, sides=sides), {}
-        own = home()
         is_abroad = scene.number % regimes.ABROAD_EVERY == 0
-        staged = scene if is_abroad else replace(own, whole=scene)
-        return replace(staged, sides=sides), {"home": found.to_memory(data, own.belief.choices)}
+        staged = scene if is_abroad else replace(home(), whole=scene)
+        return replace(staged, sides=sides), {"home": found.to_memory(data, home().belief.choices)}
 
     def _side(
         self,

@@ -182,7 +182,7 @@ def _answer(study: Study, result: Result) -> str:
         if result.gap is not None and math.isfinite(result.gap):
             unit = f" {words.unit}" if words.unit else ""
             lines.append(f"<p>At most about {_(about(result.gap) + unit)} better is still possible.</p>")
-    lines.append("</div>")
+    lines += [*(f"<p class='no'>{_(str(each))}</p>" for each in result.doubtful), "</div>"]
     if result.slack:
         lines += ["<h3>Limits at these settings</h3>", _limits(study.problem, result)]
     if result.x is not None:

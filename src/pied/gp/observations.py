@@ -98,15 +98,15 @@ class Observations:
         if len(self.U) <= self.model.most_rows:
             return self
         kept = _far_apart(self.U, self.model.most_rows)
-        part = self._at(kept)
+        part = self.at(kept)
         scales = [{name: each.at(part.values(j)) for name, each in own.items()} for j, own in enumerate(self.scales)]
         return replace(part, scales=tuple(scales))
 
     def only(self, j: int) -> "Observations":
         """Return the part with the points at which output j was told."""
-        return self._at(self.rows[j])
+        return self.at(self.rows[j])
 
-    def _at(self, kept: ndarray) -> "Observations":
+    def at(self, kept: ndarray) -> "Observations":
         """Return the part with some of the points."""
         scatter = None if self.scatter is None else self.scatter[:, kept]
         return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scatter=scatter)

@@ -52,7 +52,7 @@ def _of_one(task: Tasks, theta: Float64[ndarray, "1 q"], inputs: int) -> Float64
     limit = -float(stdtrit(freedom, 0.5 * FALSE_ALARM / n))
     for count in range(int(MOST_SHARE * n) + 2):
         K = likelihood.covariance(replace(task, scatter=factor[None]), theta, slopes=False)[0][0][np.ix_(told, told)]
-        away, variance = _left_out(K, F, y, float(task.noise[0, 0]) / nugget)
+        away, variance = left_out(K, F, y, float(task.noise[0, 0]) / nugget)
         score = np.where(factor[told] == 1.0, np.abs(away) / np.sqrt(variance), 0.0)
         worst = int(np.nan_to_num(score, nan=0.0).argmax())
         if not score[worst] > limit:
@@ -64,7 +64,7 @@ def _of_one(task: Tasks, theta: Float64[ndarray, "1 q"], inputs: int) -> Float64
     return np.ones_like(factor)
 
 
-def _projected(K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"]) -> Float64[ndarray, "n n"]:
+def projected(K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"]) -> Float64[ndarray, "n n"]:
     """Return P = K^-1 - K^-1 F (F' K^-1 F)^-1 F' K^-1."""
     P = np.linalg.inv(K)
     half = P @ F
@@ -73,17 +73,17 @@ def _projected(K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"]) -> Float6
 
 def _precision(K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"]) -> Float64[ndarray, "n"]:
     """Return the diagonal of P."""
-    return np.diagonal(_projected(K, F))
+    return np.diagonal(projected(K, F))
 
 
-def _left_out(
+def left_out(
     K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"], y: Float64[ndarray, "n"], known: float
 ) -> tuple[Float64[ndarray, "n"], Float64[ndarray, "n"]]:
     """Return how far each value lies from what the others predict, and the variance that they give it.
 
     The process variance is that without the value itself, which would otherwise hide behind its own error.
     """
-    P = _projected(K, F)
+    P = projected(K, F)
     own = np.diagonal(P)
     e = P @ y
     rest = max(len(y) - F.shape[1] - 1, 1)

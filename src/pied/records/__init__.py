@@ -13,9 +13,10 @@ from pied.records.record import About, Question, Record, Row, Value
 from pied.records.renaming import former_names, name_now, renamed
 
 if TYPE_CHECKING:
-    from pied.records.trial import Dataset, State, Trial, Why, feasible, met, spread, tolerances
+    from pied.records.trial import REPEATED, Dataset, State, Trial, Why, feasible, met, spread, tolerances
 
 __all__ = [
+    "REPEATED",
     "About",
     "Dataset",
     "Entry",

@@ -44,7 +44,8 @@ class Why:
     """"initial", "explore", "verify", "probe" (off a box bound on which all points near the best lie, or in a setting
     beside that of the best), "widen" (explore with wider bounds, because the level promises no gain), "feasibility" (no
     point satisfies the bounds), "spread" (any other point would be a repetition), "narrow" (the same, of a batch: where
-    the best may be and is least known), "sweep" (it sharpens a sweep most), "fill" (the search failed)."""
+    the best may be and is least known), "sweep" (it sharpens a sweep most), "fill" (the search failed),
+    "repeat" (someone asked for these settings once more)."""
     lower: tuple[float, ...] = ()
     """Lower bounds of objective and constraints at the point, in the paper's form."""
     upper: tuple[float, ...] = ()
@@ -68,7 +69,8 @@ class Why:
     basis: int = 0
     """Number of the last correction of the record that was known: after a later one, the bounds no longer hold."""
     repeats: int | None = None
-    """Number of the trial that this one repeats on purpose: the same settings again, to average out the noise."""
+    """Number of the trial that this one repeats on purpose: the same settings again, to average out the noise, or
+    because it does not fit."""
     expected: tuple[tuple[float, ...], ...] = ()
     """Of each output, what was said of the measurement: lower end, median and upper end, its noise included."""
     telling: tuple[float, ...] = ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pied.shell.laboratory import write
+from pied.shell.laboratory import doubtful_lines, write
 from pied.shell.options import of_a_study, worker
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
 
@@ -80,6 +80,7 @@ def status_data(desk: "Desk") -> dict[str, Any]:
         "open": open_trials,
         "failed": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.FAILED],
         "withdrawn": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.WITHDRAWN],
+        "doubtful": [each.to_dict() for each in study.snapshot.doubtful],
         "initial": study.initial,
         "confirmations": [sure, study.snapshot.needed if sure else None],
     }
@@ -102,6 +103,8 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
         say(f"The first {data['initial']} points are spread over the ranges; after them each one is chosen.")
     if data["status"] != "INFEASIBLE" and (doubt := desk.study.snapshot.doubt):
         say(f"No settings are known to meet all limits{doubt}.")
+    for line in doubtful_lines(desk):
+        say(f"{line[0].upper()}{line[1:]}")
     leases = {each["trial"]: each for each in data["open"]}
     for line in trial_lines(desk.stated.problem, desk.study.trials, leases):
         say(line)
@@ -143,7 +146,7 @@ def result(file: str, store: str | None, as_json: bool, rule: str | None, wishes
         elif as_json:
             say_json(found.to_dict())
         else:
-            say("\n".join(result_lines(desk.stated.problem, found)))
+            say("\n".join(result_lines(found, desk.remedy)))
             told = int(desk.study.data.complete.sum())
             if 0 < told < desk.study.initial:
                 note(f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}.")
@@ -226,10 +229,10 @@ def revise(
             told = {part: getattr(found, part) and getattr(found, part).to_dict() for part in parts}
             say_json({**told, "recorded": not changes})
         else:
-            say("\n".join(result_lines(stated.problem, found.result)))
+            say("\n".join(result_lines(found.result, desk.remedy)))
             if found.before is not None:
                 say("\nThe previous best settings at the new prices and limits:")
-                say("\n".join(result_lines(stated.problem, found.before)[1:]))
+                say("\n".join(result_lines(dataclasses.replace(found.before, doubtful_of=tuple), desk.remedy)[1:]))
             else:
                 say("\nThis is the first question that these data are asked.")
             if changes:

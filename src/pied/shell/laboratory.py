@@ -31,12 +31,21 @@ ROUNDED = 1e-4
     "--sheet", "--csv", metavar="TABLE", help="Write them to a table, .csv or .xlsx, to be filled in and told."
 )
 @click.option("--why", is_flag=True, help="Say what is hoped for and in doubt, and how each point was chosen.")
+@click.option("--repeat", type=int, metavar="TRIAL", help="Measure at the settings of this trial once more.")
 def ask(
-    file: str, store: str | None, as_json: bool, worker: str | None, count: int, sheet: str | None, why: bool
+    file: str,
+    store: str | None,
+    as_json: bool,
+    worker: str | None,
+    count: int,
+    sheet: str | None,
+    why: bool,
+    repeat: int | None,
 ) -> None:
     """Propose the next point to measure.
 
-    Who asks again gets the same trial back until it is told or failed; --count asks for more.
+    Who asks again gets the same trial back until it is told or failed; --count asks for more, --repeat for the settings
+    of a trial that does not fit.
     """
     from pied.shell.opening import me, opened
 
@@ -45,7 +54,7 @@ def ask(
     if sheet is not None and not Path(sheet).absolute().parent.is_dir():
         raise Mistake(f"'{sheet}' cannot be written: there is no folder {Path(sheet).parent}")
     with opened(file, store, worker=worker or me()) as desk:
-        trials = open_trials(desk.study, count)
+        trials = open_trials(desk.study, count) if repeat is None else [desk.study.repeat(repeat)]
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:
@@ -58,6 +67,13 @@ def ask(
             say(f"  {desk.hint('tell', '--from', sheet)}")
         else:
             _say_trials(desk, trials, why)
+        for line in doubtful_lines(desk):
+            note(line)
+
+
+def doubtful_lines(desk: "Desk") -> list[str]:
+    """Return the measurements that do not fit, each with the command that helps."""
+    return [each.sentence(desk.remedy) for each in desk.study.snapshot.doubtful]
 
 
 def open_trials(study: "Study", count: int) -> "list[Trial]":

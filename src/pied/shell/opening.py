@@ -30,6 +30,12 @@ class Desk:
         """Return a command to type for this study."""
         return hint(command, self.file, *words, store=self.store)
 
+    def remedy(self, word: str, number: int) -> str:
+        """Return the command that repeats, corrects or withdraws a trial."""
+        if word == "repeat":
+            return self.hint("ask", "--repeat", str(number))
+        return self.hint(word, str(number), *(["NAME=VALUE"] if word == "correct" else []), "--why '...'")
+
 
 def me() -> str:
     """Return the login name of the user."""

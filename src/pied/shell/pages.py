@@ -3,7 +3,7 @@
 import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -271,9 +271,9 @@ def expected_line(problem: Problem, expected: Mapping[str, tuple[float, float, f
     return ", ".join([*parts, *(["..."] if len(expected) > FEW else [])])
 
 
-def result_lines(problem: Problem, result: Result) -> list[str]:
-    """Return a result as lines of text."""
-    return str(result).splitlines()
+def result_lines(result: Result, command: Callable[[str, int], str]) -> list[str]:
+    """Return a result as lines of text; `command` returns how to repeat, correct or withdraw a trial."""
+    return result.told(command).splitlines()
 
 
 def when(seconds: float | None) -> str:

@@ -96,7 +96,7 @@ def run(
             if as_json:
                 say_json(found.to_dict())
             else:
-                say("\n" + "\n".join(result_lines(stated.problem, found)))
+                say("\n" + "\n".join(result_lines(found, desk.remedy)))
     except Terminated:
         note("pied: ended by SIGTERM; everything told so far is kept")
         sys.exit(TERMINATED)

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from pied.errors import MissingExtra, SettingError, Status
 from pied.problem import Named
 from pied.records import Trial
+from pied.study.doubtful import Doubtful, in_python
 from pied.study.front import Front, FrontPoint
 from pied.study.relaxation import Relaxation
 from pied.study.words import Words, about, counted, failed, failures, short
@@ -93,6 +94,14 @@ class Result:
     sensitivities_of: Callable[[], Worth | None] = field(default=lambda: None, repr=False)
     """Compute `sensitivities`, which takes a search and is therefore done when they are asked for."""
 
+    doubtful_of: Callable[[], tuple[Doubtful, ...]] = field(default=tuple, repr=False)
+    """Compute `doubtful`, likewise."""
+
+    @cached_property
+    def doubtful(self) -> tuple[Doubtful, ...]:
+        """The measurements that do not fit the others and are probably gross errors, the surest first."""
+        return self.doubtful_of()
+
     @cached_property
     def sensitivities(self) -> Worth | None:
         """What limits and constants are worth at the optimum, with bounds; None while no settings meet all limits."""
@@ -125,6 +134,14 @@ class Result:
         return dict(Counter(trial.why.rung.partition(":")[0] for trial in self.trials if trial.why.rung != "plain"))
 
     def __str__(self) -> str:
+        return self.told(in_python)
+
+    def told(self, command: Callable[[str, int], str]) -> str:
+        """Return the result as text.
+
+        Args:
+            command: Returns how to "repeat", "correct" or "withdraw" the trial of a number.
+        """
         words = self.words or Words(objective=short(self.objective))
         lines = [self.message]
         if self.front is not None and len(self.front):
@@ -146,7 +163,7 @@ class Result:
         lines.append(f"  {counted(self.trials)}; seed {self.seed}")
         if self.status is not Status.BROKEN:  # whose message quotes them
             lines += [f"    {line}" for line in failed(self.trials)]
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {each.sentence(command)}" for each in self.doubtful)])
 
     def _repr_html_(self) -> str:
         """Return the lines of `print` for a notebook, the value in bold and the settings as a table."""
@@ -154,8 +171,7 @@ class Result:
             return f"<p>{escape(self.message)}</p>"
         if self.front is not None and len(self.front):
             still = "".join(f"<p>{escape(line)}</p>" for line in self.front.still())
-            last = escape(str(self).splitlines()[-1].strip())
-            return f"<div><p>{escape(self.message)}</p>{self.front.html()}{still}<p>{last}</p></div>"
+            return f"<div><p>{escape(self.message)}</p>{self.front.html()}{still}{self._html_end()}</div>"
         words = self.words or Words(objective=short(self.objective))
         worth = words.worth(self.value, self.bounds[self.objective], is_measured=self.rule == "observed")
         rows = "".join(
@@ -163,11 +179,15 @@ class Result:
             for name, value in self.x.items()
         )
         limits = "".join(f"<li>{escape(self.limit_line(name))}</li>" for name in self.slack)
-        last = escape(str(self).splitlines()[-1].strip())
         return (
             f"<div><p>{escape(self.message)}</p><p><strong>{escape(worth)}</strong></p><table>{rows}</table>"
-            f"<ul>{limits}</ul><p>{last}</p></div>"
+            f"<ul>{limits}</ul>{self._html_end()}</div>"
         )
+
+    def _html_end(self) -> str:
+        """Return what was counted, and what does not fit, as paragraphs."""
+        lines = [f"{counted(self.trials)}; seed {self.seed}", *(str(each) for each in self.doubtful)]
+        return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
     def limit_line(self, name: str) -> str:
         """Return what is known about a constraint, as a line: "impurity 0.053, limit 0.060: met (> 99 %)"."""
@@ -202,6 +222,7 @@ class Result:
             "relaxation": self.relaxation.alone if self.relaxation else {},
             "sensitivities": self.sensitivities.to_dict() if self.sensitivities is not None else None,
             **({"values": self.values, "front": self.front.to_dict()} if self.front is not None else {}),
+            "doubtful": [each.to_dict() for each in self.doubtful],
             "failures": self.failures,
             "rungs": self.rungs,
             "trials": [_row(trial) for trial in self.trials],
@@ -237,7 +258,7 @@ class Revision:
     def __str__(self) -> str:
         lines = [str(self.result)]
         if self.before is not None:
-            lines += ["For comparison:", str(self.before)]
+            lines += ["For comparison:", str(replace(self.before, doubtful_of=tuple))]
         return "\n".join(lines)
 
 

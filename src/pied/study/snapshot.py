@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pied.gp import GP, Choice
     from pied.solvers.cuqb import CUQB
     from pied.study.apart import Side
+    from pied.study.doubtful import Doubtful
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
 
@@ -225,7 +226,7 @@ class Snapshot:
         """
         chains: list[tuple[Trial, int]] = []
         for trial in self._of_this_question:
-            if trial.is_added or trial.why.aim == "initial":
+            if trial.is_added or trial.why.aim in ("initial", "repeat"):
                 continue
             if trial.why.margin is None or not trial.why.margin < 0:
                 chains = []
@@ -326,7 +327,10 @@ class Snapshot:
         data, settings = self.data, self.settings
         rows = {trial.number: trial for trial in self._believed}
         asked = [rows[number] for number in data.numbers]
-        plain = [trial.is_added or trial.why.aim == "initial" or trial.revision != self.revision for trial in asked]
+        plain = [
+            trial.is_added or trial.why.aim in ("initial", "repeat") or trial.revision != self.revision
+            for trial in asked
+        ]
         return recommend(
             self.problem,
             data,
@@ -400,6 +404,13 @@ class Snapshot:
         from pied.study.prediction import deviations
 
         return dict(zip(self.problem.outputs, deviations(self.problem, self.told_belief, self.data), strict=True))
+
+    @cached_property
+    def doubtful(self) -> "tuple[Doubtful, ...]":
+        """The measurements that do not fit the others, the surest first."""
+        from pied.study.doubtful import doubtful_of
+
+        return doubtful_of(self)
 
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
@@ -522,7 +533,7 @@ class Snapshot:
             rule=found.rule if found is not None else rule or default_rule(problem), objective=problem.objective,
             level=self.settings.level, seed=self.seed, relaxation=relaxation,
             settings={"solver": self.solver.name, "settings": repr(self.solver)}, words=Words.of(problem),
-            confirmations=(self.confirmations, self.needed),
+            confirmations=(self.confirmations, self.needed), doubtful_of=lambda: self.doubtful,
         )  # fmt: skip
         if found is None:
             return nothing

@@ -42,6 +42,7 @@ JITTER_LOOKS = 1.2
 """Growth of the record after which it is looked at for jitter again: a look costs as much as a fit of the belief."""
 ASK_ATTEMPTS = 100
 """Attempts to take the next number of a trial while other workers take it first."""
+NUMBERS_TAKEN = f"other workers took the next number {ASK_ATTEMPTS} times in a row: ask again"
 PROGRAM_LEASE, PERSON_LEASE = 3600.0, 7 * 24 * 3600.0
 """Seconds, default leases: an hour for a program that evaluates, a week for people who measure."""
 
@@ -268,22 +269,48 @@ class Study(Amendable, Deciding):
             if snapshot.is_exhausted:
                 self._is_done = True
                 raise SolverDone("every setting that can be chosen has been measured")
-            pending = [trial for trial in snapshot.trials if trial.state is State.ASKED]
-            if pending and not self.solver.parallel:
-                raise TellError(
-                    f"solver '{self.solver.name}' takes one trial at a time: tell trial {pending[0].number} first"
-                )
+            self._check_parallel(snapshot)
             number = max(self._trials, default=0) + 1
             proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
             x = self.problem.named_x(self.problem.natural(proposal.u))
-            why = replace(proposal.why, pending=snapshot.pending, basis=snapshot.correction)
-            row = self._record.take(
-                number, dict(x), why=why.to_dict(), summary=expectation(self.problem, why),
-                revision=self._revision, worker=self.worker, lease=self.lease,
-            )  # fmt: skip
-            if row is not None:
+            if self._take(snapshot, number, dict(x), proposal.why):
                 return self._logged(number)
-        raise StoreError(f"other workers took the next number {ASK_ATTEMPTS} times in a row: ask again")
+        raise StoreError(NUMBERS_TAKEN)
+
+    def repeat(self, trial: Trial | int) -> Trial:
+        """Propose the settings of a trial once more, for instance because it does not fit (`result().doubtful`).
+
+        The repetition is a trial of its own and counts like any other. If it agrees with the first one, that is no
+        longer doubtful. If it contradicts it, correct or withdraw the first one.
+        """
+        old = self._known(trial)
+        if old.state is State.ASKED:
+            raise TellError(f"trial {old.number} has not been measured yet: tell it first")
+        for _ in range(ASK_ATTEMPTS):
+            snapshot = self._snapshot()
+            self._check_parallel(snapshot)
+            last, number = snapshot.data.last, max(self._trials) + 1
+            why = Why("repeat", repeats=old.number, memory={} if last is None else last.memory)
+            if self._take(snapshot, number, dict(old.x), why):
+                return self._logged(number)
+        raise StoreError(NUMBERS_TAKEN)
+
+    def _check_parallel(self, snapshot: Snapshot) -> None:
+        """Refuse a second open trial where the solver takes one at a time."""
+        pending = [trial for trial in snapshot.trials if trial.state is State.ASKED]
+        if pending and not self.solver.parallel:
+            raise TellError(
+                f"solver '{self.solver.name}' takes one trial at a time: tell trial {pending[0].number} first"
+            )
+
+    def _take(self, snapshot: Snapshot, number: int, x: dict[str, Any], why: Why) -> bool:
+        """Write a proposal under a number; tell whether no other worker was faster."""
+        why = replace(why, pending=snapshot.pending, basis=snapshot.correction)
+        row = self._record.take(
+            number, x, why=why.to_dict(), summary=expectation(self.problem, why),
+            revision=self._revision, worker=self.worker, lease=self.lease,
+        )  # fmt: skip
+        return row is not None
 
     def _proposal(self, snapshot: Snapshot, number: int) -> Proposal:
         """Take the next point of the initial design, or ask the solver once it is complete."""

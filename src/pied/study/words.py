@@ -40,6 +40,7 @@ AIMS = {
     "spread": "far from all earlier points",
     "sweep": "sharpens a curve over constants or limits",
     "fill": "far from all earlier points",
+    "repeat": "measured again",
 }
 """Why a point is proposed, in plain words."""
 
@@ -238,7 +239,7 @@ def expectation(problem: Problem, why: Why) -> str:
     """Return what is expected of a proposed trial, as a phrase."""
     text = AIMS.get(why.aim, why.aim)
     if why.repeats is not None:
-        text = f"repeats trial {why.repeats}, to average out the noise"
+        text = f"repeats trial {why.repeats}, {'as asked' if why.aim == 'repeat' else 'to average out the noise'}"
     if not why.lower:
         return text
     low, high = sorted((problem.user_value(why.lower[0]), problem.user_value(why.upper[0])))

@@ -217,10 +217,10 @@ class _Output:
         same = (np.abs(self.V[:, None] - self.V).max(2) < REPEATED) & np.tri(len(self.V), k=-1, dtype=bool).T
         y, found = self.task.y[0, :, 0], []
         for first, second in np.argwhere(same).tolist():
-            if abs(y[first] - y[second]) > SMALLEST:
-                others = sorted({*out, first, second})
-                noise = math.sqrt(2.0 * math.exp(theta[0, -1]) * self._variance(theta, others))
-                if abs(y[first] - y[second]) > CONTRADICTION * noise:
+            apart, without = abs(float(y[first] - y[second])), sorted({*out, first, second})
+            if apart > max(SMALLEST, ROBUST_LIMIT * self._noise(theta, without)):
+                fitted, _ = self._fit(without, theta)  # neither of them is noise, perhaps
+                if apart > CONTRADICTION * math.sqrt(2.0) * self._noise(fitted, without):
                     found.append((first, second))
         return found
 
@@ -272,6 +272,10 @@ class _Output:
         kept = np.ones(len(self.V), dtype=bool)
         kept[list(out)] = False
         return K, basis[:, self.task.columns[0] > 0], kept
+
+    def _noise(self, theta: Float64[ndarray, "1 q"], out: Sequence[int]) -> float:
+        """Return the standard deviation of the noise, by the values that are not left out."""
+        return math.sqrt(math.exp(theta[0, -1]) * self._variance(theta, out))
 
     def _variance(self, theta: Float64[ndarray, "1 q"], out: Sequence[int]) -> float:
         """Return the process variance, by the values that are not left out."""

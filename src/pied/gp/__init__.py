@@ -3,7 +3,7 @@
 from pied.gp.border import Border
 from pied.gp.choices import Choice, Model
 from pied.gp.coding import Coding, Labels, scaled
-from pied.gp.misfits import Misfit, misfits
+from pied.gp.gross import Misfit, misfits
 from pied.gp.odds import evidence, kernel_of
 from pied.gp.paths import Paths
 from pied.gp.process import GP

@@ -1,7 +1,7 @@
 """Measurements that do not fit: a question to the user, who decides; no belief is changed by it.
 
 The next step depends on what was repeated. A doubtful measurement is first measured again. If the repetition agrees
-with it, the suspicion is gone (`gp.misfits`); if not, the first one is corrected or withdrawn.
+with it, the suspicion is gone (`gp.gross`); if not, the first one is corrected or withdrawn.
 """
 
 import math
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from pied.records import REPEATED
+from pied.problem import Problem
+from pied.records import REPEATED, Dataset
 from pied.shapes import Float64
 from pied.study.words import Words, figure, percent
 
 if TYPE_CHECKING:
-    from pied.study.snapshot import Snapshot
+    from pied.gp import GP
+    from pied.solvers.cuqb import CUQB
 
 
 class Remedy(Enum):
@@ -120,15 +122,11 @@ def in_python(word: str, number: int) -> str:
     }[word]
 
 
-def doubtful_of(snapshot: "Snapshot") -> tuple[Doubtful, ...]:
-    """Return the measurements that do not fit, the surest first."""
+def doubtful_of(problem: Problem, data: Dataset, gp: "GP", settings: "CUQB") -> tuple[Doubtful, ...]:
+    """Return the measurements that do not fit, the surest first, given the belief from told values."""
     from pied.bounds import coding_of, quantile, ratios
     from pied.gp import misfits
 
-    problem, data, settings = snapshot.problem, snapshot.data, snapshot.settings
-    if (np.isfinite(data.Y).sum(0) < 2).any():
-        return ()
-    gp = snapshot.told_belief
     found = misfits(
         data.U, data.Y, gp.choices, active=problem.active, ratios=ratios(problem), noise=problem.noise,
         model=settings.believer.model, coding=coding_of(problem),

@@ -410,7 +410,9 @@ class Snapshot:
         """The measurements that do not fit the others, the surest first."""
         from pied.study.doubtful import doubtful_of
 
-        return doubtful_of(self)
+        if (np.isfinite(self.data.Y).sum(0) < 2).any():
+            return ()
+        return doubtful_of(self.problem, self.data, self.told_belief, self.settings)
 
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""

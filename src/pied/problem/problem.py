@@ -1,31 +1,30 @@
 """The statement of a partly known problem: variables, outputs, objective and constraints, in the user's units."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import EvaluationError, PiedError, StatementError, UnknownName, did_you_mean
+from pied.errors import StatementError, UnknownName, did_you_mean
 from pied.problem import equalities, validation
 from pied.problem.candidates import Listing
 from pied.problem.choices import Choice
-from pied.problem.doors import Door
 from pied.problem.folding import folded_black_box, folded_functions
 from pied.problem.formula import Formula, Scope
+from pied.problem.functions import Functions
 from pied.problem.goals import Goal, read_goals, read_units, several_goals, stored_goal
 from pied.problem.grids import Grid
 from pied.problem.identity import described
-from pied.problem.limits import Limit, is_movable, limit_of, moved_limits
-from pied.problem.named import Function, Named
+from pied.problem.limits import moved_limits
+from pied.problem.named import Function
 from pied.problem.signatures import plain
-from pied.problem.spaces import Space, named_places
+from pied.problem.spaces import named_places
 from pied.problem.structure import POINTS_TRIED, Structure
-from pied.problem.values import answered, numbers
 from pied.problem.variables import Box, Variable
-from pied.problem.white_box import Backs, WhiteBox
+from pied.problem.white_box import WhiteBox
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 
@@ -33,7 +32,7 @@ TRIED_MARGIN = 1e-6
 """Distance of tried points from the faces of the unit cube: functions often have singularities exactly on bounds."""
 
 
-class Problem(Space):
+class Problem(Functions):
     """A partly known problem: maximize g_0(x, h(x)) subject to g_i(x, h(x)) >= 0, x in a box.
 
     A problem does not change once it is stated (`revised` makes another one). `g` changes the sign of an objective
@@ -42,53 +41,10 @@ class Problem(Space):
     Example: `docs/guide-simulator.md`.
     """
 
-    outputs: tuple[str, ...]
-    """Names of the black box's outputs."""
-    blackbox: Callable[..., Any] | None
-    """h, or None if someone else measures."""
-    constants: dict[str, float | tuple[float, ...]]
-    """Named numbers for formulas."""
-    objective: str
-    """The name of g_0: as given, else its formula, or the function's own name."""
-    unit: str
-    """The unit of the objective."""
-    objectives: tuple[str, ...]
-    """The names of all objectives; with several, `objective` is the first of them."""
-    goals: tuple[Goal, ...]
-    """All objectives as they were given, if there are several; else empty."""
-    goal_units: tuple[str, ...]
-    """The units of all objectives."""
-    units: dict[str, str]
-    """The units of outputs that have one."""
-    constraints: tuple[str, ...]
-    """The names of g_1 .. g_n."""
-    functions: tuple[str, ...]
-    """The objective's name, then the constraints'."""
-    minimizes: bool
-    """Whether the user asked for the smallest value."""
-    active: Bool[ndarray, "m d"]
-    """Which variables each output depends on."""
-    ranges: Float64[ndarray, "m 2"]
-    """Smallest and largest possible value of each output, infinite if open."""
-    noise: tuple[float | None, ...]
-    """Standard deviation of each output's error, natural units: 0 exact, None learned."""
-    tolerance: tuple[float | None, ...]
-    """How far below zero a constraint may be and still count as met, natural units; None: set from the data."""
-    structure: tuple[Structure, ...]
-    """How each function uses the outputs, found by calling it."""
-    m: int
-    """Number of outputs."""
-    n: int
-    """Number of constraints."""
-    k: int
-    """Number of functions, 1 + n."""
     _words: dict[str, Any]
-    _y: dict[str, int]
     held: dict[str, str]
     """The linear equalities among variables, by name: every proposal meets them exactly."""
     _inputs: Bool[ndarray, "m v"]
-    _nearly: tuple[int, ...]
-    _white_box: WhiteBox
     _own_names: tuple[str, ...]
     _further: tuple[tuple[str, Function], ...]
     _whole: tuple[WhiteBox, tuple[Structure, ...]]
@@ -317,168 +273,7 @@ class Problem(Space):
     def __delattr__(self, name: str) -> None:
         raise AttributeError("A problem does not change.")
 
-    # ------------------------------------------------------------------------------------------------ units and names
-
-    def natural(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "v"]:
-        """Return a point of the unit cube in natural units; with candidates or steps, the nearest as it was given.
-
-        The map to the unit cube and back changes the last bits, but a candidate keeps the numbers of its table.
-        """
-        u = np.clip(u, 0.0, 1.0)
-        if self.candidates is not None:
-            return self.candidates.X[self.candidates.nearest(u)]
-        u = self.on_equalities(u[None])[0]
-        X = self._axes_box.from_unit(u)
-        X = X if self.grid is None else self.grid.natural(u, X)
-        return X if self._solved is None else self._solved.completed(X)
-
-    @property
-    def has_equalities(self) -> bool:
-        """Whether variables are bound by equalities that are known exactly."""
-        return self._solved is not None or any(place in self.white for place in self._nearly)
-
-    def settled(self, U: Float64[ndarray, "b d"], stream: Stream) -> Float64[ndarray, "b d"]:
-        """Move the points of a pool to where the equalities hold and the bounds of what they determine are kept."""
-        return self.on_equalities(self.within(U, stream))
-
-    def on_equalities(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b d"]:
-        """Move points onto the equalities that are known exactly but not linear."""
-        which = tuple(place for place in self._nearly if place in self.white)
-        if not which or not len(U):
-            return U
-        is_free = np.ones(self.d, dtype=bool) if self.grid is None else ~self.grid.is_discrete
-        rooms = np.array([getattr(self._white_box.functions[place], "room", 0.0) for place in which])
-        sizes = rooms / equalities.NEAR_ENOUGH
-
-        def residuals(U: ndarray) -> tuple[ndarray, ndarray]:
-            X = self.from_unit(U)
-            G, back = self.traced(X, np.zeros((1, len(U), self.m)), which)
-            slopes = self.by_axes(back(np.ones_like(G))[0]) * self.unit_slopes(X)
-            return (G[:, 0].T - rooms) / sizes, slopes.swapaxes(0, 1) / sizes[:, None]
-
-        return equalities.moved_onto(residuals, U, is_free)
-
-    @cached_property
-    def choosable(self) -> Float64[ndarray, "c d"] | None:
-        """The points of the listing that meet the white constraints, unit cube; None if there is no listing."""
-        listing = self.listing
-        if listing is None or not self.white:
-            return None if listing is None else listing.U
-        with np.errstate(all="ignore"):
-            G = self.g(self.from_unit(listing.U), np.zeros((1, len(listing), self.m)), self.white)
-        return listing.U[(np.stack(G) >= 0).all(0)]
-
-    @property
-    def white(self) -> tuple[int, ...]:
-        """Places of the constraints that are known exactly."""
-        return tuple(i for i in range(1, self.k) if self._white_box.is_white[i])
-
-    @property
-    def ways(self) -> dict[str, str]:
-        """How each function is computed, by name and in words: as a program, called point by point, and so on."""
-        return self._white_box.ways()
-
-    @property
-    def slow(self) -> tuple[int, ...]:
-        """Places of the functions that are called point by point: few samples of them can be had."""
-        return self._white_box.slow
-
-    def named_y(self, Y: Float64[ndarray, "m"]) -> Named:
-        """Return outputs as named floats."""
-        return Named(self._y, tuple(Y.tolist()))
-
-    def output(self, y: Any, *, partial: bool = False) -> Float64[ndarray, "m"]:
-        """Read outputs that were told or returned: a mapping by name, a sequence in order, or a number if m is 1.
-
-        Args:
-            y: What was told.
-            partial: Whether names may be missing; their values become NaN.
-        """
-        try:
-            read = numbers(y, self._y, "output", EvaluationError, partial=partial)
-        except PiedError:
-            raise
-        except Exception as error:  # reading a user's object may raise anything
-            raise _unreadable(y, error) from error
-        return np.array(read, dtype=float)
-
-    # --------------------------------------------------------------------------------------------------- black, white
-
-    def evaluate(self, x: Any) -> Float64[ndarray, "m"]:
-        """Call the black box at one point (named floats, a mapping or a sequence) and return all of its outputs."""
-        if self.blackbox is None:
-            raise EvaluationError("This problem has no black box: measure, and tell the study what you found.")
-        named = self.named_x(self.point(x))
-        try:
-            given = self.blackbox(named)
-        except Exception as error:
-            raise EvaluationError(f"The black box raised {type(error).__name__}: {error}") from error
-        y, gaps, _ = self.answer(given)
-        if gaps:
-            raise EvaluationError(" ".join(gaps.values()))
-        return y
-
-    def answer(self, given: Any) -> tuple[Float64[ndarray, "m"], dict[str, str], list[str]]:
-        """Read an answer of the black box more leniently than what people tell: simulators are as they are.
-
-        Text and booleans that are numbers count as such. Outputs that are missing, None or not finite are NaN.
-
-        Returns:
-            The outputs, why some of them are NaN, and the names that were returned besides.
-        """
-        try:
-            read, gaps, ignored = answered(given, self._y)
-        except PiedError:
-            raise
-        except Exception as error:  # reading a user's object may raise anything
-            raise _unreadable(given, error) from error
-        return np.array(read, dtype=float), gaps, ignored
-
-    def stated(self, place: int) -> Function:
-        """Return a function of the white box, of (x, y), as it was stated."""
-        return self._white_box.functions[place]
-
-    def door(self, place: int) -> Door:
-        """Return how a function of the white box is computed."""
-        return self._white_box.doors[place]
-
-    def g(
-        self, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "L b m"], which: Sequence[int] | None = None
-    ) -> list[ndarray]:
-        """Evaluate the white box in the paper's form: the objective is maximized, constraints are >= 0.
-
-        Args:
-            X: Points, natural units.
-            Y: Samples of the outputs at these points.
-            which: Places of the functions to evaluate, in this order; None for all.
-
-        Returns:
-            For each function an array `L b`, or `b` if the function is white.
-        """
-        return self._white_box.values(X, Y, which)
-
-    def traced(
-        self, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "L b m"], which: Sequence[int]
-    ) -> tuple[Float64[ndarray, "f L b"], Backs]:
-        """Evaluate functions, and return the way back: from weights of their values to slopes by X and Y."""
-        return self._white_box.traced(X, Y, which)
-
-    @property
-    def has_front(self) -> bool:
-        """Whether there are several objectives, so that the answer is a front and not one point."""
-        return len(self.objectives) > 1
-
-    @property
-    def goal_signs(self) -> Float64[ndarray, "r"]:
-        """1 for each objective that is maximized, -1 for each that is minimized."""
-        if not self.has_front:
-            return np.array([-1.0 if self.minimizes else 1.0])
-        return np.array([goal.sign for goal in self.goals])
-
-    @property
-    def goal_places(self) -> list[int]:
-        """Places of the objectives among the functions of `side_by_side`."""
-        return [0, *range(self.k, self.k + len(self.objectives) - 1)]
+    # ------------------------------------------------------------------------------------------------- other problems
 
     @cached_property
     def side_by_side(self) -> "Problem":
@@ -503,20 +298,6 @@ class Problem(Space):
         )
         return made
 
-    def user_value(self, f0: float) -> float:
-        """Return a value of g_0 with the sign of the user's objective."""
-        return -f0 if self.minimizes else f0
-
-    def limits(self) -> dict[str, Limit]:
-        """Return each constraint that compares one quantity with a number as this quantity and its limit."""
-        found = {name: limit_of(formula) for name, formula in self._formulas().items()}
-        return {name: limit for name, limit in found.items() if limit is not None}
-
-    def movable_limits(self) -> dict[str, Limit]:
-        """Return the limits that are written as plain numbers, which `with_limits` replaces."""
-        formulas = self._formulas()
-        return {name: each for name, each in self.limits().items() if is_movable(formulas[name])}
-
     def with_limits(self, values: Mapping[str, float]) -> "Problem":
         """Return the problem with other limits: numbers by the names of constraints in `movable_limits`."""
         movable = self.movable_limits()
@@ -528,17 +309,6 @@ class Problem(Space):
     def word(self, name: str) -> Any:
         """Return an argument with which the problem was stated, for instance "subject_to"."""
         return self._words[name]
-
-    def _formulas(self) -> dict[str, Formula]:
-        """Constraints that are formulas."""
-        calls = zip(self.constraints, self._white_box.functions[1:], strict=True)
-        return {name: call for name, call in calls if isinstance(call, Formula)}
-
-    def penalized(self, f: Float64[ndarray, "*b k"], rho: float) -> Float64[ndarray, "*b"]:
-        """Exact penalty F(x) = f_0 - rho * sum_i max(-f_i, 0), equation (40)."""
-        return f[..., 0] - rho * np.maximum(-f[..., 1:], 0.0).sum(-1)
-
-    # ------------------------------------------------------------------------------------------------- other problems
 
     def revised(self, **changes: Any) -> "Problem":
         """Return the problem with some arguments replaced; `maximize` replaces `minimize` and vice versa."""
@@ -623,11 +393,6 @@ class Problem(Space):
         ways = "".join(f"; {name} {way}" for name, way in self.ways.items() if name not in programs)
         sense = f"{sense} {self.objective}" + "".join(f", {goal.sense} {goal.name}" for goal in self.goals[1:])
         return f"Problem({sense}{limits}; {box}; outputs {', '.join(self.outputs)}{ways})"
-
-
-def _unreadable(given: Any, error: Exception) -> EvaluationError:
-    """Return the error about an object that cannot be read."""
-    return EvaluationError(f"The outputs came as {type(given).__name__}, which cannot be read: {error}")
 
 
 def _without(tolerance: Any, groups: Mapping[str, Any], solved: Mapping[str, str]) -> Any:

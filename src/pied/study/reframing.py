@@ -1,14 +1,17 @@
 """Change the frame of a study and keep its data: bounds, steps, units, further outputs."""
 
+import math
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from pied.errors import StatementError, StoreError, StudyMismatch, did_you_mean
-from pied.problem import Problem, element_names, renamed_formula
-from pied.records import Record, Row, former_names, renamed
+import numpy as np
+
+from pied.errors import StatementError, StoreError, StudyMismatch, UnknownName, did_you_mean
+from pied.problem import Named, Problem, element_names, renamed_formula
+from pied.records import Record, Row, Trial, former_names, renamed
 from pied.study.opening import variable_text
 
 
@@ -266,3 +269,34 @@ def _check_sound(kept: Mapping[str, Any]) -> None:
     )
     if not is_sound:
         raise StoreError("the stored question cannot be read: the store is damaged")
+
+
+def for_question(trial: Trial, old: Problem, names: Mapping[str, str]) -> Trial | None:
+    """Return a trial with the variables and outputs of another question, by the names and in the order there.
+
+    None if it has a label that the other question does not know.
+    """
+
+    def there(point: Named) -> Named:
+        return old.named_x(np.array(old.codes({name: point[names.get(name, name)] for name in old.variables})))
+
+    try:
+        x = there(trial.x)
+        proposed = None if trial.proposed is None else there(trial.proposed)
+    except UnknownName:
+        return None
+    is_same = tuple(trial.x) == tuple(old.variables) and tuple(x.array) == tuple(trial.x.array)
+    if is_same and (trial.y is None or tuple(trial.y) == old.outputs):
+        return trial
+
+    def told(y: Named) -> Named:
+        now = {name: names.get(name, name) for name in old.outputs}
+        return Named(list(now), tuple(float(y[new]) if new in y else math.nan for new in now.values()))
+
+    return replace(
+        trial,
+        x=x,
+        proposed=proposed,
+        y=None if trial.y is None else told(trial.y),
+        why=replace(trial.why, memory={}),
+    )

@@ -1,4 +1,4 @@
-"""The part of `Study` that helps to decide: what if, sweeps, worth of limits. Nothing is written to the record."""
+"""The part of `Study` that helps to decide: gap, what if, sweeps, worth of limits. Nothing is written to the record."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -8,12 +8,14 @@ from pied.errors import SettingError
 from pied.problem import listed
 from pied.records import Trial
 from pied.solvers.base import Proposal
+from pied.study.relaxation import Relaxation
 from pied.study.result import Result
 from pied.study.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pied.study.explain import Explanation
     from pied.study.outlook import Answer, Outlook
+    from pied.study.recommendation import Recommendation
     from pied.study.robust import Robust
     from pied.study.sensitivity import Sensitivities
     from pied.study.sweep import Sweep
@@ -61,6 +63,21 @@ class Deciding(ABC):
         from pied.study.sweep import proposal
 
         return proposal(self.outlook, sweep)
+
+    def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
+        """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
+        return self._snapshot().gap(recommendation)
+
+    def relaxation(self) -> Relaxation | None:
+        """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
+        return self._snapshot().relaxation()
+
+    def expect(self, x: Any) -> dict[str, tuple[float, float, float]]:
+        """Return what a measurement at a point probably gives: for each output its lower end, median and upper end."""
+        snapshot = self._snapshot()
+        low, middle, high = snapshot.expected(snapshot.problem.point(x)[None])
+        ends = zip(low[0].tolist(), middle[0].tolist(), high[0].tolist(), strict=True)
+        return dict(zip(snapshot.problem.outputs, ends, strict=True))
 
     def what_if(self, changes: Mapping[str, float] | None = None, /, **named: float) -> "Answer":
         """Return the best settings if constants and limits were others; nothing is recorded.

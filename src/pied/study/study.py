@@ -3,53 +3,45 @@
 import logging
 import math
 import uuid
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pied.errors import Infeasible, SettingError, SolverDone, Status, StoreError, TellError
-from pied.problem import Problem, doubts, listed
-from pied.records import Dataset, Entry, Keeper, Question, Row, State, Trial, Value, Why
+from pied.errors import Infeasible, SolverDone, Status, StoreError, TellError
+from pied.problem import Problem
+from pied.records import Dataset, Question, Row, State, Trial, Value, Why
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
 from pied.study.amending import Amendable
 from pied.study.deciding import Deciding
+from pied.study.evaluating import Evaluating
 from pied.study.opening import check_settings, opened
 from pied.study.reading import added_point, remark, same_rows, told_values
 from pied.study.reframing import same_frame
-from pied.study.relaxation import Relaxation, conflict_of
+from pied.study.relaxation import conflict_of
 from pied.study.result import Result
 from pied.study.snapshot import Snapshot
 from pied.study.words import expectation
 
 if TYPE_CHECKING:
-    from pied.evaluation import Crew
-    from pied.study.loop import Loop
-    from pied.study.progress import Line
-    from pied.study.recommendation import Recommendation
     from pied.study.starts import Starts
     from pied.study.sweep import Sweep
 
 logger = logging.getLogger(__name__)
 
-JITTER_LOOKS = 1.2
-"""Growth of the record after which it is looked at for jitter again: a look costs as much as a fit of the belief."""
 ASK_ATTEMPTS = 100
 """Attempts to take the next number of a trial while other workers take it first."""
 NUMBERS_TAKEN = f"other workers took the next number {ASK_ATTEMPTS} times in a row: ask again"
 PROGRAM_LEASE, PERSON_LEASE = 3600.0, 7 * 24 * 3600.0
 """Seconds, default leases: an hour for a program that evaluates, a week for people who measure."""
 
-Observer = Callable[["Study", Trial], None]
 
-
-class Study(Amendable, Deciding):
+class Study(Amendable, Deciding, Evaluating):
     """A problem under study: proposes points, takes results, recommends.
 
     Example: `docs/guide-simulator.md`.
@@ -414,172 +406,7 @@ class Study(Amendable, Deciding):
             raise TellError(f"there is no trial {number}; the record has trials 1 to {len(self._trials)}")
         return self._trials[number]
 
-    # ------------------------------------------------------------------------------------------------ the loop
-
-    def run(
-        self,
-        budget: int,
-        *,
-        on_tell: Observer | None = None,
-        executor: Executor | str | None = None,
-        workers: int | None = None,
-        timeout: float | None = None,
-        retries: int = 0,
-        progress: bool | None = None,
-        states: str | Path | None = None,
-    ) -> Result:
-        """Evaluate the black box `budget` times more and return the result so far.
-
-        When the black box raises an exception, returns invalid values, or its worker dies, the trial fails and the run
-        goes on. When some outputs are missing, None or not finite, the others count. Ctrl-C keeps all told values and
-        returns. If the store is away, the run retries for a minute; results that still cannot be written are saved in
-        files, which the next opening reads (`Unwritten` has them, too).
-
-        Args:
-            budget: Number of trials to propose.
-            on_tell: Called with the study and each trial that was told or failed.
-            executor: Where to call the black box: "threads", "processes", or any executor of `concurrent.futures`; by
-                default in this thread, or in threads when there are several workers.
-            workers: Number of trials evaluated at once.
-            timeout: Seconds after which an evaluation fails. A command and a worker process are ended then; a Python
-                function in this process cannot be, so it is called in a thread and abandoned.
-            retries: How often a failed evaluation is tried again, for simulators that fail now and then.
-            progress: Whether to show a line with the number of evaluations, the best value, the gap and the seconds; by
-                default on a terminal and in a notebook, not in logs.
-            states: Folder in which evaluations keep files from which later ones start, if the black box takes `near`
-                and `state`; by default a temporary one. Workers on other machines need one that all can reach.
-        """
-        if self.problem.blackbox is None:
-            raise SettingError("this problem has no black box to run: use ask and tell, or state it with blackbox=")
-        if budget < 0:
-            raise SettingError(f"the budget counts evaluations, 0 or more, got {budget}")
-        from pied.evaluation import Crew, Terminated
-        from pied.study.loop import renewing
-        from pied.study.progress import Line
-        from pied.study.starts import Starts
-
-        if self._starts is None or states is not None:
-            self._starts = Starts(states)
-        crew = Crew(self.problem.blackbox, executor=executor, workers=workers, timeout=timeout, retries=retries)
-        line = Line(lambda: self.snapshot, budget, progress=progress)
-        status, plain = Status.FINISHED, self._record
-        keeper = Keeper(plain, self._answered, self._settle)
-        self._record = keeper.patient()
-        try:
-            with crew, renewing(self._renew, self.lease), keeper.rescuing(crew):
-                status = self._loop(crew, keeper, partial(self._observed, line, on_tell)).run(budget)
-        except Terminated:
-            raise
-        except KeyboardInterrupt:
-            status = Status.INTERRUPTED
-        finally:
-            self._record = plain
-            line.end()
-        self._ended = (self._snapshot().stamp, status)
-        self._look_for_jitter()
-        return self.result()
-
-    def _look_for_jitter(self) -> None:
-        """Say once which noise to state where the black box was stated exact and is not."""
-        from pied.study.jitter import jitter, said
-
-        if len(self.data.U) < JITTER_LOOKS * self._looked_at:
-            return
-        found = jitter(self.problem, self.data)
-        self._looked_at = math.inf if found else len(self.data.U)
-        if found:
-            logger.warning("%s", said(self.problem, found))
-
-    def _observed(self, line: "Line", on_tell: Observer | None, trial: Trial) -> None:
-        """Show an evaluation to those who look on."""
-        line.step()
-        if on_tell is not None:
-            on_tell(self, trial)
-
-    def _loop(self, crew: "Crew", keeper: Keeper[Trial], on_settled: Callable[[Trial], None]) -> "Loop":
-        """Connect the loop of a run to this study."""
-        from pied.study.loop import Loop
-
-        return Loop(
-            crew=crew,
-            workers=crew.workers if self.solver.parallel else 1,
-            status=lambda: self.status,
-            next_trial=partial(self._next, self._left_open()),
-            settle=keeper.settle,
-            is_small_enough=self._growth_reached if self.problem.has_front else self._gap_reached,
-            when_small=Status.GROWTH_REACHED if self.problem.has_front else Status.GAP_REACHED,
-            awaits_verdict=lambda: self.snapshot.is_confirmed,
-            on_settled=on_settled,
-            offer=self._offer,
-            under_way=self._open,
-        )
-
-    def _offer(self, trial: Trial) -> dict[str, Any]:
-        """Return what the black box is offered at a trial beside its point: a warm start."""
-        return {} if self._starts is None else self._starts.offer(self.problem, self.trials, trial)
-
-    def _left_open(self) -> list[int]:
-        """Return the trials left pending by an interruption, or by an earlier process of this worker."""
-        self._snapshot()
-        own = [row.number for row in self._rows.values() if self._is_named and row.worker == self.worker]
-        return [number for number in sorted({*self._open, *own}) if self._trials[number].state is State.ASKED]
-
-    def _next(self, waiting: list[int], left: int) -> tuple[Trial | None, bool]:
-        """Return the next trial to evaluate, and whether it is new: those left open first, then expired ones."""
-        while waiting:
-            for number in self._record.renew([waiting.pop(0)], self.worker, self.lease):  # unless it was taken over
-                return self._trials[number], False
-        if left <= 0:
-            return None, False
-        again = self._offered(resume=False)
-        return (again, False) if again is not None else (self._propose(), True)
-
-    def _answered(self, answer: Any) -> dict[str, float]:
-        """Return the outputs that an answer of the black box has; say once per study what it has besides."""
-        y, gaps, ignored = self.problem.answer(answer)
-        if ignored and not self._has_remarked:
-            logger.warning("the black box also returns %s: ignored, because they are not outputs", listed(ignored))
-            self._has_remarked = True
-        if gaps:
-            logger.warning("%s The other outputs count: the trial is measured in part", " ".join(gaps.values()))
-        return {name: float(y[place]) for place, name in enumerate(self.problem.outputs) if name not in gaps}
-
-    def _settle(self, entry: Entry) -> Trial:
-        """Write the result of an evaluation, which may be a failure."""
-        number = entry.number
-        try:
-            if entry.values is None:
-                return self.fail(number, entry.failure)
-            for doubt in doubts(self.problem, entry.values):
-                logger.warning("trial %d: %s It is recorded", number, doubt)
-            return self.tell(number, entry.values, anyway=True)
-        except TellError as error:
-            logger.warning("the result of trial %d was not recorded, or only in part: %s", number, error)
-            return self._known(number)
-
-    def _renew(self) -> None:
-        """Renew the leases of the trials under way."""
-        self._record.renew(list(self._open), self.worker, self.lease)
-
-    def _gap_reached(self) -> bool:
-        width, least = None if self.stop_at_gap is None else self.gap()[0], self.stop_at_gap or 0.0
-        return width is not None and width <= least
-
-    def _growth_reached(self) -> bool:
-        if self.stop_at_growth is None:
-            return False
-        growth = self._snapshot().front.growth
-        return growth is not None and growth <= self.stop_at_growth
-
     # ------------------------------------------------------------------------------------------------ answers
-
-    def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
-        """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
-        return self._snapshot().gap(recommendation)
-
-    def relaxation(self) -> Relaxation | None:
-        """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
-        return self._snapshot().relaxation()
 
     def result(self, rule: str | None = None) -> Result:
         """Return the recommended point and all that is known about it; with several objectives, also the front.
@@ -619,12 +446,6 @@ class Study(Amendable, Deciding):
 
         snapshot, last = self._snapshot(), self._answer
         return screen(snapshot, self._standing, last[1] if last is not None and last[0] is snapshot else None)
-
-    def expect(self, x: Any) -> dict[str, tuple[float, float, float]]:
-        """Return what a measurement at a point probably gives: for each output its lower end, median and upper end."""
-        low, middle, high = self._snapshot().expected(self.problem.point(x)[None])
-        ends = zip(low[0].tolist(), middle[0].tolist(), high[0].tolist(), strict=True)
-        return dict(zip(self.problem.outputs, ends, strict=True))
 
     def report(self, file: str | Path) -> Path:
         """Write a page that holds everything: question, answer, pictures, predictions, trials, history, settings."""

@@ -97,7 +97,10 @@ def run(item: slices.Item) -> dict[str, Any]:
     with Study(problem, seed=item["seed"]) as study:
         for x, y in zip(X, Y, strict=True):
             study.add(problem.named_x(x), problem.named_y(y), anyway=True, again=True)
-        found = [[each.trial - 1, problem.outputs.index(each.output)] for each in study.snapshot.doubtful]
+        found = []
+        for each in study.snapshot.doubtful:
+            either = [[number - 1, problem.outputs.index(each.output)] for number in (each.trial, each.rival) if number]
+            found.append(next((one for one in either if one in gross), either[0]))
     return {"found": found, "errors": gross, "design": design, "values": int(Y.size)}
 
 

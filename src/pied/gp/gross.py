@@ -40,18 +40,18 @@ ROBUST_LIMIT = 3.0
 """Median deviations, as those of a normal distribution, beyond which a value is left out to begin with."""
 ROUNDS = 4
 """How often what is left out is chosen again, with models fitted to the rest."""
-REACH = 0.1
-"""Distance in the unit cube up to which a point is a neighbour."""
+REACH, WIDER = 0.05, 0.1
+"""Distance in the unit cube up to which a point is a neighbour, and up to which further suspects are looked for."""
 REPEATED = 1e-7
 """Distance in the unit cube below which a point was measured again."""
 FEWEST = 3
 """Neighbours at least, unless one of them is a repetition."""
 SURROUNDED = 0.25
-"""Distance from the hull of the neighbours, relative to that of the farthest, up to which a point counts as inside."""
+"""Distance from the hull of the neighbours, relative to that of the nearest, up to which a point counts as inside."""
 OUTSIDE = 0.5
 """How far a value has to lie outside of the range of its neighbours, in such ranges."""
-FEW_OTHERS = 0.25
-"""Share of further suspects on the same side among the neighbours: more of them are a feature, not errors."""
+FEW_OTHERS = 0.05
+"""Share of further suspects on the same side around a value: more of them are a feature of the output, not errors."""
 SMALLEST = 0.01
 """Of the deviation of the told values: smaller errors are not gross. Scatter of an exact output is `study.jitter`'s."""
 SIZES = math.log(1e4)
@@ -202,9 +202,9 @@ class _Output:
 
     def _wrong_one(self, pair: tuple[int, int], out: Sequence[int], theta: Float64[ndarray, "1 q"]) -> _Suspect:
         """Return which of two contradicting measurements is the wrong one; the first with its rival, if either may."""
-        each = []
+        each, here = [], np.flatnonzero(np.abs(self.V - self.V[pair[0]]).max(1) < REPEATED).tolist()
         for row in pair:
-            gone = sorted({*out} - {*pair} | {row})
+            gone = sorted({*out} - {*here} | {row})
             own, without = self._fit(gone, theta)
             each.append(self._suspect(row, gone, own, without))
         first, second = each
@@ -227,13 +227,13 @@ class _Output:
     def _is_alone(self, row: int, out: Sequence[int], away: Float64[ndarray, "N"]) -> bool:
         """Whether a value lies outside of the range of neighbours that surround it."""
         distance = np.sqrt(np.square(self.V - self.V[row]).sum(1))
-        order = [i for i in np.argsort(distance, kind="stable").tolist() if i != row and distance[i] <= REACH]
+        order = [i for i in np.argsort(distance, kind="stable").tolist() if i != row and distance[i] <= WIDER]
         near = [i for i in order if i not in out]
         alike = [distance[i] for i in order if i in out and away[i] * away[row] > 0]
-        around = self._surrounding(row, near, distance)
+        around = self._surrounding(row, [i for i in near if distance[i] <= REACH], distance)
         if not around or (alike and min(alike) <= distance[around[0]] + REPEATED):
             return False
-        if sum(each <= distance[around[-1]] for each in alike) > FEW_OTHERS * len(around):
+        if len(alike) > FEW_OTHERS * len(near):
             return False
         y = self.task.y[0, :, 0]
         low, high = float(y[around].min()), float(y[around].max())
@@ -245,8 +245,8 @@ class _Output:
         if again:
             return again
         for count in range(FEWEST, len(near) + 1):
-            around, farthest = list(near[:count]), distance[near[count - 1]]
-            sides = np.vstack([(self.V[around] - self.V[row]).T / farthest, np.full(count, WEIGHT_OF_SUM)])
+            around, nearest = list(near[:count]), distance[near[0]]
+            sides = np.vstack([(self.V[around] - self.V[row]).T / nearest, np.full(count, WEIGHT_OF_SUM)])
             if nnls(sides, np.append(np.zeros(self.V.shape[1]), WEIGHT_OF_SUM))[1] <= SURROUNDED:
                 return around
         return []

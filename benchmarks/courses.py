@@ -25,15 +25,30 @@ OURS = {"pied": "cuqb", "random": "random"}
 """Loops that are solvers of a study."""
 
 
-class Course:
+class Timed:
+    """The time of suggestions: seconds on the clock and of the processor."""
+
+    def __init__(self) -> None:
+        self.wall: list[float] = []
+        self.cpu: list[float] = []
+
+    def timed(self, suggest: Callable[[], Any]) -> Any:
+        """Return a suggestion, and keep its time."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        found = suggest()
+        self.wall.append(round(time.perf_counter() - wall, 6))
+        self.cpu.append(round(time.process_time() - cpu, 6))
+        return found
+
+
+class Course(Timed):
     """A run: points, what was told, and the time of suggestions."""
 
     def __init__(self, benchmark: Benchmark) -> None:
+        super().__init__()
         self.benchmark = benchmark
         self.X: list[np.ndarray] = []
         self.told: list[Told] = []
-        self.wall: list[float] = []
-        self.cpu: list[float] = []
 
     def add(self, x: Point) -> list[float]:
         """Evaluate a point, by name, and keep it; what a mixture's last part misses of its bounds is a constraint."""
@@ -44,14 +59,6 @@ class Course:
         self.X.append(codes)
         self.told.append(Told(x, y.tolist(), f))
         return y.tolist()
-
-    def timed(self, suggest: Callable[[], Any]) -> Any:
-        """Return a suggestion, and keep its time."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        found = suggest()
-        self.wall.append(round(time.perf_counter() - wall, 6))
-        self.cpu.append(round(time.process_time() - cpu, 6))
-        return found
 
     def told_by(self, study: Study) -> None:
         """Ask, evaluate and tell once; asks of the initial design are not timed."""

@@ -58,19 +58,6 @@ def run(item: slices.Item, begun: Sequence[Any] = (), keep: Any = lambda piece: 
 
 # --- The page ---------------------------------------------------------------------------------------------------------
 
-Cases = dict[str, dict[str, list[Any]]]
-"""Records of runs by problem, then by loop."""
-
-
-def cases_of(records: Iterable[Any]) -> Cases:
-    """Arrange the records of runs that were performed."""
-    cases: Cases = {}
-    for record in records:
-        if "until" in record:
-            item = record["item"]
-            cases.setdefault(item["problem"], {}).setdefault(item["loop"], []).append(record)
-    return cases
-
 
 def share(runs: Sequence[Any], place: int) -> float:
     """Return which share of runs reached a tolerance at the budget."""
@@ -87,7 +74,7 @@ def last(run: Any) -> float | None:
     return run["regret"][-1] if run["regret"] else None
 
 
-def summary(cases: Cases) -> str:
+def summary(cases: slices.Cases) -> str:
     """Return one row for each loop: shares and medians over the problems that all loops of the table ran."""
     present = [loop for loop in LOOPS if any(loop in loops for loops in cases.values())]
     common = {name: loops for name, loops in cases.items() if all(loop in loops for loop in present)}
@@ -116,7 +103,7 @@ def summary(cases: Cases) -> str:
     return report.table(columns, rows)
 
 
-def details(cases: Cases) -> str:
+def details(cases: slices.Cases) -> str:
     """Return one row for each problem: by loop, share to the last tolerance, evaluations to both and the regret."""
     rows = []
     for name, loops in cases.items():
@@ -133,7 +120,7 @@ def details(cases: Cases) -> str:
     return report.table(["problem", "d", "m", "n", "budget", *LOOPS], rows)
 
 
-def times(cases: Cases) -> str:
+def times(cases: slices.Cases) -> str:
     """Return one row for each problem: median and worst seconds of suggestions, by loop."""
     rows = []
     for name, loops in cases.items():
@@ -147,7 +134,7 @@ def times(cases: Cases) -> str:
 
 def page(records: Sequence[Any]) -> str:
     """Return the whole report."""
-    cases = cases_of(records)
+    cases = slices.cases_of(records, "until")
     fixed = {name: each for name, each in cases.items() if not name.startswith("draw:")}
     draws = {name: each for name, each in cases.items() if name.startswith("draw:")}
     blocks = [

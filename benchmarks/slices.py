@@ -34,6 +34,8 @@ Item = dict[str, Any]
 """A task as plain data; 'problem' and 'seed' are in it."""
 Work = Callable[[Item], dict[str, Any]]
 """Performs a task: a function at the top level of a module, so that processes find it."""
+Cases = dict[str, dict[str, list[Any]]]
+"""Records of runs by problem, then by loop."""
 EVERY = 15.0
 """Seconds between two lines of progress."""
 
@@ -216,6 +218,16 @@ def troubles(records: Iterable[dict[str, Any]], words: Sequence[str]) -> list[st
         if record.get("error")
     ]
     return ["## Runs that raised", "\n".join(lines)] if lines else []
+
+
+def cases_of(records: Iterable[Item], needed: str) -> Cases:
+    """Arrange the records of runs that were performed, which have what is needed, by problem and loop."""
+    cases: Cases = {}
+    for record in records:
+        if needed in record:
+            item = record["item"]
+            cases.setdefault(item["problem"], {}).setdefault(item["loop"], []).append(record)
+    return cases
 
 
 def loads(records: Iterable[dict[str, Any]]) -> str:

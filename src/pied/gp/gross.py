@@ -46,11 +46,11 @@ REPEATED = 1e-7
 """Distance in the unit cube below which a point was measured again."""
 FEWEST = 3
 """Neighbours at least, unless one of them is a repetition."""
-SURROUNDED = 0.25
+SURROUNDED = 0.5
 """Distance from the hull of the neighbours, relative to that of the nearest, up to which a point counts as inside."""
 OUTSIDE = 0.5
 """How far a value has to lie outside of the range of its neighbours, in such ranges."""
-FEW_OTHERS = 0.05
+FEW_OTHERS = 0.15
 """Share of further suspects on the same side around a value: more of them are a feature of the output, not errors."""
 SMALLEST = 0.01
 """Of the deviation of the told values: smaller errors are not gross. Scatter of an exact output is `study.jitter`'s."""

@@ -13,6 +13,7 @@ from pied.errors import TellError
 from pied.gp import GP, Misfit, Model, misfits
 from pied.rng import Stream
 from pied.study.doubtful import Doubtful, Remedy
+from shells import LAB, data, pied_
 
 CENTRE = np.array([0.6, 0.4])
 NEAR = CENTRE + 0.03 * Stream(4).normal(12, 2)
@@ -143,6 +144,17 @@ def test_rivals_are_both_named() -> None:
         "trials 14 and 31 contradict each other: yield 61.2 and 45.1 % at the same settings. Measure a third time? "
         "study.repeat(14)"
     )
+
+
+def test_the_shell_proposes_a_trial_once_more(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lab.toml").write_text(LAB, encoding="utf-8")
+    first = data("ask", "lab.toml")
+    pied_("tell", "lab.toml", "1", "product=0.4", "impurity=0.05")
+    again = data("ask", "lab.toml", "--repeat", "1")
+    assert again["x"] == first["x"]
+    assert again["repeats"] == 1
+    assert data("status", "lab.toml")["doubtful"] == []
 
 
 # --- The benchmark ----------------------------------------------------------------------------------------------------

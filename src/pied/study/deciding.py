@@ -1,7 +1,9 @@
-"""The part of `Study` that helps to decide: gap, what if, sweeps, worth of limits. Nothing is written to the record."""
+"""The part of `Study` that helps to decide: gap, what if, worth of limits, a report. Nothing is written to the record."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pied.errors import SettingError
@@ -144,3 +146,8 @@ class Deciding(ABC):
         from pied.study.robust import robust
 
         return robust(self.outlook, vary or {}, probability)
+
+    def report(self, file: str | Path) -> Path:
+        """Write a page that holds everything: question, answer, pictures, predictions, trials, history, settings."""
+        written: Path = import_module("pied.report").write(self, file)  # it lies above: reports draw pictures
+        return written

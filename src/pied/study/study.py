@@ -6,8 +6,6 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pied.errors import Infeasible, SolverDone, Status, StoreError, TellError
@@ -446,8 +444,3 @@ class Study(Amendable, Deciding, Evaluating):
 
         snapshot, last = self._snapshot(), self._answer
         return screen(snapshot, self._standing, last[1] if last is not None and last[0] is snapshot else None)
-
-    def report(self, file: str | Path) -> Path:
-        """Write a page that holds everything: question, answer, pictures, predictions, trials, history, settings."""
-        written: Path = import_module("pied.report").write(self, file)  # it lies above: reports draw pictures
-        return written

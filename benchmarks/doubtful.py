@@ -141,8 +141,8 @@ def page(records: Sequence[dict[str, Any]]) -> str:
     ]
     rows = [row_of(kind, noise, [each for each in records if each["item"]["kind"] == kind]) for kind in kinds
             for noise in NOISES]  # fmt: skip
-    rows = [row for row in rows if row[2] != "0 of 0"]
     rows += [row_of("**all**", noise, records) for noise in NOISES]
+    rows = [row for row in rows if row[2] != "0 of 0"]
     lines += [f"| {' | '.join(row)} |" for row in rows]
     lines += slices.troubles(records, ("kind", "problem", "noise", "gross", "seed"))
     return "\n".join(lines) + "\n"

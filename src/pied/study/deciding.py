@@ -1,4 +1,4 @@
-"""The part of `Study` that helps to decide: gap, what if, worth of limits, a report. Nothing is written to the record."""
+"""The part of `Study` that helps to decide: gap, what if, worth of limits, a report. The record is not changed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

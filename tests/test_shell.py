@@ -28,6 +28,20 @@ def test_init_writes_a_statement_that_check_and_ask_accept_at_once(lab: Path) ->
     assert (lab / "mine.db").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["README.md", "docs/start.md"])
+def test_the_first_commands_of_a_page_work_as_they_are_written(lab: Path, page: str) -> None:
+    text = (Path(__file__).parents[1] / page).read_text()
+    shown = next(each for each in re.findall(r"```console\n(.*?)```", text, re.S) if "$ pied init" in each)
+    (lab / "old.csv").write_text("temperature,time,product,impurity\n65,2,0.5,0.05\n")
+    lines = [line.removeprefix("$ pied ").partition("#") for line in shown.splitlines()]
+    for command, _, remark in lines:
+        if not command.startswith("dashboard"):
+            said = pied_(*shlex.split(command), code=(0, 1)).output  # 1: nothing is feasible yet
+            if command.startswith("ask") and "=" in remark:  # settings that the page says are proposed
+                assert re.findall(r"\w+ = [\d.]+ \w+", remark) == re.findall(r"\w+ = [\d.]+ \w+", said)
+
+
 def test_init_never_overwrites(lab: Path) -> None:
     assert "'lab.toml' exists already and was not changed" in pied_("init", "lab.toml", code=2).stderr
     assert (lab / "lab.toml").read_text() == LAB

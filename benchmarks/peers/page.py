@@ -42,22 +42,32 @@ problems and seeds.
 
 AFTER = """## What they do better
 
-These problems have a known part, which is what `pied` is made for. They do not show what the others are better at:
+These problems have a known part, which is what `pied` is made for. They do not show what the others are better at. Each
+sentence was checked in the sources of {versions}.
 
-- **BoTorch** is the toolbox under three of the others. It takes any model and any acquisition function, several
-  objectives, several fidelities, gradients, GPUs and thousands of points. It states composite objectives too; the loop
-  is yours to write. `pied.bridge` uses its models.
-- **Ax** manages experiments: services, schedulers, multiple objectives, early stopping, transfer between experiments,
-  analyses, and years of use in production.
-- **Optuna** is the easiest to begin with: an objective is a plain function. It prunes bad trials early, has conditional
-  spaces, a dashboard and a
-  very large community. If nothing is known about the problem, start there.
-- **BoFire** is made for chemists: mixtures, molecules, designs of experiments (D-optimal and others), several
-  objectives, and data models that can be stored and sent. Formulas of outputs and inputs can be stated in it.
-- **BayBE** encodes substances by their chemistry, learns from related campaigns, and models each target of a
-  desirability. In discrete spaces it works with the whole list of candidates.
+- **BoTorch** is the toolbox under three of the others. Any model (several tasks and fidelities, preferences, fully
+  Bayesian, approximate ones for thousands of points) goes with any acquisition function (look-ahead, entropy,
+  knowledge gradient, risk measures, fronts of several objectives), all differentiable and on GPUs. It states
+  composite objectives too. The loop is yours to write. `pied.bridge` uses its models.
+- **Ax** manages experiments: it starts trials on your system and polls them (orchestrator), stops bad ones early,
+  keeps them in JSON or a database, learns from earlier experiments, has spaces in which one parameter depends on
+  another, several objectives, a baseline to compare with, and analyses with pictures at one call. It comes from
+  Meta.
+- **Optuna** is the easiest to begin with: an objective is a plain function that asks for its parameters as it runs,
+  so that spaces can have conditions. It prunes bad trials early, has many samplers (TPE, Gaussian processes,
+  CMA-ES, NSGA-II and III, quasi-random), measures of importance, and a dashboard (a package of its own). If nothing
+  is known about the problem, start there.
+- **BoFire** is made for chemists: mixtures with at most so many parts (n choose k), molecules by fingerprints and
+  descriptors, classical designs (factorial, fractional, D-, E-, A-, G-, K-optimal, space-filling), several
+  objectives, desirabilities, several fidelities, active learning, step-by-step strategies, and data models that can
+  be stored as JSON and sent. Formulas of outputs and inputs can be stated in it.
+- **BayBE** encodes substances by their chemistry, or by a table of yours, learns from related campaigns (task
+  parameters), knows pending experiments and partial measurements, models each target of a desirability, has
+  surrogates beside Gaussian processes (forests, bandits, your own as ONNX), and simulates campaigns on old data. In
+  discrete spaces it works with the whole list of candidates, under many kinds of constraints between parameters.
 
-`pied` has four objectives at most, one fidelity, no molecules, no pruning. It is the youngest and has the fewest users.
+`pied` has four objectives at most, one fidelity, no molecules, no classical designs, no pruning and no GPU. It is the
+youngest.
 
 ## What can be stated
 
@@ -67,8 +77,9 @@ These problems have a known part, which is what `pied` is made for. They do not 
 | such a formula as a limit | yes | of outputs | as a metric | as a value | of one output | as a desirability |
 | parts that sum to one | yes | yes | by leaving one out | by a transform | yes | yes |
 | says that limits cannot be met together | yes | no | no | no | no | no |
-| several objectives | yes | yes | yes | yes | yes | yes |
-| several fidelities | no | yes | yes | pruning | yes | transfer |
+| says when to stop | by bounds | no | no more progress | deprecated | no more progress | no |
+| several objectives | up to four | yes | yes | yes | yes | yes |
+| several fidelities, or related tasks | no | both | both | pruning | both | tasks |
 """
 
 
@@ -181,13 +192,15 @@ def small(record: dict[str, Any]) -> list[str]:
     return rows
 
 
+def versions(record: dict[str, Any]) -> list[str]:
+    """Return the libraries with the versions that were run."""
+    found = {each["library"]: each["version"] for each in record["runs"] if "version" in each}
+    return [f"{TITLES[name]} {found[name]}" for name in TITLES if name in found]
+
+
 def origin(record: dict[str, Any]) -> str:
     """Return versions, dates, seeds, the machine and the limits of runs."""
-    versions = {}
-    for each in record["runs"]:
-        if "version" in each:
-            versions[each["library"]] = each["version"]
-    shown = ", ".join(f"{TITLES[name]} {versions[name]}" for name in TITLES if name in versions)
+    shown = ", ".join(versions(record))
     absent = [title for name, title in TITLES.items() if not any(of(record, name, problem) for problem in TASKS)]
     dates = sorted({each["date"] for each in record["runs"]})
     seeds = 1 + max(each["seed"] for each in record["runs"])
@@ -207,7 +220,8 @@ def comparison(record: dict[str, Any]) -> str:
     for task_name, task in TASKS.items():
         parts.append(f"### {task.title[0].upper()}{task.title[1:]}\n\n{task.budget} evaluations.\n")
         parts.append("\n".join(table(record, task_name)) + "\n")
-    parts.append(AFTER)
+    checked = [each for each in versions(record) if not each.startswith("pied ")]
+    parts.append(AFTER.replace("{versions}", f"{', '.join(checked[:-1])} and {checked[-1]}"))
     parts.append("## The code, side by side\n")
     parts.append("How each library is used:\n")
     parts.append("\n".join(f"- **{title}**: {constant(name, 'NOTE')}" for name, title in TITLES.items()) + "\n")

@@ -42,8 +42,8 @@ problems and seeds.
 
 AFTER = """## What they do better
 
-These problems have a known part, which is what `pied` is made for. They do not show what the others are better at. Each
-sentence was checked in the sources of {versions}.
+These problems have a known part, which is what `pied` is made for. They do not show what the others are better at. What
+is named here was looked up in the sources of {versions}.
 
 - **BoTorch** is the toolbox under three of the others. Any model (several tasks and fidelities, preferences, fully
   Bayesian, approximate ones for thousands of points) goes with any acquisition function (look-ahead, entropy,
@@ -77,7 +77,7 @@ youngest.
 | such a formula as a limit | yes | of outputs | as a metric | as a value | of one output | as a desirability |
 | parts that sum to one | yes | yes | by leaving one out | by a transform | yes | yes |
 | says that limits cannot be met together | yes | no | no | no | no | no |
-| says when to stop | by bounds | no | no more progress | deprecated | no more progress | no |
+| says when to stop | by bounds | no | no more progress | a terminator, deprecated | no more progress | no |
 | several objectives | up to four | yes | yes | yes | yes | yes |
 | several fidelities, or related tasks | no | both | both | pruning | both | tasks |
 """

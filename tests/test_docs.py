@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -76,6 +77,19 @@ def test_the_first_page_shows_what_the_reactor_really_gives() -> None:
     numbers = dict(re.findall(r"(\w+) (?:= )?([\d.]+)\n", shown[1]))
     assert float(numbers["profit"]) == pytest.approx(KNOWN, abs=1e-3)
     assert {name: float(numbers[name]) for name in OPTIMUM} == pytest.approx(OPTIMUM, abs=1e-4)
+
+
+def test_the_first_page_of_the_site_shows_an_optimum() -> None:
+    shown = re.search(r"```text\n(.*?)```", (ROOT / "docs" / "index.md").read_text(), re.S)
+    assert shown is not None
+    numbers = {name: float(value) for name, value in re.findall(r"(\w+) (?:= )?([\d.]+)\n", shown[1])}
+
+    def value(time: float) -> float:  # along the permit, which holds with equality
+        heat = math.sqrt((0.12 - 0.02 * time) / 0.04)
+        return 2 * (1 - 2.0 ** (-time * heat)) - 1.5 * 0.12 - 0.03 * time
+
+    assert numbers["objective"] == pytest.approx(max(value(0.5 + 0.001 * k) for k in range(5000)), abs=1e-6)
+    assert numbers["objective"] == pytest.approx(value(numbers["time"]), abs=1e-6)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

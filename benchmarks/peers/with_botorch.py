@@ -60,7 +60,8 @@ def optimize(evaluate, initial, budget, seed, *, bounds, objective, constraints=
         try:
             point, _ = search_of(acquisition, bounds, q=1, num_restarts=10, raw_samples=256, **search)
         except CandidateGenerationError:  # all searches ended outside of known limits: the best of many starts
-            starts = search["ic_generator"](q=1, num_restarts=256)
+            generate = search["ic_generator"]
+            starts = generate(q=1, num_restarts=256)
             point = starts[acquisition(starts).argmax()]
         X, Y = torch.cat([X, point]), torch.cat([Y, evaluate(point[0]).unsqueeze(0)])
 

@@ -62,6 +62,28 @@ def test_regret_is_that_of_a_point_which_keeps_limits_bounds_and_sums(page: Any)
     assert reactor.regret({"F_B": 4.0, "T_r": 90.0}) == float("inf")
 
 
+def test_runs_of_another_machine_are_taken_into_the_record(
+    page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = importlib.import_module("run")
+    monkeypatch.setattr(run, "RECORD", tmp_path / "peers.json")
+
+    def made(library: str, ended: str, version: str = "1", seed: int = 0) -> dict[str, Any]:
+        return {"library": library, "problem": "reactor", "seed": seed, "ended": ended, "version": version,
+                "seconds": [1.0], "regrets": [0.1]}  # fmt: skip
+
+    run.write({"machine": "here", "runs": [made("pied", "done"), made("ax", "limit")]}, run.RECORD)
+    there = [made("ax", "done", "2"), made("pied", "absent", "2"), made("ax", "done", "2", seed=1)]
+    run.write({"machine": "there", "runs": there}, tmp_path / "other.json")
+    run.merge(tmp_path / "other.json")
+    merged = run.read(run.RECORD)
+    assert merged["machine"] == "there"
+    found = {(each["library"], each["seed"]): (each["ended"], each["version"]) for each in merged["runs"]}
+    assert found == {("pied", 0): ("done", "1"), ("ax", 0): ("done", "2"), ("ax", 1): ("done", "2")}
+    assert page._seeds(merged) == "2 seeds for Ax, 1 seed for pied"
+    sys.modules.pop("run")
+
+
 @pytest.mark.slow
 def test_a_run_is_recorded_with_its_evaluations_and_its_verdict() -> None:
     words = [sys.executable, str(FOLDER / "run.py"), "--child", "pied", "infeasible", "0", "100"]

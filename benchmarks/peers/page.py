@@ -198,17 +198,30 @@ def versions(record: dict[str, Any]) -> list[str]:
     return [f"{TITLES[name]} {found[name]}" for name in TITLES if name in found]
 
 
+def _seeds(record: dict[str, Any]) -> str:
+    """Return how many seeds each library had, on the problem on which it had fewest."""
+    fewest: dict[int, list[str]] = {}
+    for library, title in TITLES.items():
+        counts = [len({each["seed"] for each in of(record, library, problem)}) for problem in TASKS]
+        fewest.setdefault(min((each for each in counts if each), default=0), []).append(title)
+    groups = {number: names for number, names in sorted(fewest.items(), reverse=True) if number}
+    words = [f"{number} seed{'s' * (number > 1)}" for number in groups]
+    if len(groups) == 1:
+        return words[0]
+    return ", ".join(f"{word} for {' and '.join(names)}" for word, names in zip(words, groups.values(), strict=True))
+
+
 def origin(record: dict[str, Any]) -> str:
     """Return versions, dates, seeds, the machine and the limits of runs."""
     shown = ", ".join(versions(record))
     absent = [title for name, title in TITLES.items() if not any(of(record, name, problem) for problem in TASKS)]
     dates = sorted({each["date"] for each in record["runs"]})
-    seeds = 1 + max(each["seed"] for each in record["runs"])
+    seeds = _seeds(record)
     missing = f" Not installed, so not run: {', '.join(absent)}." if absent else ""
     limits = sorted({each["limit"] for each in record["runs"]})
     limit = " to ".join(f"{each:.0f}" for each in dict.fromkeys((limits[0], limits[-1])))
     return (
-        f"{shown}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {seeds} seed{'s' * (seeds > 1)}; "
+        f"{shown}; {' to '.join(dict.fromkeys((dates[0], dates[-1])))}; {seeds}; "
         f"{record.get('machine', '')}; at most {limit} processor seconds for a run.{missing}"
     )
 

@@ -88,7 +88,7 @@ def _unseen_verdicts() -> tuple[str, str] | None:
     if counts["constant"][0] == counts["constant"][1]:
         return None
     return (
-        f"**Verdicts on rough problems.** Problems without a feasible point are recognized within the budget in "
+        f"**Verdicts on rough problems.** Problems without a feasible point are recognized in "
         f"{counts['exact'][0]} of {counts['exact'][1]} runs without noise, in {counts['constant'][0]} of "
         f"{counts['constant'][1]} with noise."
     ), "honesty.md"

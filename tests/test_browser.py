@@ -54,6 +54,23 @@ seed = 0
 """Names that are long, or HTML; a power of ten; labels."""
 
 
+FRONT = """
+maximize = { gain = "1 - near - b" }
+minimize = { cost = "far + b" }
+[variables]
+a = [0, 1]
+b = [0, 1]
+[outputs]
+near = { noise = 0 }
+far = { noise = 0 }
+[subject_to]
+enough = "a >= 0.3"
+[study]
+seed = 0
+"""
+"""Two objectives; with b = 0 all points between a = 0.3 and 0.8 are best trade-offs."""
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The reactor with eleven measurements of older days, one with a note that is a script."""
@@ -74,6 +91,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             )
             desk.study.add(x, dict(zip(desk.stated.problem.outputs, (1e5 * k, 0.1 * k), strict=True)))
         desk.study.ask()
+    (place / "front.toml").write_text(FRONT)
+    with opened(str(place / "front.toml"), None, worker="me") as desk:
+        for a, b in [(0.3, 0.0), (0.4, 0.0), (0.5, 0.0), (0.65, 0.0), (0.8, 0.0), (0.6, 0.5), (0.1, 0.2)]:
+            desk.study.add({"a": a, "b": b}, {"near": (a - 0.8) ** 2, "far": (a - 0.2) ** 2})
     return place
 
 
@@ -92,7 +113,7 @@ def served(folder: Path, *files: str, store: str | None = None) -> Iterator[str]
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    with served(folder, str(folder / "reactor.toml"), str(folder / "long.toml")) as address:
+    with served(folder, *(str(folder / f"{name}.toml") for name in ("reactor", "long", "front"))) as address:
         yield address
 
 
@@ -187,6 +208,7 @@ def test_every_page_shows_without_an_error_also_on_a_narrow_screen(browser: Brow
         "#/s/long/overview": "Recommended settings", "#/s/long/trials": "5 of 5 trials",
         "#/s/long/understand": "Predicted against measured", "#/s/long/what-if": "Scenarios side by side",
         "#/s/long/work": "Ask what to measure next",
+        "#/s/front/overview": "best trade-offs", "#/s/front/what-if": "several objectives",
     }.items():  # fmt: skip
         browser.go(page)
         browser.until(lambda words=words: words in browser.text() and "Computing" not in browser.text())
@@ -197,6 +219,26 @@ def test_every_page_shows_without_an_error_also_on_a_narrow_screen(browser: Brow
         assert not browser.driver.find_elements(By.CSS_SELECTOR, "main img, main script, main b")
     assert browser.driver.title != "hacked"
     assert browser.complaints() == []  # of the console, and requests that left the machine
+
+
+def test_a_point_of_a_front_is_chosen_by_pointer_and_by_keyboard(browser: Browser) -> None:
+    browser.go("#/s/front/overview")
+    browser.until(lambda: len(browser.driver.find_elements(By.CSS_SELECTOR, "#front [role=radio]")) == 5)
+    shown = "return document.querySelector('#front .point').innerText"
+    browser.one("#front [aria-checked=true]").send_keys(Keys.HOME)  # the least gain, and the least cost
+    browser.until(lambda: "0.75" in browser.driver.execute_script(shown))
+    assert "Trial 1" in browser.driver.execute_script(shown)
+    assert "at least 0.3: met" in browser.driver.execute_script(shown)
+    ActionChains(browser.driver).send_keys(Keys.ARROW_RIGHT).perform()  # the chosen point has the focus
+    browser.until(lambda: "Trial 2" in browser.driver.execute_script(shown))
+    browser.driver.execute_script(
+        "document.querySelector('#front [data-trial=\"5\"]').dispatchEvent(new MouseEvent('click', {bubbles: true}))"
+    )
+    browser.until(lambda: "Trial 5" in browser.driver.execute_script(shown))
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "#front [role=radio][tabindex='0']")) == 1
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "#front .other, #front .broken")) == 2
+    assert "gain 1" in str(browser.one("#front [aria-checked=true]").get_attribute("aria-label"))
+    assert not browser.driver.find_elements(By.CSS_SELECTOR, "main img, main script")
 
 
 def test_stored_text_is_text(browser: Browser) -> None:

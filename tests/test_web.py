@@ -1,10 +1,13 @@
 """The dashboard's interface: what the shell does, as JSON, with the shell's own messages."""
 
 import asyncio
+import contextlib
 import io
+import itertools
 import json
 import math
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +103,31 @@ def test_a_change_that_cannot_be_shown_ends_no_stream_and_comes_with_the_next_lo
     assert [each["trial"] for each in asyncio.run(follow())] == [1]
 
 
+def test_a_page_that_is_loaded_again_gets_the_recommendation_at_once(
+    web: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, recommended = Feed(Room("lab", file="lab.toml", store=None)), []
+
+    def recommend(_: Any) -> Any:
+        recommended.append(True)
+        time.sleep(0.3)  # after which the reader rests as long
+        return {"x": None}
+
+    async def opened() -> None:
+        async with contextlib.aclosing(feed.follow()) as events:
+            async for event in events:
+                if event.startswith(b"event: result"):
+                    return
+
+    async def loaded_twice() -> None:
+        for _ in range(2):
+            await asyncio.wait_for(opened(), 20)
+
+    monkeypatch.setattr(live, "_recommended", recommend)
+    asyncio.run(loaded_twice())
+    assert len(recommended) == 1
+
+
 def test_the_list_says_where_each_study_stands(web: TestClient) -> None:
     (study,) = web.get("/api/studies").json()
     assert (study["id"], study["question"], study["trials"]) == ("lab", "maximize price*product - 0.4*time", 4)
@@ -111,6 +139,31 @@ def test_a_study_that_cannot_be_read_says_why_and_hides_no_other(lab: Path) -> N
     first, second = client(lab, "bad.toml", "lab.toml").get("/api/studies").json()
     assert "nothing" in first["error"]
     assert second["status"] == "NEW"
+
+
+def test_a_front_comes_with_what_its_picture_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "front.toml").write_text(
+        "maximize = { gain = 'y' }\nminimize = { cost = 'a' }\n[variables]\na = [0, 1]\n[outputs]\ny = { noise = 0 }\n"
+        "[subject_to]\nmost = 'a <= 0.9'\n"
+    )
+    (tmp_path / "old.csv").write_text("a,y\n0,0\n0.25,0.5\n0.4,0.2\n0.5,0.7\n0.8,0.8\n1,1\n")
+    pied_("add", "front.toml", "old.csv")
+    page = client(tmp_path, "front.toml")
+    about = page.get("/api/studies/front").json()
+    assert (about["question"], about["objectives"]) == ("maximize gain, minimize cost", ["gain", "cost"])
+    result = page.get("/api/studies/front/result").json()
+    front = result["front"]
+    assert [point["trial"] for point in front["points"]] == [5, 4, 2, 1]
+    assert [(other["trial"], other["met"]) for other in front["others"]] == [(3, True), (6, False)]
+    assert front["balanced"] in (2, 4)
+    assert front["points"][0]["text"] == "gain 0.8, cost 0.8"
+    assert front["points"][0]["settings"] == [{"name": "a", "text": "0.8"}]
+    assert "limit 0.9: met" in front["points"][0]["limits"][0]["text"]
+    steps = front["steps"]  # the edge turns at right angles, at each point of the front
+    assert all(a[0] == b[0] or a[1] == b[1] for a, b in itertools.pairwise(steps))
+    assert all([point["values"]["gain"], point["values"]["cost"]] in steps for point in front["points"])
+    assert result["value_text"].startswith("gain ")
 
 
 def test_trials_are_those_of_the_export(web: TestClient) -> None:

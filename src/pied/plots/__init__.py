@@ -3,7 +3,7 @@
 from pied.plots.beliefs import Cut, Predictions, cuts, importance, predictions
 from pied.plots.data import Gaps, History, Region, gaps, history, region
 from pied.plots.drawing import new_figure, plot_gap, plot_history, plot_region, plot_study
-from pied.plots.fronts import plot_front
+from pied.plots.fronts import TradeOffs, plot_front, trade_offs
 from pied.plots.panels import KINDS, draw, plot_outputs, plot_residuals, plot_slices
 from pied.plots.sweeps import draw_sweep, plot_sweep
 
@@ -14,6 +14,7 @@ __all__ = [
     "History",
     "Predictions",
     "Region",
+    "TradeOffs",
     "cuts",
     "draw",
     "draw_sweep",
@@ -32,4 +33,5 @@ __all__ = [
     "plot_sweep",
     "predictions",
     "region",
+    "trade_offs",
 ]

@@ -1,18 +1,56 @@
 """Pictures of a front: the best trade-offs, what else was measured, and where the front could lie."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from pied.errors import SettingError
 from pied.hypervolume import nondominated
 from pied.plots.drawing import BLUE, GREY, ORANGE, SKY, VERMILION, new_figure
-from pied.problem import Problem
-from pied.records import Dataset, feasible
-from pied.study import Study
+from pied.records import feasible
+from pied.shapes import Bool, Float64, Int
+from pied.study import Snapshot, Study
 
 PANEL = 4.6
 """Inches of one panel."""
+
+
+@dataclass(frozen=True, eq=False)
+class TradeOffs:
+    """What a picture of a front shows; values have the user's signs."""
+
+    trials: Int[ndarray, "N"]
+    """Numbers of the told trials."""
+    values: Float64[ndarray, "N r"]
+    """Their objectives."""
+    met: Bool[ndarray, "N"]
+    """Which of them meet all limits."""
+    steps: Float64[ndarray, "c r"]
+    """Of two objectives: the corners of the edge of what the front dominates, else none."""
+    possible: Float64[ndarray, "e r"]
+    """The same of the front as it could be at best."""
+
+
+def trade_offs(snapshot: Snapshot) -> TradeOffs:
+    """Return what a picture of the front shows.
+
+    Args:
+        snapshot: The data of a study of several objectives.
+    """
+    problem, front = snapshot.problem, snapshot.front
+    f = snapshot.data.functions(problem.side_by_side)
+    names, signs = problem.objectives, problem.goal_signs
+    none = np.zeros((0, len(names)))
+    known = np.array([[point.values[name] for name in names] for point in front]).reshape(-1, len(names))
+    return TradeOffs(
+        np.array(snapshot.data.numbers, dtype=int),
+        f[:, problem.goal_places] * signs,
+        feasible(problem, f[:, : problem.k]),
+        _staircase(known, signs) if len(names) == 2 and len(known) else none,
+        _staircase(front.possible, signs) if len(names) == 2 and len(front.possible) else none,
+    )
 
 
 def plot_front(study: Study, *, axes: Any = None) -> Any:
@@ -44,11 +82,10 @@ def _draw_pair(axes: Any, study: Study, pair: tuple[int, int]) -> None:
     """Draw two of the objectives."""
     problem, front = study.problem, study.snapshot.front
     names, a, b = problem.objectives, *pair
-    told = _told(problem, study.data)
-    P, fine = told
+    shown = trade_offs(study.snapshot)
+    P, fine, up = shown.values, shown.met, shown.possible
     bad = ~fine & np.isfinite(P).all(1)
-    if len(names) == 2 and len(front.possible):
-        up = _staircase(front.possible, problem.goal_signs)
+    if len(up):
         axes.plot(up[:, 0], up[:, 1], color=SKY, linewidth=2.0, label="the front is probably not beyond this")
     axes.scatter(P[bad, a], P[bad, b], marker="x", s=26, color=VERMILION, label="breaks a limit")
     axes.scatter(P[fine, a], P[fine, b], s=20, color=GREY, label="all limits met" if problem.n else "measured")
@@ -57,9 +94,7 @@ def _draw_pair(axes: Any, study: Study, pair: tuple[int, int]) -> None:
         ends = [np.array([point.bounds[names[place]] for point in front]).T for place in pair]
         away = [np.abs(np.stack([each - low, high - each])) for each, (low, high) in zip((x, y), ends, strict=True)]
         axes.errorbar(x, y, xerr=away[0], yerr=away[1], fmt="none", ecolor=SKY, elinewidth=1.5, zorder=2)
-        if len(names) == 2:
-            steps = _staircase(np.column_stack([x, y]), problem.goal_signs)
-            axes.plot(steps[:, 0], steps[:, 1], color=BLUE, linewidth=1.2, zorder=2)
+        axes.plot(shown.steps[:, 0], shown.steps[:, 1], color=BLUE, linewidth=1.2, zorder=2)
         axes.scatter(x, y, s=34, color=BLUE, edgecolors="black", linewidths=0.6, zorder=3, label="best trade-offs")
         knee = front.pick()
         axes.scatter(
@@ -72,12 +107,6 @@ def _draw_pair(axes: Any, study: Study, pair: tuple[int, int]) -> None:
         label(f"{names[place]}{f' [{unit}]' if unit else ''} ({word} is better)")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(loc="best", fontsize="small")
-
-
-def _told(problem: Problem, data: Dataset) -> tuple[Any, Any]:
-    """Return the objectives of all told points with the user's signs, and which meet all limits."""
-    f = data.functions(problem.side_by_side)
-    return f[:, problem.goal_places] * problem.goal_signs, feasible(problem, f[:, : problem.k])
 
 
 def _staircase(P: Any, signs: Any) -> Any:

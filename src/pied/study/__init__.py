@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pied.study.front import FrontPoint
 from pied.study.opening import opened
 from pied.study.opening import stated as stated_question
 from pied.study.reading import added_point, remark, run_point, same_rows, told_values
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from pied.study.outlook import Outlook
     from pied.study.recommendation import gap, observed_row, recommend
     from pied.study.scenario import Scenario, changed, what_if
+    from pied.study.sensitivity import sensitivities
     from pied.study.sweep import Sweep
 
 __all__ = [
     "AIMS",
+    "FrontPoint",
     "Outlook",
     "Result",
     "Scenario",
@@ -47,6 +50,7 @@ __all__ = [
     "remark",
     "run_point",
     "same_rows",
+    "sensitivities",
     "short",
     "solve",
     "stated_question",
@@ -56,7 +60,10 @@ __all__ = [
 ]
 
 
-_LATER = {"Outlook": "outlook", "Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep"}
+_LATER = {
+    "Outlook": "outlook", "Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep",
+    "sensitivities": "sensitivity",
+}  # fmt: skip
 """Modules of names that are loaded when they are first used; of all others: `recommendation`."""
 
 

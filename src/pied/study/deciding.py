@@ -113,7 +113,7 @@ class Deciding(ABC):
         """Return what limits and constants are worth, by one state of the record."""
         from pied.study.sensitivity import sensitivities
 
-        return sensitivities(outlook, ranges=ranges) if outlook.has_belief else None
+        return sensitivities(outlook, ranges=ranges)
 
     def explain(self, trial: Trial | int) -> "Explanation":
         """Say what a proposed trial is for: what is hoped for, what is in doubt, what would change the answer."""

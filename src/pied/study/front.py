@@ -51,11 +51,15 @@ class FrontPoint:
     """Of the objectives."""
 
     def __str__(self) -> str:
-        lines = [", ".join(f"{titled(name)} {self.shown(name)}{_space(self.units.get(name, ''))}"
-                           for name in self.values)]  # fmt: skip
+        lines = [self.summary]
         lines += [f"    {name} = {self.words.setting(name, value)}" for name, value in self.x.items()]
         lines += [f"  {self.limit_line(name)}" for name in self.slack]
         return "\n".join([*lines, f"  trial {self.trial}"])
+
+    @property
+    def summary(self) -> str:
+        """All objectives with their units, as one line."""
+        return ", ".join(f"{titled(name)} {self.shown(name)}{_space(self.units.get(name, ''))}" for name in self.values)
 
     def shown(self, name: str) -> str:
         """Return an objective, with the range in which it probably is unless it is known exactly."""

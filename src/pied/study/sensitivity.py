@@ -151,8 +151,7 @@ def sensitivities(outlook: Outlook, *, ranges: bool = False) -> Sensitivities | 
         ranges: Whether to find the range of each within which the recommended settings hold, which takes a search for
             each of some twenty values.
     """
-    answer = outlook.answer({})
-    if answer.u is None:
+    if not outlook.has_belief or (answer := outlook.answer({})).u is None:
         return None
     local = _Local.at(outlook, answer)
     limits: dict[str, Sensitivity] = {}

@@ -8,11 +8,11 @@ import numpy as np
 
 from pied.address import masked
 from pied.errors import PiedError
-from pied.plots import cuts, gaps, importance, predictions, region
+from pied.plots import cuts, gaps, importance, predictions, region, trade_offs
 from pied.problem import Choice, Problem, Variable
 from pied.records import State, Trial, feasible, to_plain
 from pied.shell.pages import missing, sense_of, statement_lines
-from pied.study import AIMS, Result, Scenario, Snapshot, Words, about, counted, short
+from pied.study import AIMS, FrontPoint, Result, Scenario, Snapshot, Words, about, counted, short
 from pied.web.room import Room, View
 
 MAP_POINTS = 41
@@ -50,7 +50,7 @@ def summary(room: Room, view: View) -> dict[str, Any]:
     told = {
         "id": room.key,
         "name": view.stated.name,
-        "question": f"{sense_of(problem)} {short(problem.objective)}",
+        "question": _question(problem),
         "objective": short(problem.objective),
         "unit": problem.unit,
         "change": view.change,
@@ -70,6 +70,13 @@ def summary(room: Room, view: View) -> dict[str, Any]:
         "best": _best(view),
         "gap": number(_gaps(view)[-1]) if view.trials else None,
     }
+
+
+def _question(problem: Problem) -> str:
+    """Return what is sought, in a few words."""
+    if not problem.has_front:
+        return f"{sense_of(problem)} {short(problem.objective)}"
+    return ", ".join(f"{goal.sense} {short(goal.name)}" for goal in problem.goals)
 
 
 def _gaps(view: View) -> list[Any]:
@@ -111,6 +118,7 @@ def detail(room: Room, view: View) -> dict[str, Any]:
         "statement": statement_lines(problem, why=False),
         "sense": sense_of(problem),
         "minimizes": problem.minimizes,
+        "objectives": list(problem.objectives),
         "formula": problem.statement()["objective"].get("formula"),
         "file": room.file,
         "store": masked(room.place),
@@ -208,18 +216,30 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
     words = result.words or Words.of(problem or view.stated.problem)
     plain = {word: each for word, each in result.to_dict().items() if word != "trials"}
     told = int(view.believed().data.complete.sum())
-    plain |= {"text": str(result), "care": "", "settings": [], "limits": [], "value_text": "", "gap_text": ""}
+    plain |= {
+        "text": str(result),
+        "care": "",
+        "settings": [],
+        "limits": [],
+        "value_text": "",
+        "gap_text": "",
+        "worth": [],
+    }
     if 0 < told < view.believed().initial:
         plain["care"] = f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}."
     if result.x is None:
         return to_plain(plain)
     is_measured = result.rule == "observed"
     plain["value_text"] = words.worth(result.value, result.bounds[result.objective], is_measured=is_measured)
+    if result.front is not None and len(result.front):
+        plain["front"] |= _front(view.believed(), result)
+        plain["value_text"] = result.front.pick().summary
     plain["settings"] = [{"name": name, "text": words.setting(name, each)} for name, each in result.x.items()]
     plain["limits"] = [
         {"name": name, "text": result.limit_line(name), "met": slack >= 0 or result.is_feasible}
         for name, slack in result.slack.items()
     ]
+    plain["worth"] = [] if result.sensitivities is None else result.sensitivities.lines(briefly=True)
     if result.gap is not None and math.isfinite(result.gap):
         unit = f" {words.unit}" if words.unit else ""
         plain["gap_text"] = (
@@ -227,6 +247,36 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
             "still possible"
         )  # fmt: skip
     return to_plain(plain)
+
+
+def _front(snapshot: Snapshot, result: Result) -> dict[str, Any]:
+    """Return what the picture of a front shows, and each of its points in words."""
+    front = result.front
+    assert front is not None
+    shown, balanced = trade_offs(snapshot), front.pick()
+    best = {point.trial for point in front}
+    return {
+        "points": [_front_point(point) for point in front],
+        "balanced": balanced.trial,
+        "steps": numbers(shown.steps),
+        "possible": numbers(shown.possible),
+        "others": [
+            {"trial": trial, "values": numbers(row), "met": met}
+            for trial, row, met in zip(shown.trials.tolist(), shown.values, shown.met.tolist(), strict=True)
+            if trial not in best and np.isfinite(row).all()
+        ],
+        "still": " ".join(front.still()),
+    }
+
+
+def _front_point(point: FrontPoint) -> dict[str, Any]:
+    return point.to_dict() | {
+        "text": point.summary,
+        "shown": {name: point.shown(name) for name in point.values},
+        "settings": [{"name": name, "text": point.words.setting(name, each)} for name, each in point.x.items()],
+        # all points of a front count as meeting their limits; how probably they do is in the text
+        "limits": [{"name": name, "text": point.limit_line(name), "met": True} for name in point.slack],
+    }
 
 
 def scenario_data(view: View, found: Scenario) -> dict[str, Any]:

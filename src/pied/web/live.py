@@ -39,6 +39,7 @@ class Feed:
         self._answering: asyncio.Task[None] | None = None
         self._last: View | None = None
         self._answer = b""
+        self._answer_of: View | None = None
 
     async def follow(self) -> AsyncIterator[bytes]:
         """Yield the events of a page: first where the study stands, then every change."""
@@ -47,6 +48,8 @@ class Feed:
         try:
             view = await asyncio.to_thread(self._room.view)
             self._last = self._last or view
+            if self._task is None and self._answer_of is not view:
+                self._answer = b""  # nobody looked for a while, and something has changed
             yield message("study", await asyncio.to_thread(summary, self._room, view))
             if self._answer:
                 yield self._answer
@@ -64,7 +67,7 @@ class Feed:
             self._queues.discard(queue)
             if not self._queues and self._task is not None:
                 self._task.cancel()
-                self._task, self._last, self._answer = None, None, b""
+                self._task, self._last = None, None
 
     def end(self) -> None:
         """End the streams of all pages."""
@@ -108,7 +111,7 @@ class Feed:
                 data = await asyncio.to_thread(_recommended, view)
             except PiedError as error:
                 data = {"error": str(error)}
-            self._answer = message("result", data | {"change": view.change})
+            self._answer, self._answer_of = message("result", data | {"change": view.change}), view
             self._send(self._answer)
             await asyncio.sleep(min(time.monotonic() - began, LONGEST_REST))  # half of the time is left to requests
             if self._last is None or self._last is view or self._last.snapshot is None:

@@ -7,7 +7,7 @@ action, as a command of the shell does, so pages, shells and workers can write a
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from pied.records import Event, Record, Row, Trial
 from pied.records.sql import Store
 from pied.shell.opening import Desk, is_there, opened
 from pied.shell.statement_file import Stated, read
-from pied.study import Outlook, Result, Scenario, Snapshot, Study, stated_question, what_if
+from pied.study import Outlook, Result, Scenario, Snapshot, Study, sensitivities, stated_question, what_if
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +58,16 @@ class View:
         return self.snapshot
 
     def result(self, rule: str | None = None) -> Result:
-        """Return the recommendation."""
+        """Return the recommendation, with what its limits are worth, as the shell does."""
         snapshot = self.believed()
-        return self.kept(("result", rule), lambda: snapshot.result(rule))
+
+        def compute() -> Result:
+            found = snapshot.result(rule)
+            if found.x is None or snapshot.problem.has_front:
+                return found
+            return replace(found, sensitivities_of=lambda: sensitivities(self.outlook()))
+
+        return self.kept(("result", rule), compute)
 
     def base(self) -> Scenario:
         """Return the answer to the study's own question in the form of a scenario, to compare with others."""

@@ -62,7 +62,8 @@ export function chart(place, { x, y, unit = "", data, series, bands = [], height
 export function chartCard(title, text, legend = []) {
   const place = h("div", { class: "chart", role: "img", "aria-label": `${title}. ${text}` });
   const marks = legend.length ? h("div", { class: "legend" }, legend.map(([kind, words]) => h("span", {}, h("i", { class: kind }), words))) : null;
-  return { card: h("section", { class: "card" }, h("h2", {}, title), place, marks, h("p", { class: "small dim" }, text)), place };
+  const name = h("h2", {}, title);
+  return { card: h("section", { class: "card" }, name, place, marks, h("p", { class: "small dim" }, text)), place, name };
 }
 
 // The map of the feasible region over two variables: certain, possible, excluded; the trials; the recommended point.

@@ -14,6 +14,18 @@ export function h(tag, given = {}, ...children) {
   return made;
 }
 
+// The same for a part of a picture: SVG has its own elements, and takes a class as an attribute.
+export function svg(tag, given = {}, ...children) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(given || {})) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, String(value));
+  }
+  append(made, children);
+  return made;
+}
+
 function append(parent, children) {
   for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;

@@ -2,6 +2,7 @@
 import { at, get } from "./api.js";
 import { chart, chartCard } from "./charts.js";
 import { fill, h, num, span, united, when } from "./dom.js";
+import { frontCard } from "./front.js";
 import { statusTag } from "./studies.js";
 
 // Follow a study: `onChange(study, trials)` after every change, `onResult(result)` when the recommendation is computed.
@@ -43,7 +44,7 @@ export async function follow(study, { onChange, onResult, onReload }) {
 }
 
 export function title(about) {
-  return [h("h1", {}, about.name, " ", statusTag(about.status)), h("p", { class: "lead" }, `${about.question}${about.unit ? ` [${about.unit}]` : ""} · ${about.counted}${about.questions > 1 ? ` · question ${about.questions}` : ""}`),
+  return [h("h1", {}, about.name, " ", statusTag(about.status)), h("p", { class: "lead" }, `${about.question}${about.unit && !(about.objectives?.length > 1) ? ` [${about.unit}]` : ""} · ${about.counted}${about.questions > 1 ? ` · question ${about.questions}` : ""}`),
     about.damage ? h("p", { class: "error" }, about.damage) : null];
 }
 
@@ -54,6 +55,7 @@ export function answerCard(result, heading = "Recommended settings") {
     result.x ? h("div", { class: "value" }, result.value_text) : null,
     result.x ? h("dl", { class: "pairs" }, result.settings.map((each) => [h("dt", {}, each.name), h("dd", {}, each.text)])) : null,
     result.limits.length ? h("ul", { class: "plain" }, result.limits.map((each) => h("li", { class: each.met ? "" : "bad" }, h("span", { class: `mark ${each.met ? "good" : "bad"}`, "aria-hidden": "true" }, each.met ? "✓" : "✗"), each.text))) : null,
+    result.worth.length ? h("ul", { class: "plain small" }, result.worth.map((each) => h("li", {}, each))) : null,
     result.gap_text ? h("p", {}, result.gap_text) : null, result.care ? h("p", { class: "note" }, result.care) : null,
     h("p", { class: "dim small" }, result.message));
 }
@@ -62,13 +64,16 @@ export async function overviewPage(page, study, about) {
   const head = h("div"), answer = h("div"), question = h("section", { class: "card" });
   const values = chartCard("Value by trial", "Each measured trial, and the best so far that meets all limits.", [["dot", "meets all limits"], ["dot bad", "breaks a limit"], ["line", "best so far"]]);
   const gaps = chartCard("How much better is still possible", "After each trial, on a logarithmic scale.");
-  const margins = h("section", { class: "card" });
-  fill(page, head, h("div", { class: "two" }, answer, question), h("div", { class: "two" }, values.card, gaps.card), margins,
+  const margins = h("section", { class: "card" }), front = frontCard();
+  fill(page, head, h("div", { class: "two" }, answer, question), front.card, h("div", { class: "two" }, values.card, gaps.card), margins,
     h("p", {}, about.read_only ? null : h("a", { class: "button", href: `#/s/${encodeURIComponent(study)}/work` }, "Ask and tell"), " ", h("a", { class: "button", href: at(study, "/report.html"), target: "_blank", rel: "noopener" }, "Report")));
   fill(answer, answerCard(null));
-  return follow(study, {
+  const stop = await follow(study, {
     onChange(now, trials) {
+      const isFront = now.objectives.length > 1;
       fill(head, title(now));
+      gaps.card.hidden = isFront; // what is still possible is in the picture of the front
+      if (isFront) values.name.textContent = `${now.objective} by trial`;
       fill(question, h("h2", {}, "The question"), h("pre", {}, now.statement.join("\n")), now.notes.length ? h("p", { class: "small" }, `Last note: ${now.notes.at(-1)}`) : null);
       if (!trials.length) fill(answer, h("section", { class: "card answer" }, h("h2", {}, "Nothing is recorded yet"), h("p", {}, "Ask for a first proposal, or add older data, under “Work”.")));
       drawValues(values.place, now, trials);
@@ -77,8 +82,9 @@ export async function overviewPage(page, study, about) {
       else fill(gaps.place, h("p", { class: "dim" }, now.best ? "Not known yet: the first points are spread over the ranges." : "Not known while no settings are known to meet all limits."));
       fill(margins, marginTable(now, trials));
     },
-    onResult: (result) => fill(answer, answerCard(result)),
+    onResult(result) { fill(answer, answerCard(result, result.front?.points?.length > 1 ? `Balanced settings, one of ${result.front.points.length} best trade-offs` : undefined)); front.show(result.front); },
   });
+  return () => { stop(); front.end(); };
 }
 
 function drawValues(place, about, trials) {

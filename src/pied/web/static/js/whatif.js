@@ -18,6 +18,7 @@ export async function whatIfPage(page, study, app) {
   const [about, trials] = await Promise.all([get(at(study)), get(at(study, "/trials"))]);
   const head = h("div", {}, title(about));
   if (about.trials_told < 2) { fill(page, head, h("div", { class: "card" }, "This needs at least two complete measurements.")); return null; }
+  if (about.objectives.length > 1) { fill(page, head, h("div", { class: "card" }, "What if answers with one best point, and this study has several objectives: choose from its best trade-offs under “Overview”, or ask a study of one objective with limits for the others.")); return null; }
   const kept = [], state = { constants: {}, limits: {} };
   const answer = h("div", { "aria-live": "polite" }), table = h("section", { class: "card wide" }), time = h("span", { class: "dim small", id: "took" });
   const free = about.variables.filter((each) => each.free).map((each) => each.name);

@@ -8,7 +8,7 @@ import pytest
 
 import pied
 from decisions import best, mixed, study
-from pied.study.sensitivity import sensitivities
+from pied.study.sensitivity import multipliers, sensitivities
 
 pytestmark = pytest.mark.slow
 STEP = 1e-3
@@ -87,6 +87,24 @@ def test_a_limit_that_does_not_bind_has_no_price(settled):
     assert each.rate == 0.0
     assert not each.binds
     assert "loose: 1 %" not in str(loose.result())
+
+
+def test_a_limit_that_binds_in_a_corner_brings_nothing_when_it_is_relaxed():
+    free, ones = np.ones(2, dtype=bool), np.ones(2)
+    slopes = np.array([[3.0, 2.0], [-1.0, -1.0]])  # a + b <= 2 where both settings are at their ends, 1
+    balanced, gains = multipliers(np.array([5.0, 0.0]), slopes, ones, free, ones)
+    assert gains == pytest.approx([0.0], abs=1e-6)
+    inside = np.array([0.5, 0.5])  # the same slopes, along the limit
+    balanced, gains = multipliers(np.array([5.0, 0.0]), np.array([[2.0, 2.0], [-1.0, -1.0]]), inside, free, ones)
+    assert balanced == pytest.approx([2.0])
+    assert gains == pytest.approx([2.0])
+
+
+def test_of_two_limits_that_say_the_same_neither_brings_anything_alone():
+    free, ones = np.ones(1, dtype=bool), np.ones(3)
+    slopes = np.array([[3.0], [-1.0], [-2.0]])  # a <= 1/2 and 2 a <= 1
+    _, gains = multipliers(np.array([1.5, 0.0, 0.0]), slopes, np.array([0.5]), free, ones)
+    assert gains == pytest.approx([0.0, 0.0], abs=1e-6)
 
 
 def test_settings_with_listed_values_are_held_and_that_is_said():

@@ -4,8 +4,10 @@ At an optimum x* with multipliers l of the constraints, the best value changes w
 
     dV/dc = dg_0/dc + sum_i l_i dg_i/dc    (at x*, outputs held),
 
-and by l_i when constraint i is relaxed by one unit. The estimate is at the optimum of the medians. The bounds are
-quantiles over functions drawn from the belief, each with an optimum and multipliers of its own.
+and by l_i when constraint i is relaxed by one unit. Where more constraints and box bounds meet than there are settings
+to move, multipliers are not unique; a relaxation then brings the least of them, because the others still hold. The
+estimate is at the optimum of the medians. The bounds are quantiles over functions drawn from the belief, each with an
+optimum and multipliers of its own; the draws are as far from the mean as what is said of the belief elsewhere.
 """
 
 import math
@@ -34,6 +36,8 @@ BINDING = 1e-5
 """In scales of a constraint: so near to zero it may bind."""
 EDGE = 1e-7
 """Unit cube: so near to an end of its range a setting is at it."""
+RIDGE = 1e-4
+"""Weight of one multiplier beside the balance of slopes, by which its least value is found; its square is the error."""
 NUMERIC = 1e-3
 """Of a price: a smaller difference is the error of the searches."""
 HOLDS = 0.01
@@ -192,6 +196,8 @@ class _Local:
     """The optima of the drawn functions."""
     multipliers: Float64[ndarray, "Lplus n"]
     """First those of the medians, then one row for each drawn function that has an optimum here."""
+    gains: Float64[ndarray, "Lplus n"]
+    """What relaxing each constraint brings, by the same rows."""
 
     @classmethod
     def at(cls, outlook: Outlook, answer: Answer) -> "_Local":
@@ -211,7 +217,8 @@ class _Local:
         rows = [multipliers(middle[0], by_middle[0], best, free, outlook.scales)]
         for f, J, z in zip(own, slopes[..., :-1], Z, strict=True):
             rows.append(multipliers(f, J, z[:-1], free, outlook.scales))
-        return cls(outlook, composite, best, free, drawn, Z, np.stack(rows))
+        balanced, gains = (np.stack(each) for each in zip(*rows, strict=True))
+        return cls(outlook, composite, best, free, drawn, Z, balanced, gains)
 
     @property
     def remark(self) -> str:
@@ -225,7 +232,7 @@ class _Local:
 
     def limit(self, name: str) -> tuple[float, tuple[float, float]]:
         """Return the gain per unit of relaxation of a limit, and its bounds."""
-        return self._summary(self.multipliers[:, self.outlook.problem.constraints.index(name)], least=0.0)
+        return self._summary(self.gains[:, self.outlook.problem.constraints.index(name)], least=0.0)
 
     def constant(self, name: str, at: float) -> tuple[float, tuple[float, float]]:
         """Return the change of the best objective per unit of a constant, user's sign, and its bounds."""
@@ -289,24 +296,39 @@ def multipliers(
     u: Float64[ndarray, "d"],
     free: Bool[ndarray, "d"],
     scales: Float64[ndarray, "k"],
-) -> Float64[ndarray, "n"]:
-    """Return the multipliers of the constraints at an optimum, natural units, from the slopes there.
+) -> tuple[Float64[ndarray, "n"], Float64[ndarray, "n"]]:
+    """Return the multipliers of the constraints at an optimum, and what relaxing each brings, natural units.
 
-    They are the non-negative weights of the slopes of binding constraints, and of box bounds, that balance the slope of
-    the objective best: those that a search ends with depend on its model of the curvature.
+    Multipliers are the non-negative weights of the slopes of binding constraints, and of box bounds, that balance the
+    slope of the objective best: those that a search ends with depend on its model of the curvature.
     """
     from scipy.optimize import nnls  # not before it is needed: it takes long to load
 
-    result = np.zeros(len(f) - 1)
+    found, gains = np.zeros(len(f) - 1), np.zeros(len(f) - 1)
     binding = np.flatnonzero(f[1:] < BINDING * scales[1:])
     if not len(binding) or not free.any():
-        return result
+        return found, gains
     J = J[:, free] / scales[:, None]
     ends = np.eye(free.sum())
     at_low, at_high = ends[:, u[free] < EDGE], -ends[:, u[free] > 1.0 - EDGE]
-    weights, _ = nnls(np.concatenate([J[1 + binding].T, at_low, at_high], 1), -J[0])
-    result[binding] = weights[: len(binding)] * scales[0] / scales[1 + binding]
-    return result
+    A = np.concatenate([J[1 + binding].T, at_low, at_high], 1)
+    units = scales[0] / scales[1 + binding]
+    weights, _ = nnls(A, -J[0])
+    found[binding] = weights[: len(binding)] * units
+    is_unique = A.shape[1] <= A.shape[0]
+    least = weights[: len(binding)] if is_unique else [_least(A, -J[0], place) for place in range(len(binding))]
+    gains[binding] = least * units
+    return found, gains
+
+
+def _least(A: Float64[ndarray, "d c"], slope: Float64[ndarray, "d"], place: int) -> float:
+    """Return the least value of one of the non-negative weights that balance a slope."""
+    from scipy.optimize import nnls
+
+    row = np.zeros((1, A.shape[1]))
+    row[0, place] = RIDGE
+    weights, _ = nnls(np.concatenate([A, row]), np.append(slope, 0.0))
+    return float(weights[place]) if weights[place] > 2.0 * RIDGE**2 * np.abs(slope).max() else 0.0
 
 
 def _holds(outlook: Outlook, answer: Answer, best: Float64[ndarray, "d"], name: str, at: float) -> tuple[float, float]:

@@ -345,9 +345,9 @@ def cases_of(records: Iterable[Any]) -> Cases:
         item, found = record["item"], replayed(record) if "begun" in record else record
         if "volume" in found:
             of_loop = cases.setdefault(item["problem"], {}).setdefault(item["loop"], [])
-            kept = [each for each in of_loop if each["item"]["seed"] != item["seed"]]
-            shorter = [each for each in of_loop if len(each["volume"]) > len(found["volume"]) and each not in kept]
-            of_loop[:] = kept + (shorter or [found])
+            others = [each for each in of_loop if each["item"]["seed"] != item["seed"]]
+            longer = [each for each in of_loop if each not in others and len(each["volume"]) > len(found["volume"])]
+            of_loop[:] = others + (longer or [found])
     return {problem: cases[problem] for problem in suite.sets["fronts"] if problem in cases}
 
 

@@ -382,8 +382,13 @@ def missing(runs: Sequence[Any], at: int) -> float:
 def table(cases: Cases, at: int) -> str:
     """Return one row for each problem, and the number of problems in which pied leads each loop.
 
-    A loop whose runs were cut off is compared with pied at the evaluation that it reached, in the same seeds.
+    A loop is compared with pied in the same seeds; one whose runs were cut off, at the evaluation that it reached. Runs
+    with a smaller budget are left out.
     """
+    cases = {
+        name: {loop: kept for loop, runs in loops.items() if (kept := [r for r in runs if r["item"]["budget"] >= at])}
+        for name, loops in cases.items()
+    }
     present = [loop for loop in LOOPS if any(loop in loops for loops in cases.values())]
     rows, leads = [], dict.fromkeys(present, 0)
     counted = dict.fromkeys(present, 0)

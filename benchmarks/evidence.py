@@ -43,6 +43,8 @@ NAMES = {
 """What solvers of the paper's comparison are called in the figures, and which of them are shown."""
 LOOPS = {
     "pied": "pied",
+    "botorch": "BoTorch, composite",
+    "ax": "Ax",
     "optuna-gp": "Optuna, Gaussian process",
     "optuna-tpe": "Optuna, TPE",
     "optuna-nsga2": "Optuna, NSGA-II",
@@ -109,6 +111,7 @@ def _fronts() -> tuple[str, str]:
     missing = {
         name: statistics.median(leading(row[place].strip("*")) for row in problems)
         for place, name in enumerate(heads[1:], 1)
+        if not any(row[place] == "-" or "(at" in row[place] for row in problems)  # all of its runs were finished
     }
     rows = [(LOOPS.get(name, name), value, f"{value:.1f} %", name == "pied") for name, value in missing.items()]
     caption = (

@@ -126,7 +126,7 @@ def test_a_form_cannot_write_further_keys_into_its_file(lab: Path) -> None:
 
 def test_pages_never_make_markup_of_text() -> None:
     for file in (STATIC / "js").glob("*.js"):
-        text = file.read_text()
+        text = file.read_text().replace("http://www.w3.org/2000/svg", "")  # what browsers call SVG; nothing is fetched
         for word in (
             "innerHTML",
             "outerHTML",

@@ -19,7 +19,10 @@ PANEL = 4.6
 
 @dataclass(frozen=True, eq=False)
 class TradeOffs:
-    """What a picture of a front shows; values have the user's signs."""
+    """What a picture of a front shows; values have the user's signs.
+
+    Example: `docs/guide-decisions.md`.
+    """
 
     trials: Int[ndarray, "N"]
     """Numbers of the told trials."""
@@ -33,12 +36,15 @@ class TradeOffs:
     """The same of the front as it could be at best."""
 
 
-def trade_offs(snapshot: Snapshot) -> TradeOffs:
+def trade_offs(study: Study | Snapshot) -> TradeOffs:
     """Return what a picture of the front shows.
 
+    Example: `docs/guide-decisions.md`.
+
     Args:
-        snapshot: The data of a study of several objectives.
+        study: A study of several objectives, or its data at one moment.
     """
+    snapshot = study.snapshot if isinstance(study, Study) else study
     problem, front = snapshot.problem, snapshot.front
     f = snapshot.data.functions(problem.side_by_side)
     names, signs = problem.objectives, problem.goal_signs
@@ -82,7 +88,7 @@ def _draw_pair(axes: Any, study: Study, pair: tuple[int, int]) -> None:
     """Draw two of the objectives."""
     problem, front = study.problem, study.snapshot.front
     names, a, b = problem.objectives, *pair
-    shown = trade_offs(study.snapshot)
+    shown = trade_offs(study)
     P, fine, up = shown.values, shown.met, shown.possible
     bad = ~fine & np.isfinite(P).all(1)
     if len(up):

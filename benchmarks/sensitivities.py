@@ -157,8 +157,8 @@ def page(records: Sequence[Any]) -> str:
         slices.heading("Prices of limits against the truth", records),
         "Each study ran for its budget, then stated what a unit of each limit is worth, with bounds, and the best "
         "value at limits moved by 5 % of their benchmark scale. The truth: differences of the true optimum, "
-        "solved again with looser limits. Counted are limits that bind in the truth or may bind by the belief, in "
-        "studies that had found the optimum to 1 %.",
+        f"solved again with looser limits; {100 * ROOM:g} % of a price is allowed for their errors. Counted are limits "
+        "that bind in the truth or may bind by the belief, in studies that had found the optimum to 1 %.",
         summary(records),
         "## Prices",
         report.table(["problem", "seed", "limit", "true price", "stated", "bounds", "within"], rows),

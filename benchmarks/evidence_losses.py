@@ -6,6 +6,7 @@ import re
 from records import (
     PEERS,
     SAID,
+    best_regret,
     bounds_by_kind,
     count,
     evaluations,
@@ -17,6 +18,9 @@ from records import (
 
 FAR = 0.85
 """A kind of problem whose bounds of 0.9 hold less often than this is named."""
+
+NEGLIGIBLE = 1e-6
+"""A regret below which nobody ends closer."""
 
 
 def losses() -> list[tuple[str, str]]:
@@ -145,9 +149,16 @@ def _peers() -> tuple[str, str] | None:
                 if ours is not None and theirs is not None and theirs < ours:
                     with_ours = "not at all" if math.isinf(ours) else f"{ours:.0f}"
                     sooner.append(f"{title} on *{problem}* to {words} ({theirs:.0f} against {with_ours})")
-    if not sooner:
-        return None
-    return f"**Other libraries** need fewer evaluations here: {', '.join(sooner)}.", "peers.json"
+    closer = []
+    for problem in peer_problems():
+        ours = best_regret("pied", problem)
+        for library, title in PEERS.items():
+            theirs = best_regret(library, problem)
+            if ours is not None and theirs is not None and ours > NEGLIGIBLE and theirs < ours / 10:
+                closer.append(f"{title} on *{problem}* ({theirs:.0e} against {ours:.0e})")
+    parts = [f"need fewer evaluations: {', '.join(sooner)}"] if sooner else []
+    parts += [f"end ten times closer: {', '.join(closer)}"] if closer else []
+    return (f"**Other libraries** {'; '.join(parts)}.", "peers.json") if parts else None
 
 
 def _startup() -> tuple[str, str] | None:

@@ -136,6 +136,16 @@ def evaluations(library: str, problem: str, tolerance: float) -> float | None:
     return statistics.median_high(found) if found else None
 
 
+def best_regret(library: str, problem: str) -> float | None:
+    """Median over the runs of a library of the least regret of each, as far as it ran; nothing if it was not run."""
+    found = [
+        min((regret for regret in run["regrets"] if regret is not None), default=math.inf)
+        for run in _peer_runs()
+        if (run["library"], run["problem"]) == (library, problem) and "regrets" in run
+    ]
+    return statistics.median_high(found) if found else None
+
+
 def peer_problems() -> list[str]:
     """The problems of the comparison that have a solution."""
     return list(dict.fromkeys(each["problem"] for each in _peer_runs() if "regrets" in each))

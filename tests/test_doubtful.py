@@ -154,7 +154,7 @@ def test_the_shell_proposes_a_trial_once_more(tmp_path, monkeypatch) -> None:
     again = data("ask", "lab.toml", "--repeat", "1")
     assert again["x"] == first["x"]
     assert again["repeats"] == 1
-    assert data("status", "lab.toml")["doubtful"] == []
+    assert data("result", "lab.toml")["doubtful"] == []
 
 
 # --- The benchmark ----------------------------------------------------------------------------------------------------

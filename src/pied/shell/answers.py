@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pied.shell.laboratory import doubtful_lines, write
+from pied.shell.laboratory import write
 from pied.shell.options import of_a_study, worker
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
 
@@ -80,7 +80,6 @@ def status_data(desk: "Desk") -> dict[str, Any]:
         "open": open_trials,
         "failed": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.FAILED],
         "withdrawn": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.WITHDRAWN],
-        "doubtful": [each.to_dict() for each in study.snapshot.doubtful],
         "initial": study.initial,
         "confirmations": [sure, study.snapshot.needed if sure else None],
     }
@@ -103,8 +102,6 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
         say(f"The first {data['initial']} points are spread over the ranges; after them each one is chosen.")
     if data["status"] != "INFEASIBLE" and (doubt := desk.study.snapshot.doubt):
         say(f"No settings are known to meet all limits{doubt}.")
-    for line in doubtful_lines(desk):
-        say(f"{line[0].upper()}{line[1:]}")
     leases = {each["trial"]: each for each in data["open"]}
     for line in trial_lines(desk.stated.problem, desk.study.trials, leases):
         say(line)

@@ -305,6 +305,23 @@ def test_a_stored_study_is_continued_and_stops_when_its_front_can_hardly_grow(tm
 
 
 @pytest.mark.slow
+def test_points_of_a_front_at_a_limit_meet_it() -> None:
+    """The upper bound of a limit is broken by a hair at most points; of a front each point has to meet it."""
+    problem = pied.Problem(
+        BOX,
+        outputs=["r"],
+        blackbox=lambda x: {"r": x["a"] ** 2 + x["b"] ** 3 + 0.2 * np.sin(3 * x["a"] + x["b"])},
+        maximize={"left": "a", "up": "b"},
+        subject_to={"within": "r <= 0.7"},
+        noise=0,
+    )
+    study = pied.Study(problem, seed=1)
+    study.run(24, progress=False)
+    last = study.data.functions(problem)[-12:, 1]
+    assert (last >= 0).mean() >= 0.6
+
+
+@pytest.mark.slow
 def test_limits_that_nothing_meets_are_found_out_as_always() -> None:
     problem = parabolas(subject_to={"enough": "near <= -0.1"})
     result = pied.Study(problem, seed=1).run(20, progress=False)

@@ -2,7 +2,8 @@
 
 All objectives have the same bounds as one objective has. A point is worth the hypervolume by which its upper bounds
 would let the front of the told feasible points grow, subject to the upper bounds of the constraints. Every so-many-th
-trial uses medians of the objectives and lower bounds of the constraints instead, and so verifies.
+trial uses medians of the objectives and lower bounds of the constraints instead, and so verifies; so does every trial
+for which that promises nearly as much.
 """
 
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ STARTS = 2 * INCUMBENTS  # points of the front that clouds and local solves star
 OTHERS_AT_END = 1e-2  # weight of the other objectives at an end of the front: of equal ends, the better in them
 END_EVERY = 3  # after the initial design, every so-many-th trial looks beyond an end of the front
 WORTHWHILE_END = 0.01  # of the front's extent: an end that promises less is not sought
+NEARLY = 0.9  # of the worth that upper bounds promise: with so much of it for sure, nothing has to be explored
 POOL_POINTS = 2048  # points of the pool, at most, that show how far the front reaches
 LEAST_NORM = 1e-300  # avoids division by zero
 
@@ -293,8 +295,14 @@ class FrontRun(BayesRun):
             joint=self._own.joint,
         )  # fmt: skip
         gain = (hoped[place] - frontier.F[:, place].max()) / frontier.extent[place]
-        is_new = best.satisfied and gain > WORTHWHILE_END and not self._repeats(scene, best.u)
-        return best if is_new else None
+        if not best.satisfied or gain <= WORTHWHILE_END:
+            return None
+        sure = self._surely(scene, best, end)
+        if sure is not None:
+            found = sight.composite.values(sure.u[None], [0.5] * sight.composite.problem.k)[0, self.problem.goal_places]
+            is_as_good = found[place] - frontier.F[:, place].max() >= NEARLY * gain * frontier.extent[place]
+            best = sure if is_as_good else best
+        return None if self._repeats(scene, best.u) else best
 
     def _sight(self, scene: Scene, *, sober: bool = False) -> Sight:
         """Look at the front: what was told, what is pending at its median, and how far it reaches."""
@@ -311,7 +319,11 @@ class FrontRun(BayesRun):
         return Sight(composite, frontier, np.concatenate([[1.0], scene.scales[1:]]))
 
     def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
-        sight, k = self._sight(scene, sober=True), self.problem.k
+        return self._verified(scene, self._sight(scene, sober=True), rescue=rescue)
+
+    def _verified(self, scene: Scene, sight: Sight, *, rescue: bool) -> Optimum:
+        """Return the point with the best worth by medians that meets all constraints by their lower bounds."""
+        k = self.problem.k
         levels: list[float | None] = [0.5] * sight.composite.problem.k
         levels[1:k] = [1.0 - self._own.level] * (k - 1)
         functions = growing(self.problem, Bounds(sight.composite, tuple(levels)), sight)
@@ -339,11 +351,25 @@ class FrontRun(BayesRun):
             )
             best, why = self._optimistic(scene, replace(sight, composite=wide)), Why("widen")
         if bool(scene.is_feasible.any()) or self.problem.n == 0:
-            return best, why
+            sure = self._surely(scene, best, self._sight(scene, sober=True))
+            is_as_good = sure is not None and sure.f[0] >= NEARLY * best.f[0]
+            return (sure, Why("verify")) if sure is not None and is_as_good else (best, why)
         if self._own.verdict == "single":
             margin = single_margin(scene, self._own.level)
             return best, replace(why, margin=margin if margin < 0 else None)
         return JointTest(self.problem, self._own.believer, self._own.level, scene, self.stream).judge(best, why)
+
+    def _surely(self, scene: Scene, best: Optimum, sight: Sight) -> Optimum | None:
+        """Return the best point that surely meets the limits, where the best one lies at their upper bounds; else None.
+
+        There most measurements just break a limit. One best point is verified once in a while; of a front every point
+        has to be, and no limit is in doubt where the sure growth is nearly the hoped one.
+        """
+        is_at_limit = any(i not in self.problem.white for i in best.active)
+        if not (self._is_exact and best.satisfied and is_at_limit):
+            return None
+        sure = self._verified(scene, sight, rescue=False)
+        return sure if sure.satisfied and not self._repeats(scene, sure.u) else None
 
     def _optimistic(self, scene: Scene, sight: Sight) -> Optimum:
         """Maximize the growth that the upper bounds promise: over joint outcomes if possible, else each alone."""

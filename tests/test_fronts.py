@@ -14,7 +14,8 @@ from pied.hypervolume import hypervolume
 from pied.rng import Stream
 from pied.search import Search
 from pied.shell.statement_file import read
-from pied.solvers.front import Frontier, Growing, Sight, growing, largest_growth
+from pied.solvers.front import Growing, Sight, growing, largest_growth
+from pied.solvers.frontier import Frontier
 from pied.study.opening import stated
 
 BOX = {"a": (0.0, 1.0), "b": (0.0, 1.0)}

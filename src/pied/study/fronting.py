@@ -13,7 +13,8 @@ from pied.records import Dataset, Trial, spread
 from pied.rng import Stream
 from pied.search import Enumeration, Search
 from pied.shapes import Float64
-from pied.solvers.front import End, Frontier, Sight, expected_front, largest_growth, possible_front, told_front
+from pied.solvers.front import Sight, expected_front, largest_growth, possible_front, told_front
+from pied.solvers.frontier import End, Frontier
 from pied.study.front import Front, FrontPoint
 from pied.study.recommendation import settable
 from pied.study.relaxation import searched

@@ -52,11 +52,11 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server() -> Iterator[str]:
     """The address of a PostgreSQL server of our own; without one the tests that need it are skipped, no others."""
     pytest.importorskip("psycopg")
     try:
-        with postgresql(tmp_path_factory.mktemp("postgres")) as url:
+        with postgresql() as url:
             yield url
     except Missing as error:
         pytest.skip(str(error))

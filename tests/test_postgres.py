@@ -16,6 +16,7 @@ from pied import Named, State, StoreAway, StoreError, Study
 from pied.records import journal
 from pied.records.record import About
 from pied.records.sql import Store
+from servers import own_folder
 from tiny import parabola
 
 ABOUT = {"variables": {"x": {}}, "outputs": ["y"]}
@@ -45,10 +46,11 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    started = Server(tmp_path_factory.mktemp("postgres"))
-    yield started
-    started.stop()
+def server() -> Iterator[Server]:
+    with own_folder() as home:
+        started = Server(home)
+        yield started
+        started.stop()
 
 
 @pytest.fixture(autouse=True)

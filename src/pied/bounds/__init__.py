@@ -18,6 +18,7 @@ from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
+from pied.bounds.regimes import TwoRegimes, remembered
 from pied.bounds.stack import Stack
 from pied.bounds.success import SuccessModel, WithSuccess, where_success_is_likely
 
@@ -33,6 +34,7 @@ __all__ = [
     "Joint",
     "Stack",
     "SuccessModel",
+    "TwoRegimes",
     "White",
     "Widened",
     "WithSuccess",
@@ -48,6 +50,7 @@ __all__ = [
     "possible",
     "predicted",
     "ratios",
+    "remembered",
     "telling",
     "to_memory",
     "where_success_is_likely",

@@ -4,6 +4,7 @@ The settings are `CUQB`, one iteration is the frame (`solvers.frame`) around `CU
 feasibility is `solvers.infeasibility`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, ClassVar
@@ -16,12 +17,14 @@ from pied.bounds import (
     Composite,
     Estimator,
     Joint,
+    TwoRegimes,
     White,
     Widened,
     from_memory,
     is_shared,
     optimistic,
     quantile,
+    to_memory,
 )
 from pied.errors import SettingError
 from pied.gp import Choice, Model
@@ -172,7 +175,23 @@ class CUQBRun(BayesRun):
             return replace(scene, sides=sides), {}
         is_abroad = scene.number % regimes.ABROAD_EVERY == 0
         staged = scene if is_abroad else replace(home(), whole=scene)
-        return replace(staged, sides=sides), {"home": found.to_memory(data, home().belief.choices)}
+        kept = found.to_memory(data, home().belief.choices)
+        both = None if self._is_exact else self._both(scene, home(), found, memory)
+        if both is not None:
+            kept |= {"rough": found.rough.tolist(), "other": to_memory(both.beliefs[1].choices)}
+        return replace(staged, sides=sides, regimes=both), {"home": kept}
+
+    def _both(self, scene: Scene, home: Scene, found: regimes.Home, memory: Mapping[str, Any]) -> TwoRegimes | None:
+        """Return what is said of noisy outputs with regimes.
+
+        Values of exact ones show what a belief that spans a cliff is worth, and its bounds are widened by it; noise
+        hides that.
+        """
+        previous = None, from_memory(memory.get("other", {}))
+        return TwoRegimes.of(
+            self.problem, self._own.believer, scene.data, found.elsewhere, found.rough, previous, scene.stream,
+            self._own.level, home.told,
+        )  # fmt: skip
 
     def _side(
         self,

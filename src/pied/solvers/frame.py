@@ -18,6 +18,7 @@ from pied.bounds import (
     Believer,
     Composite,
     SuccessModel,
+    TwoRegimes,
     White,
     Widened,
     coding_of,
@@ -118,6 +119,8 @@ class Scene:
     """The scene of everything that was told, of which this one is a regime's."""
     sides: "Callable[[], tuple[Scene, ...]]" = tuple
     """Returns the scene of each regime, where there are regimes."""
+    regimes: TwoRegimes | None = None
+    """What is said of a proposal rests on these; None: on the belief about everything that was told."""
 
     @cached_property
     def success(self) -> SuccessModel | None:
@@ -200,7 +203,7 @@ class BayesRun(Run):
         why = replace(why, active=tuple(self.problem.functions[i] for i in best.active))
         if scene is not everything:
             why = replace(why, optimistic=None)  # it knows nothing of the rest of the box
-        described = self._described(everything, u, why)
+        described = self._described(replace(everything, regimes=scene.regimes), u, why)
         return Proposal(u, replace(described, memory={**described.memory, **why.memory, **kept}))
 
     def _staged(self, scene: Scene) -> tuple[Scene, dict[str, Any]]:
@@ -261,9 +264,12 @@ class BayesRun(Run):
         """Write the bounds at the proposed point and the choices of the belief into its origin."""
         believer, level = self.settings.believer, self.settings.level
         factor = believer.caution(self.problem, scene.data, level)
-        said = believer.said(self.problem, scene.data, scene.belief, scene.stream, level)
+        said = scene.regimes or believer.said(self.problem, scene.data, scene.belief, scene.stream, level)
         lower, _, upper = said.bounds(u[None], level)
-        ends = predicted(self.problem, scene.belief, u[None], level, factor)
+        if scene.regimes is None:
+            ends = predicted(self.problem, scene.belief, u[None], level, factor)
+        else:
+            ends = scene.regimes.predicted(u[None], level, factor)
         misjudged = scene.composite.misjudged(u[None], self.settings.level)
         if misjudged:
             logger.warning("the closed form of %s does not hold at %s: it is not affine there", misjudged, u.tolist())

@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Composite, SuccessModel, coding_of, pessimistic, where_success_is_likely
+from pied.bounds import Believer, Composite, SuccessModel, TwoRegimes, coding_of, pessimistic, quantile, where_success_is_likely
 from pied.errors import SettingError, did_you_mean
 from pied.gp import GP, Choice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread, tolerances
 from pied.rng import Stream
-from pied.search import Search, exact_weight
+from pied.search import Optimum, Search, exact_weight
 from pied.shapes import Bool, Float64
 from pied.study.relaxation import searched
 
@@ -31,6 +31,8 @@ RULES = {
 NEAREST = 256
 """Told points, the nearest ones, from which a told point is bounded: more distant ones add little, and the time of a
 belief grows with the cube of their number. Models are chosen from the same number."""
+SURELY_HOME = 0.9
+"""Probability that a recommended point is in the regime whose belief recommends it."""
 PENALTY_MARGIN = 2.0
 """In largest multipliers seen: weight of the penalty. Beliefs change, and a multiplier is exact only at one optimum."""
 
@@ -85,6 +87,7 @@ def recommend(
     search: Search | None = None,
     penalty: float | None = None,
     belief_of: Callable[[], GP] | None = None,
+    regimes: TwoRegimes | None = None,
 ) -> Recommendation | None:
     """Recommend a point from the data; return None when no point was told completely.
 
@@ -100,6 +103,7 @@ def recommend(
         search: Search for the rule "anywhere"; a list of candidates is enumerated.
         penalty: rho of equation (14), natural units (the paper's: 1e5); None: see `weights`.
         belief_of: Return the belief of all data, if it is known already; by default it is fitted.
+        regimes: Where outputs have two regimes, what is known of them.
     """
     rule = rule or default_rule(problem)
     if rule not in RULES:
@@ -108,7 +112,7 @@ def recommend(
         return None
     given = Inputs(
         problem, data, level, believer or Believer(), previous, asked or [None] * len(data.U), stream or Stream(0),
-        search, penalty, belief_of,
+        search, penalty, belief_of, regimes,
     )  # fmt: skip
     return _BY_RULE[rule](given)
 
@@ -174,6 +178,7 @@ class Inputs:
     search: Search | None
     penalty: float | None
     belief_of: Callable[[], GP] | None
+    regimes: TwoRegimes | None
 
     @cached_property
     def composite(self) -> Composite:
@@ -223,23 +228,42 @@ def _asked(given: Inputs) -> Recommendation:
 
 def _anywhere(given: Inputs) -> Recommendation:
     """Recommend the best median objective where every lower bound holds; by the rule "lower" if none is found."""
-    problem, composite, stream = given.problem, given.composite, given.stream.at("anywhere")
-    lower, median, _ = composite.bounds(given.data.U, given.level)
-    fine = (lower[:, 1:] >= 0).all(1)
-    order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
-    known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
-    search = searched(problem, given.search)
-    if (success := SuccessModel.fit(given.data.U, given.data.failed, coding_of(given.problem))) is not None:
-        search = where_success_is_likely(search, success)
-    pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
-    scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
-    pool = problem.on_equalities(pool)
-    best = search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
+    if given.regimes is not None and (found := _at_home(given, given.regimes)) is not None:
+        return found
+    best = _searched(given, given.composite, None)
     if not best.satisfied:
         return _lower(given)
     return replace(
-        describe(composite, best.u, None, "anywhere", given.level, True), multipliers=tuple(best.multipliers)
+        describe(given.composite, best.u, None, "anywhere", given.level, True), multipliers=tuple(best.multipliers)
     )
+
+
+def _at_home(given: Inputs, regimes: TwoRegimes) -> Recommendation | None:
+    """Recommend a point that surely is in the regime of the best told one, by the belief of that regime."""
+    home = replace(regimes.region, z=-quantile.normal(0.5 + 0.5 * given.level))
+    best = _searched(given, regimes.composites[0], home)
+    if not best.satisfied or float(regimes.at_home(best.u[None])[0]) < SURELY_HOME:
+        return None
+    found = describe(regimes, best.u, None, "anywhere", given.level, True)
+    return replace(found, multipliers=tuple(best.multipliers))
+
+
+def _searched(given: Inputs, composite: Composite, region: SuccessModel | None) -> Optimum:
+    """Search the best median objective where every lower bound holds, and a point is in a region."""
+    problem, stream = given.problem, given.stream.at("anywhere")
+    lower, median, _ = composite.bounds(given.data.U, given.level)
+    fine = (lower[:, 1:] >= 0).all(1)
+    fine &= True if region is None else region.is_likely(given.data.U)
+    order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
+    known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
+    search = searched(problem, given.search)
+    region = region or SuccessModel.fit(given.data.U, given.data.failed, coding_of(given.problem))
+    if region is not None:
+        search = where_success_is_likely(search, region)
+    pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
+    scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
+    pool = problem.on_equalities(pool)
+    return search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
 
 
 _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {
@@ -286,7 +310,7 @@ def _leading(asked: Sequence[Why | None]) -> int:
 
 
 def describe(
-    composite: Composite,
+    composite: Composite | TwoRegimes,
     u: Float64[ndarray, "d"],
     row: int | None,
     rule: str,

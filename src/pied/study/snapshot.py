@@ -21,7 +21,7 @@ from pied.study.result import Result, Revision
 from pied.study.words import Words
 
 if TYPE_CHECKING:
-    from pied.bounds import Composite
+    from pied.bounds import Composite, TwoRegimes
     from pied.gp import GP, Choice
     from pied.study.apart import Side
     from pied.study.doubtful import Doubtful
@@ -147,7 +147,18 @@ class Snapshot(Moment):
             stream=self.stream,
             penalty=settings.penalty,
             belief_of=lambda: self.belief,
+            regimes=self.regimes,
         )
+
+    @cached_property
+    def regimes(self) -> "TwoRegimes | None":
+        """The regimes of noisy outputs that the last proposal was made with; None where there are none."""
+        from pied.bounds import remembered
+
+        if self.data.last is None:
+            return None
+        believer, level = self.settings.believer, self.settings.level
+        return remembered(self.problem, believer, self.data, self.data.last.memory, self.stream.at("recommend"), level)
 
     def composite(self, label: str) -> "Composite":
         """Return the bounds of all functions under the current belief; `label` names the stream of their samples."""
@@ -194,7 +205,10 @@ class Snapshot(Moment):
 
         level = self.settings.level
         factor = self.settings.believer.caution(self.problem, self.data, level)
-        return predicted(self.problem, self.told_belief, np.clip(self.problem.to_unit(X), 0.0, 1.0), level, factor)
+        U = np.clip(self.problem.to_unit(X), 0.0, 1.0)
+        if self.regimes is not None:
+            return self.regimes.predicted(U, level, factor)
+        return predicted(self.problem, self.told_belief, U, level, factor)
 
     def left_out(
         self,

@@ -1,0 +1,146 @@
+"""What is said where outputs have two regimes: by the belief of each, and by where their border may be.
+
+A belief about everything that was told smooths a cliff; with noise it calls the jump noise, and its bounds of what lies
+behind the noise are wrong on both sides.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+from scipy.special import ndtr
+
+from pied.bounds.believer import Believer, coding_of, from_memory
+from pied.bounds.calibration import Ends, deviation_of_noise, predicted
+from pied.bounds.composite import Composite
+from pied.bounds.success import SuccessModel
+from pied.gp import GP, Choice
+from pied.problem import Problem
+from pied.records import Dataset
+from pied.rng import Stream
+from pied.shapes import Bool, Float64
+
+
+@dataclass(frozen=True, eq=False)
+class TwoRegimes:
+    """The beliefs of two regimes, home first, composed with g as they are said."""
+
+    problem: Problem
+    beliefs: tuple[GP, GP]
+    composites: tuple[Composite, Composite]
+    region: SuccessModel
+    """Where home is, and evaluations succeed."""
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        believer: Believer,
+        data: Dataset,
+        elsewhere: Bool[ndarray, "N"],
+        rough: Bool[ndarray, "m"],
+        previous: tuple[Sequence[Choice] | None, Sequence[Choice] | None],
+        stream: Stream,
+        level: float,
+        home: GP | None = None,
+    ) -> "TwoRegimes | None":
+        """Fit both beliefs and their border; None where all points are on one side.
+
+        Args:
+            problem: The statement.
+            believer: How beliefs are made.
+            data: What was told.
+            elsewhere: Which told points are in the other regime.
+            rough: Which outputs have regimes.
+            previous: Models chosen for both beliefs before.
+            stream: Randomness of samples.
+            level: p of the bounds.
+            home: The belief of the first regime, if it is known already.
+        """
+        outside = np.concatenate([data.failed, data.U[elsewhere]])
+        region = SuccessModel.fit(data.U[~elsewhere], outside, coding_of(problem))
+        if region is None or elsewhere.all() or not elsewhere.any():
+            return None
+        parts = data.settled.without(elsewhere, rough), data.settled.without(~elsewhere, rough)
+        if (np.isfinite(parts[1].Y).sum(0) < 2).any():
+            return None
+        beliefs = home or believer.fit(problem, parts[0], previous[0]), believer.fit(problem, parts[1], previous[1])
+        said = [believer.said(problem, data, belief, stream, level) for belief in beliefs]
+        return cls(problem, beliefs, (said[0], said[1]), region)
+
+    def at_home(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b"]:
+        """Return the probability that points are in the first regime."""
+        mean, deviation = self.region.border.moments(U)
+        return ndtr(mean / deviation)
+
+    def bounds(
+        self, U: Float64[ndarray, "b d"], level: float
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k"], Float64[ndarray, "b k"]]:
+        """Return lower bound, median and upper bound of every function."""
+        return self._joined(U, level, [each.bounds(U, level) for each in self.composites])
+
+    def predicted(self, U: Float64[ndarray, "b d"], level: float, factor: Float64[ndarray, "m"]) -> Ends:
+        """Return where measurements at points lie, their noise included."""
+        return self._joined(U, level, [predicted(self.problem, each, U, level, factor) for each in self.beliefs])
+
+    def probability(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b n"], Float64[ndarray, "b"]]:
+        """Return the probability that each constraint holds, and that all hold together."""
+        share = self.at_home(U)
+        (each, joint), (other, other_joint) = (composite.probability(U) for composite in self.composites)
+        return share[:, None] * each + (1.0 - share)[:, None] * other, share * joint + (1.0 - share) * other_joint
+
+    def _joined(self, U: Float64[ndarray, "b d"], level: float, both: Sequence[Ends]) -> Ends:
+        """Return the ends of the regime that a point surely is in; both together where that is not sure."""
+        share = self.at_home(U)[:, None]
+        (low, middle, high), (other_low, other_middle, other_high) = both
+        is_home, is_other = share >= level, share <= 1.0 - level
+        return (
+            np.where(is_home, low, np.where(is_other, other_low, np.fmin(low, other_low))),
+            np.where(share >= 0.5, middle, other_middle),
+            np.where(is_home, high, np.where(is_other, other_high, np.fmax(high, other_high))),
+        )
+
+
+def remembered(
+    problem: Problem, believer: Believer, data: Dataset, memory: Mapping[str, Any], stream: Stream, level: float
+) -> TwoRegimes | None:
+    """Return the regimes that a proposal was made with, with what was told since; None if there were none.
+
+    Args:
+        problem: The statement.
+        believer: How beliefs are made.
+        data: What was told.
+        memory: What the proposal keeps of them.
+        stream: Randomness of samples.
+        level: p of the bounds.
+    """
+    kept = memory.get("home", {})
+    if "rough" not in kept:
+        return None
+    numbers, rough = np.array(data.numbers), np.array(kept["rough"], dtype=bool)
+    elsewhere, fresh = np.isin(numbers, kept["elsewhere"]), numbers > kept["last"]
+    previous = from_memory(kept), from_memory(kept.get("other", {}))
+    if fresh.any():
+        old = [data.settled.without(fresh | side, rough) for side in (elsewhere, ~elsewhere)]
+        if any((np.isfinite(each.Y).sum(0) < 2).any() for each in old):
+            return None
+        fits = [believer.fit(problem, each, choices) for each, choices in zip(old, previous, strict=True)]
+        home, other = (_log_density(problem, each, data, rough) for each in fits)
+        elsewhere = np.where(fresh, other > home, elsewhere)
+    return TwoRegimes.of(problem, believer, data, elsewhere, rough, previous, stream, level)
+
+
+@np.errstate(all="ignore")
+def _log_density(problem: Problem, gp: GP, data: Dataset, which: Bool[ndarray, "m"]) -> Float64[ndarray, "N"]:
+    """Return the logarithm of the density of what was told of some outputs at each point.
+
+    A value outside of what an output's scale allows there has none.
+    """
+    mean, deviation = gp.moments(data.U)
+    scale = np.hypot(deviation, deviation_of_noise(problem, gp))
+    z = (gp.warped(data.Y) - mean) / scale
+    density = -0.5 * z**2 - np.log(scale) - np.log(np.abs(gp.unwarp_slopes(data.Y)))
+    density = np.where(np.isfinite(data.Y), np.nan_to_num(density, nan=-np.inf), 0.0)
+    return density[:, which].sum(1)

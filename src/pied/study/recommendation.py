@@ -12,7 +12,16 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Composite, SuccessModel, TwoRegimes, coding_of, pessimistic, quantile, where_success_is_likely
+from pied.bounds import (
+    Believer,
+    Composite,
+    SuccessModel,
+    TwoRegimes,
+    coding_of,
+    pessimistic,
+    quantile,
+    where_success_is_likely,
+)
 from pied.errors import SettingError, did_you_mean
 from pied.gp import GP, Choice
 from pied.problem import Problem

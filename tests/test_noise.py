@@ -1,11 +1,12 @@
 """Noise: where it is worth measuring, what does not fit, and what can be said of it."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pied import CUQB, Problem, Result, Status, Study
+from pied import CUQB, Named, Problem, Result, Status, Study
 from pied.records import Dataset, met
 from pied.rng import Stream
 from tiny import unchecked
@@ -121,3 +122,22 @@ def test_what_was_measured_twice_counts_by_its_mean() -> None:
     assert met(problem, data).tolist() == [False, False, False]
     better = replace(data, Y=np.array([[0.2, 0.1], [-0.1, 0.1], [0.1, np.nan]]))
     assert met(problem, better).tolist() == [True, True, False]
+
+
+@pytest.mark.slow
+def test_a_known_optimum_is_measured_on_by_turns() -> None:
+    """Of a sum of squares, what is a thousandth of its range is still a poor fit."""
+    noise = iter(0.01 * Stream(3).normal(60, 2))
+
+    def box(x: Named) -> dict[str, float]:
+        a, b = next(noise).tolist()
+        return {"p": math.exp(-3 * x["k"]) + a, "q": math.exp(-6 * x["k"]) + b}
+
+    words = {"minimize": f"(p - {math.exp(-0.9)})**2 + (q - {math.exp(-1.8)})**2", "blackbox": box, "noise": 0.01}
+    with Study(Problem({"k": (0, 1)}, ["p", "q"], **words), seed=0) as study:
+        result = study.run(budget=24)
+    asked = [trial for trial in study.trials if trial.why.aim != "initial"]
+    near = [trial for trial in asked if abs(trial.x["k"] - 0.3) < 0.05]
+    assert len(near) >= len(asked) // 3
+    assert result.x is not None
+    assert abs(result.x["k"] - 0.3) < 0.02

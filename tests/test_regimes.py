@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from pied import CUQB, Problem, Study
-from pied.bounds import Believer
+from pied.bounds import Believer, TwoRegimes
 from pied.gp import Border, split
 from pied.gp.border import _bent, _trend
 from pied.records import Dataset
@@ -173,3 +173,70 @@ def test_a_limit_beyond_a_cliff_is_declared_impossible_regime_by_regime():
 def test_a_limit_that_one_regime_meets_in_a_corner_is_not_declared_impossible(seed):
     result = Study(cliff_problem(2.97), seed=seed).run(budget=30)
     assert result.is_feasible
+
+
+def noisy_cliff(seed, count=40):
+    """Return a problem with a noisy cliff, what was told of it, and both regimes."""
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y", subject_to={"least": "y >= 2"}, noise=0.1)
+    U = Stream(seed).sobol(count, 2)
+    Y = cliff(U)[:, None] + 0.1 * Stream(seed).at("noise").normal(count, 1)
+    data = Dataset(tuple(range(1, count + 1)), U, Y, U[:0])
+    elsewhere, rough = is_low(U), np.array([True])
+    both = TwoRegimes.of(problem, Believer(cautious=False), data, elsewhere, rough, (None, None), Stream(0), 0.95)
+    assert both is not None
+    return problem, data, both
+
+
+def test_what_is_said_of_a_noisy_cliff_is_nearer_to_the_truth_than_one_belief():
+    away, whole = [], []
+    for seed in range(3):
+        problem, data, both = noisy_cliff(seed)
+        U = Stream(seed).at("test").uniform(300, 2)
+        lower, middle, upper = both.bounds(U, 0.95)
+        assert ((lower <= middle) & (middle <= upper)).all()
+        share = both.at_home(U)
+        is_sure = np.abs(share - 0.5) > 0.45
+        assert is_sure.mean() > 0.5
+        assert ((share > 0.5) != is_low(U))[is_sure].mean() > 0.95
+        away.append(np.abs(middle[:, 0] - cliff(U)).mean())
+        one = Believer()
+        _, middle, _ = one.said(problem, data, one.fit(problem, data), Stream(0), 0.95).bounds(U, 0.95)
+        whole.append(np.abs(middle[:, 0] - cliff(U)).mean())
+    assert np.mean(away) < 0.7 * np.mean(whole)
+
+
+def test_where_the_regime_is_open_both_are_said():
+    _, _, both = noisy_cliff(0)
+    line = np.column_stack([np.linspace(0, 1, 401), np.full(401, 0.5)])
+    share = both.at_home(line)
+    lower, _, upper = both.bounds(line, 0.95)
+    width = (upper - lower)[:, 0]
+    is_open = np.abs(share - 0.5) < 0.45
+    assert width[is_open].min() > 2 * np.median(width[~is_open])
+    high, low = line[-40:-39], line[10:11]
+    each, joint = both.probability(np.concatenate([high, low]))
+    assert each[0, 0] > 0.95 > 0.05 > each[1, 0]
+    assert np.abs(joint - each[:, 0]).max() < 1e-12
+    ends = both.predicted(high, 0.95)
+    assert ends[2][0, 0] - ends[0][0, 0] > width[-40]  # a measurement has its noise, too
+
+
+@pytest.mark.slow
+def test_beside_a_noisy_cliff_the_edge_is_recommended_and_its_value_known():
+    noise = iter(0.03 * Stream(7).normal(100))
+
+    def box(x):
+        edge = 0.35 + 0.5 * x.b - 0.2 * x.b**2
+        return {"y": (2 * x.a - (x.b - 0.6) ** 2 if x.a <= edge else -3.0 + 0.5 * x.a) + next(noise)}
+
+    b = np.linspace(0, 1, 100_001)
+    best = (2 * (0.35 + 0.5 * b - 0.2 * b**2) - (b - 0.6) ** 2).max()
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y", blackbox=box)
+    with Study(problem, seed=1) as study:
+        result = study.run(budget=35)
+        assert study.snapshot.regimes is not None
+    a, b = result.x["a"], result.x["b"]
+    assert a <= 0.35 + 0.5 * b - 0.2 * b**2
+    assert best - (2 * a - (b - 0.6) ** 2) < 0.2
+    lower, upper = result.bounds["y"]
+    assert upper - lower < 0.5

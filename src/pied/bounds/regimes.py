@@ -12,8 +12,8 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import ndtr
 
-from pied.bounds.believer import Believer, coding_of, from_memory
-from pied.bounds.calibration import Ends, deviation_of_noise, predicted
+from pied.bounds.believer import Believer, Widened, coding_of, from_memory
+from pied.bounds.calibration import Ends, deviation_of_noise, first_caution, predicted
 from pied.bounds.composite import Composite
 from pied.bounds.success import SuccessModel
 from pied.gp import GP, Choice
@@ -29,6 +29,8 @@ class TwoRegimes:
 
     problem: Problem
     beliefs: tuple[GP, GP]
+    factors: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]]
+    """By which the deviations of each belief are widened: the caution of the study, or that of a belief from so few."""
     composites: tuple[Composite, Composite]
     region: SuccessModel
     """Where home is, and evaluations succeed."""
@@ -45,6 +47,7 @@ class TwoRegimes:
         stream: Stream,
         level: float,
         home: GP | None = None,
+        region: SuccessModel | None = None,
     ) -> "TwoRegimes | None":
         """Fit both beliefs and their border; None where all points are on one side.
 
@@ -58,17 +61,22 @@ class TwoRegimes:
             stream: Randomness of samples.
             level: p of the bounds.
             home: The belief of the first regime, if it is known already.
+            region: The same for where that regime is.
         """
-        outside = np.concatenate([data.failed, data.U[elsewhere]])
-        region = SuccessModel.fit(data.U[~elsewhere], outside, coding_of(problem))
-        if region is None or elsewhere.all() or not elsewhere.any():
+        if elsewhere.all() or not elsewhere.any():
             return None
+        outside = np.concatenate([data.failed, data.U[elsewhere]])
+        region = region or SuccessModel.fit(data.U[~elsewhere], outside, coding_of(problem))
         parts = data.settled.without(elsewhere, rough), data.settled.without(~elsewhere, rough)
-        if (np.isfinite(parts[1].Y).sum(0) < 2).any():
+        if region is None or (np.isfinite(parts[1].Y).sum(0) < 2).any():
             return None
         beliefs = home or believer.fit(problem, parts[0], previous[0]), believer.fit(problem, parts[1], previous[1])
-        said = [believer.said(problem, data, belief, stream, level) for belief in beliefs]
-        return cls(problem, beliefs, (said[0], said[1]), region)
+        factors = [_caution(problem, believer, data, int(side.sum()), level) for side in (~elsewhere, elsewhere)]
+        said = [
+            believer.bound(problem, data, Widened(belief, factor), stream)
+            for belief, factor in zip(beliefs, factors, strict=True)
+        ]
+        return cls(problem, beliefs, (factors[0], factors[1]), (said[0], said[1]), region)
 
     def at_home(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b"]:
         """Return the probability that points are in the first regime."""
@@ -81,9 +89,10 @@ class TwoRegimes:
         """Return lower bound, median and upper bound of every function."""
         return self._joined(U, level, [each.bounds(U, level) for each in self.composites])
 
-    def predicted(self, U: Float64[ndarray, "b d"], level: float, factor: Float64[ndarray, "m"]) -> Ends:
+    def predicted(self, U: Float64[ndarray, "b d"], level: float) -> Ends:
         """Return where measurements at points lie, their noise included."""
-        return self._joined(U, level, [predicted(self.problem, each, U, level, factor) for each in self.beliefs])
+        both = zip(self.beliefs, self.factors, strict=True)
+        return self._joined(U, level, [predicted(self.problem, gp, U, level, factor) for gp, factor in both])
 
     def probability(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b n"], Float64[ndarray, "b"]]:
         """Return the probability that each constraint holds, and that all hold together."""
@@ -101,6 +110,12 @@ class TwoRegimes:
             np.where(share >= 0.5, middle, other_middle),
             np.where(is_home, high, np.where(is_other, other_high, np.fmax(high, other_high))),
         )
+
+
+def _caution(problem: Problem, believer: Believer, data: Dataset, points: int, level: float) -> Float64[ndarray, "m"]:
+    """Return the caution of a study, or if that is larger, of a belief from so many points that predicted nothing."""
+    factor = believer.caution(problem, data, level)
+    return np.maximum(factor, first_caution(points, is_exact=False)) if believer.cautious else factor
 
 
 def remembered(

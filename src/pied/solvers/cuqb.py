@@ -190,7 +190,7 @@ class CUQBRun(BayesRun):
         previous = None, from_memory(memory.get("other", {}))
         return TwoRegimes.of(
             self.problem, self._own.believer, scene.data, found.elsewhere, found.rough, previous, scene.stream,
-            self._own.level, home.told,
+            self._own.level, home.told, home.success,
         )  # fmt: skip
 
     def _side(

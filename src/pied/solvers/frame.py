@@ -269,7 +269,7 @@ class BayesRun(Run):
         if scene.regimes is None:
             ends = predicted(self.problem, scene.belief, u[None], level, factor)
         else:
-            ends = scene.regimes.predicted(u[None], level, factor)
+            ends = scene.regimes.predicted(u[None], level)
         misjudged = scene.composite.misjudged(u[None], self.settings.level)
         if misjudged:
             logger.warning("the closed form of %s does not hold at %s: it is not affine there", misjudged, u.tolist())
@@ -400,7 +400,7 @@ class BayesRun(Run):
             pool = np.stack([self._honoured(u) for u in pool[:MOST_REPAIRED]])
             fresh = self._is_fresh(scene, pool, self._least_distance)
         levels = (1.0 - self.settings.level, self.settings.level)
-        lower, upper = (composite.values(pool, [level] * composite.problem.k) for level in levels)
+        lower, upper = (composite.values(pool, [level] * composite.problem.k, screening=True) for level in levels)
         width = ((upper - lower) / scene.scales).sum(1)
         possible, white = (upper[:, 1:] >= 0).all(1), meets_white(self.problem, pool)
         likely = np.ones_like(fresh) if scene.success is None else scene.success.is_likely(pool)

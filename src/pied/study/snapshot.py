@@ -204,10 +204,10 @@ class Snapshot(Moment):
         from pied.bounds import predicted
 
         level = self.settings.level
-        factor = self.settings.believer.caution(self.problem, self.data, level)
         U = np.clip(self.problem.to_unit(X), 0.0, 1.0)
         if self.regimes is not None:
-            return self.regimes.predicted(U, level, factor)
+            return self.regimes.predicted(U, level)
+        factor = self.settings.believer.caution(self.problem, self.data, level)
         return predicted(self.problem, self.told_belief, U, level, factor)
 
     def left_out(
@@ -255,7 +255,7 @@ class Snapshot(Moment):
         from pied.study.recommendation import default_rule, describe
 
         problem, data, level = self.problem, self.data, self.settings.level
-        composite = self.composite("recommend")
+        composite = self.regimes or self.composite("recommend")
         u = problem.to_unit(np.array(x.array))
         row = data.numbers.index(number) if number in data.numbers else None
         found = describe(composite, u, row, "lower", level)

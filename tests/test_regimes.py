@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from pied import CUQB, Problem, Study
-from pied.bounds import Believer, TwoRegimes
+from pied.bounds import Believer, TwoRegimes, remembered
 from pied.gp import Border, split
 from pied.gp.border import _bent, _trend
 from pied.records import Dataset
@@ -240,3 +240,22 @@ def test_beside_a_noisy_cliff_the_edge_is_recommended_and_its_value_known():
     assert best - (2 * a - (b - 0.6) ** 2) < 0.2
     lower, upper = result.bounds["y"]
     assert upper - lower < 0.5
+
+
+def test_what_was_pending_when_regimes_were_found_is_put_on_its_side_by_its_values():
+    problem, data, both = noisy_cliff(0)
+    numbers = np.array(data.numbers)
+    at = int(np.abs(data.U - [0.1, 0.6]).sum(1).argmin())  # clearly low
+    kept = {
+        "elsewhere": numbers[is_low(data.U) & (numbers != at + 1)].tolist(),
+        "rough": [True],
+        "last": len(numbers),
+        "open": [at + 1],
+        "choices": [choice.to_dict() for choice in both.beliefs[0].choices],
+    }
+    again = remembered(problem, Believer(cautious=False), data, {"home": kept}, Stream(0), 0.95)
+    assert again is not None
+    U = Stream(1).uniform(50, 2)
+    assert np.abs(again.at_home(U) - both.at_home(U)).max() < 1e-9
+    assert remembered(problem, Believer(), data, {"home": kept | {"rough": [True, False]}}, Stream(0), 0.95) is None
+    assert remembered(problem, Believer(), data, {}, Stream(0), 0.95) is None

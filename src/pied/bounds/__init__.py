@@ -18,7 +18,7 @@ from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
-from pied.bounds.regimes import TwoRegimes, remembered
+from pied.bounds.regimes import TwoRegimes, remembered, was_told
 from pied.bounds.stack import Stack
 from pied.bounds.success import SuccessModel, WithSuccess, where_success_is_likely
 
@@ -53,5 +53,6 @@ __all__ = [
     "remembered",
     "telling",
     "to_memory",
+    "was_told",
     "where_success_is_likely",
 ]

@@ -68,7 +68,7 @@ class TwoRegimes:
         outside = np.concatenate([data.failed, data.U[elsewhere]])
         region = region or SuccessModel.fit(data.U[~elsewhere], outside, coding_of(problem))
         parts = data.settled.without(elsewhere, rough), data.settled.without(~elsewhere, rough)
-        if region is None or (np.isfinite(parts[1].Y).sum(0) < 2).any():
+        if region is None or any(_is_empty(each) for each in parts):
             return None
         beliefs = home or believer.fit(problem, parts[0], previous[0]), believer.fit(problem, parts[1], previous[1])
         factors = [_caution(problem, believer, data, int(side.sum()), level) for side in (~elsewhere, elsewhere)]
@@ -132,19 +132,31 @@ def remembered(
         level: p of the bounds.
     """
     kept = memory.get("home", {})
-    if "rough" not in kept:
+    rough = np.array(kept.get("rough", ()), dtype=bool)
+    if len(rough) != problem.m:
         return None
-    numbers, rough = np.array(data.numbers), np.array(kept["rough"], dtype=bool)
-    elsewhere, fresh = np.isin(numbers, kept["elsewhere"]), numbers > kept["last"]
+    numbers = np.array(data.numbers)
+    elsewhere, fresh = np.isin(numbers, kept["elsewhere"]), ~was_told(numbers, kept)
     previous = from_memory(kept), from_memory(kept.get("other", {}))
     if fresh.any():
         old = [data.settled.without(fresh | side, rough) for side in (elsewhere, ~elsewhere)]
-        if any((np.isfinite(each.Y).sum(0) < 2).any() for each in old):
+        if any(_is_empty(each) for each in old):
             return None
         fits = [believer.fit(problem, each, choices) for each, choices in zip(old, previous, strict=True)]
         home, other = (_log_density(problem, each, data, rough) for each in fits)
         elsewhere = np.where(fresh, other > home, elsewhere)
     return TwoRegimes.of(problem, believer, data, elsewhere, rough, previous, stream, level)
+
+
+def was_told(numbers: ndarray, kept: Mapping[str, Any]) -> Bool[ndarray, "N"]:
+    """Tell which trials had been told when the regimes were written down."""
+    last = kept.get("last", max(kept["elsewhere"], default=0))
+    return (numbers <= last) & ~np.isin(numbers, kept.get("open", []))
+
+
+def _is_empty(data: Dataset) -> bool:
+    """Whether some output was told less than twice, so that no belief can be fitted."""
+    return bool((np.isfinite(data.Y).sum(0) < 2).any())
 
 
 @np.errstate(all="ignore")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, coding_of, ratios
+from pied.bounds import Believer, coding_of, ratios, was_told
 from pied.gp import GP, Choice, split
 from pied.problem import Problem
 from pied.records import Dataset
@@ -45,9 +45,11 @@ class Home(NamedTuple):
     def to_memory(self, data: Dataset, choices: Sequence[Choice]) -> dict[str, Any]:
         """Return the regime as plain data, with the choices of its belief."""
         away = [number for number, own in zip(data.numbers, ~self.elsewhere, strict=True) if not own]
+        last = max(data.numbers)
         return {
             "elsewhere": away,
-            "last": max(data.numbers),
+            "last": last,
+            "open": sorted(set(range(1, last)) - set(data.numbers)),
             "score": self.score,
             "scanned": self.scanned,
             "choices": [choice.to_dict() for choice in choices],
@@ -124,7 +126,7 @@ def _continued(
     """Return an earlier split, with new points on the side of their nearest neighbour."""
     numbers = np.array(data.numbers)[told]
     labels = ~np.isin(numbers, memory["elsewhere"])
-    old = numbers <= memory.get("last", max(memory["elsewhere"], default=0))
+    old = was_told(numbers, memory)
     for row in np.flatnonzero(~old) if old.any() else ():
         labels[row] = labels[old][((U[old] - U[row]) ** 2).sum(1).argmin()]
     return labels

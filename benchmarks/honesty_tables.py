@@ -185,7 +185,8 @@ def page(records: Sequence[Record]) -> str:
     fine = [record for record in records if not record.get("error")]
     feasible = [record for record in fine if record["item"]["set"] != "infeasible"]
     rest = [record for record in fine if record["item"]["set"] == "infeasible"]
-    blocks = [slices.heading("Honesty", records).replace("# ", "## ", 1)]
+    is_usual = any(record["item"]["start"] == "design" for record in records)
+    blocks = [slices.heading("Honesty" if is_usual else "From old rows", records).replace("# ", "## ", 1)]
     if feasible:
         blocks += [
             "Coverage of bounds said to hold with 0.90 (how many): outputs as measured at proposals; objective and "

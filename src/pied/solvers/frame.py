@@ -141,10 +141,15 @@ class Scene:
 
     @cached_property
     def within(self) -> Search | PenaltySearch | Enumeration | Mixed:
-        """The search for a point to propose: only where success is likely."""
+        """The search for a point to propose: only where success is likely.
+
+        Of a regime every other search stays where it is as likely as not: at an edge, that question halves what is
+        open. Where evaluations fail, other points than those at the edge are worth a try.
+        """
         if isinstance(self.search, PenaltySearch) or self.success is None:
             return self.search
-        return where_success_is_likely(self.search, self.success)
+        halves = self.elsewhere is not None and self.number % 2 == 1
+        return where_success_is_likely(self.search, replace(self.success, z=0.0) if halves else self.success)
 
     @cached_property
     def surely_within(self) -> Search | PenaltySearch | Enumeration | Mixed:

@@ -127,17 +127,15 @@ def test_what_was_measured_twice_counts_by_its_mean() -> None:
 @pytest.mark.slow
 def test_a_known_optimum_is_measured_on_by_turns() -> None:
     """Of a sum of squares, what is a thousandth of its range is still a poor fit."""
-    noise = iter(0.01 * Stream(3).normal(60, 2))
+    size, noise = 0.002, iter(0.002 * Stream(3).normal(60, 2))
 
     def box(x: Named) -> dict[str, float]:
         a, b = next(noise).tolist()
         return {"p": math.exp(-3 * x["k"]) + a, "q": math.exp(-6 * x["k"]) + b}
 
-    words = {"minimize": f"(p - {math.exp(-0.9)})**2 + (q - {math.exp(-1.8)})**2", "blackbox": box, "noise": 0.01}
+    words = {"minimize": f"(p - {math.exp(-0.9)})**2 + (q - {math.exp(-1.8)})**2", "blackbox": box, "noise": size}
     with Study(Problem({"k": (0, 1)}, ["p", "q"], **words), seed=0) as study:
-        result = study.run(budget=24)
-    asked = [trial for trial in study.trials if trial.why.aim != "initial"]
-    near = [trial for trial in asked if abs(trial.x["k"] - 0.3) < 0.05]
-    assert len(near) >= len(asked) // 3
-    assert result.x is not None
-    assert abs(result.x["k"] - 0.3) < 0.02
+        study.run(budget=15)
+    is_near = [abs(trial.x["k"] - 0.3) < 0.05 for trial in study.trials[-6:]]
+    assert sum(is_near) >= 3
+    assert not all(is_near)  # a belief that is wrong elsewhere can still be refuted

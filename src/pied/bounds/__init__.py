@@ -18,7 +18,7 @@ from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
-from pied.bounds.regimes import TwoRegimes, remembered, was_told
+from pied.bounds.regimes import TwoRegimes, placed, remembered, sides_told, was_told
 from pied.bounds.stack import Stack
 from pied.bounds.success import SuccessModel, WithSuccess, where_success_is_likely
 
@@ -47,10 +47,12 @@ __all__ = [
     "misses",
     "optimistic",
     "pessimistic",
+    "placed",
     "possible",
     "predicted",
     "ratios",
     "remembered",
+    "sides_told",
     "telling",
     "to_memory",
     "was_told",

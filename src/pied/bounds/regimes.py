@@ -135,17 +135,51 @@ def remembered(
     rough = np.array(kept.get("rough", ()), dtype=bool)
     if len(rough) != problem.m:
         return None
-    numbers = np.array(data.numbers)
-    elsewhere, fresh = np.isin(numbers, kept["elsewhere"]), ~was_told(numbers, kept)
     previous = from_memory(kept), from_memory(kept.get("other", {}))
-    if fresh.any():
-        old = [data.settled.without(fresh | side, rough) for side in (elsewhere, ~elsewhere)]
-        if any(_is_empty(each) for each in old):
-            return None
-        fits = [believer.fit(problem, each, choices) for each, choices in zip(old, previous, strict=True)]
-        home, other = (_log_density(problem, each, data, rough) for each in fits)
-        elsewhere = np.where(fresh, other > home, elsewhere)
-    return TwoRegimes.of(problem, believer, data, elsewhere, rough, previous, stream, level)
+    elsewhere = placed(problem, believer, data, kept, previous)
+    return (
+        None if elsewhere is None else TwoRegimes.of(problem, believer, data, elsewhere, rough, previous, stream, level)
+    )
+
+
+def placed(
+    problem: Problem,
+    believer: Believer,
+    data: Dataset,
+    kept: Mapping[str, Any],
+    previous: tuple[Sequence[Choice] | None, Sequence[Choice] | None] = (None, None),
+) -> Bool[ndarray, "N"] | None:
+    """Tell which told points are in the other regime: what was told since a proposal by where its values fit better.
+
+    None where a regime has too few points for a belief.
+
+    Args:
+        problem: The statement.
+        believer: How beliefs are made.
+        data: What was told.
+        kept: What a proposal keeps of the regimes.
+        previous: Models chosen for both beliefs before.
+    """
+    numbers, rough = np.array(data.numbers), np.array(kept["rough"], dtype=bool)
+    elsewhere, fresh = np.isin(numbers, kept["elsewhere"]), ~was_told(numbers, kept)
+    if not fresh.any():
+        return elsewhere
+    old = [data.settled.without(fresh | side, rough) for side in (elsewhere, ~elsewhere)]
+    if any(_is_empty(each) for each in old):
+        return None
+    fits = [believer.fit(problem, each, choices) for each, choices in zip(old, previous, strict=True)]
+    home, other = (_log_density(problem, each, data, rough) for each in fits)
+    return np.where(fresh, other > home, elsewhere)
+
+
+def sides_told(data: Dataset, elsewhere: Bool[ndarray, "N"]) -> dict[str, Any]:
+    """Return as plain data which told trials are in the other regime, so that later ones can be told from them."""
+    last = max(data.numbers)
+    return {
+        "elsewhere": np.array(data.numbers)[elsewhere].tolist(),
+        "last": last,
+        "open": sorted(set(range(1, last)) - set(data.numbers)),
+    }
 
 
 def was_told(numbers: ndarray, kept: Mapping[str, Any]) -> Bool[ndarray, "N"]:

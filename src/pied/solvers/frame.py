@@ -26,6 +26,7 @@ from pied.bounds import (
     optimistic,
     pessimistic,
     predicted,
+    sides_told,
     telling,
     to_memory,
     where_success_is_likely,
@@ -136,8 +137,7 @@ class Scene:
         """The regime as plain data, for the memory of a test that rests on it; empty where there is none."""
         if self.elsewhere is None or self.rough is None:
             return {}
-        away = np.array(self.data.numbers)[self.elsewhere].tolist()
-        return {"apart": {"elsewhere": away, "rough": self.rough.tolist()}}
+        return {"apart": {**sides_told(self.data, self.elsewhere), "rough": self.rough.tolist()}}
 
     @cached_property
     def within(self) -> Search | PenaltySearch | Enumeration | Mixed:

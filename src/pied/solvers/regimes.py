@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, coding_of, ratios, was_told
+from pied.bounds import Believer, coding_of, ratios, sides_told, was_told
 from pied.gp import GP, Choice, split
 from pied.problem import Problem
 from pied.records import Dataset
@@ -44,12 +44,8 @@ class Home(NamedTuple):
 
     def to_memory(self, data: Dataset, choices: Sequence[Choice]) -> dict[str, Any]:
         """Return the regime as plain data, with the choices of its belief."""
-        away = [number for number, own in zip(data.numbers, ~self.elsewhere, strict=True) if not own]
-        last = max(data.numbers)
         return {
-            "elsewhere": away,
-            "last": last,
-            "open": sorted(set(range(1, last)) - set(data.numbers)),
+            **sides_told(data, self.elsewhere),
             "score": self.score,
             "scanned": self.scanned,
             "choices": [choice.to_dict() for choice in choices],

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Composite, SuccessModel, Widened, coding_of, first_caution
+from pied.bounds import Believer, Composite, SuccessModel, Widened, coding_of, first_caution, placed
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset, Why
@@ -34,11 +34,11 @@ class Side(NamedTuple):
 
 def sides_of(problem: Problem, believer: Believer, data: Dataset, why: Why) -> list[Side]:
     """Return the regimes on which the test behind a proposal rests; none if it rests on one belief."""
-    split = why.memory.get("apart")
-    if not split:
+    kept = why.memory.get("apart")
+    elsewhere = placed(problem, believer, data, kept) if kept else None
+    if not kept or elsewhere is None:
         return []
-    elsewhere, rough = np.isin(data.numbers, split["elsewhere"]), np.array(split["rough"], dtype=bool)
-    made = []
+    rough, made = np.array(kept["rough"], dtype=bool), []
     for out in (elsewhere, ~elsewhere):
         own = data.settled.without(out, rough)
         region = SuccessModel.fit(data.U[~out], data.U[out], coding_of(problem))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pied.gp import GP
+from pied.gp import GP, Model
 from pied.rng import Stream
 
 U = Stream(1).sobol(30, 2)
@@ -21,8 +21,9 @@ def gross() -> np.ndarray:
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [None, 0.03])
 def test_a_gross_error_is_found_and_hardly_counts(gross, noise) -> None:
-    before = GP.fit(U[:14], NOISY[:14, None], noise=[noise]).choices
-    plain, robust = (GP.fit(U, gross[:, None], noise=[noise], previous=before, robust=each) for each in (False, True))
+    words = {"noise": [noise], "model": Model(uneven=False)}
+    before = GP.fit(U[:14], NOISY[:14, None], **words).choices
+    plain, robust = (GP.fit(U, gross[:, None], **words, previous=before, robust=each) for each in (False, True))
     assert plain.scatter is None
     assert np.flatnonzero(robust.scatter[0] > 1).tolist() == [14]
     miss, less = (np.abs(gp.unwarp(gp.moments(U[14:15])[0])[0, 0] - TRUTH[14]) for gp in (plain, robust))

@@ -276,7 +276,9 @@ def _predicted(study: Study, shown: Predictions | None) -> str:
         held, count = shown.inside(j)
         error = about(shown.error(j)) if count else "-"
         stated = "stated" if problem.noise[j] is not None else "learned"
-        told = "exact" if problem.noise[j] == 0 else f"{words.united(about(noise[name]), name)} ({stated})"
+        least, most = (about(each) for each in noise[name])
+        size = least if least == most else f"{least} to {most}"
+        told = "exact" if problem.noise[j] == 0 else f"{words.united(size, name)} ({stated})"
         rows.append([name, words.united(error, name) if count else "-", f"{held} of {count}", told])
     heads = ["output", "typical error", "within its band", "noise (standard deviation)"]
     return (

@@ -142,7 +142,7 @@ def predicted(
 ) -> Ends:
     """Return where measurements at points lie with the probability of the bounds, their noise included."""
     mean, deviation = gp.moments(U)
-    away = quantile.normal(level) * factor * np.hypot(deviation, deviation_of_noise(problem, gp))
+    away = quantile.normal(level) * factor * np.hypot(deviation, deviation_of_noise(problem, gp, U))
     lowest, highest = problem.ranges.T
     ends = [np.clip(gp.unwarp(mean + side * away), lowest, highest) for side in (-1.0, 0.0, 1.0)]
     return np.minimum(ends[0], ends[2]), ends[1], np.maximum(ends[0], ends[2])
@@ -162,14 +162,14 @@ def telling(
         U: The points.
         pool: Points over the box.
     """
-    deviation, noise = gp.moments(U)[1], deviation_of_noise(problem, gp)
+    deviation, noise = gp.moments(U)[1], deviation_of_noise(problem, gp, U)
     is_exact = np.array([each == 0 for each in problem.noise])
     usual = np.median(gp.moments(pool)[1], 0) if is_exact.any() else deviation
     whole = np.where(is_exact, np.maximum(deviation, usual), np.hypot(deviation, noise))
     return np.where(whole > 0, deviation / np.where(whole > 0, whole, 1.0), 1.0)
 
 
-def deviation_of_noise(problem: Problem, gp: GP) -> Float64[ndarray, "m"]:
-    """Return the deviation of each output's noise on its warped scale: as stated, else as learned."""
+def deviation_of_noise(problem: Problem, gp: GP, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
+    """Return the deviation of each output's noise at points on its warped scale: as stated, else as learned."""
     stated = np.array([np.nan if each is None else each for each in problem.noise])
-    return np.where(np.isnan(stated), gp.nugget_deviation, stated)  # outputs with a stated noise have no warp
+    return np.where(np.isnan(stated), gp.noise_deviation(U), stated)  # outputs with a stated noise have no warp

@@ -42,6 +42,8 @@ class Model:
     """Distance in the unit cube: the variance is not below its estimate from points this far apart. None: off."""
     waves: bool = True
     """Whether an output that nothing else explains may have a wave along one of its inputs: many regular basins."""
+    uneven: bool = True
+    """Whether a learned noise may differ between points: with the output, or along its inputs (`uneven`)."""
     hysteresis: float = 1.0
     """Nats by which a new choice must beat the current one."""
     finalists: int = 4
@@ -100,6 +102,8 @@ class Choice:
     """Rows at the last fit of the length scales."""
     waves: tuple[float, ...] = ()
     """Angular frequencies of the wave along each input of the unit cube; empty: none."""
+    uneven: tuple[float, ...] = ()
+    """How the log variance of the noise changes with the output and with each input (`uneven`); empty: it does not."""
 
     def candidate(self, outputs: tuple[int, ...]) -> Candidate:
         """Return the choice as a candidate of some outputs."""
@@ -112,7 +116,8 @@ class Choice:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Choice":
         """Rebuild a choice from `to_dict`."""
-        return cls(**{**data, "theta": tuple(data["theta"]), "waves": tuple(data.get("waves", ()))})
+        lists = {name: tuple(data.get(name, ())) for name in ("theta", "waves", "uneven")}
+        return cls(**{**data, **lists})
 
 
 def thetas(choices: Sequence[Choice]) -> Float64[ndarray, "B q"]:

@@ -21,7 +21,7 @@ from numpy import ndarray
 from scipy.optimize import nnls
 from scipy.special import expit
 
-from pied.gp import descent, likelihood
+from pied.gp import descent, likelihood, uneven
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.likelihood import Tasks
@@ -102,11 +102,12 @@ def misfits(
 ) -> list[Misfit]:
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
     data = Observations.of(U, Y, active, ratios, noise, model, coding)
+    allowed = [each if each.warp in data.scales[j] else replace(each, warp="none") for j, each in enumerate(choices)]
+    data = replace(data, scatter=uneven.scatter(data, allowed)[0])  # far off where noise is large is no gross error
     looks, found = int(data.rows.sum()), []
-    for j, choice in enumerate(choices):
+    for j, usual in enumerate(allowed):
         kept = np.flatnonzero(data.rows[j])[-MOST_ROWS:]
         part = data.at(kept)
-        usual = choice if choice.warp in data.scales[j] else replace(choice, warp="none")
         tasks, _ = regressions(part, [usual.candidate((j,))])
         if len(kept) - int(tasks.columns.sum()) - int(data.active[j].sum()) - 1 < LEAST_FREEDOM:
             continue

@@ -40,7 +40,9 @@ class Observations:
     coding: Coding | None = None
     """How labels became inputs; None: all inputs are coordinates of the cube."""
     scatter: Float64[ndarray, "m N"] | None = None
-    """By how much the noise variance of each told value is larger than usual (`outliers`); None: of none it is."""
+    """By how much the noise variance of each told value is larger than usual (`uneven`, `outliers`); None: of none."""
+    offsets: Float64[ndarray, "m"] | None = None
+    """Log variance of the usual noise of every output, as `uneven` counts it; None: no noise differs."""
 
     @classmethod
     def of(
@@ -79,9 +81,14 @@ class Observations:
         noise = self.noise[j]
         return "learned" if noise is None else "exact" if noise == 0 else "known"
 
+    @property
+    def is_sharing(self) -> bool:
+        """Whether outputs may share their hyperparameters."""
+        return self.model.shared is not None and len(self.rows) >= self.model.shared
+
     def blocks(self) -> list[list[tuple[int, ...]]]:
         """Return the outputs in groups that share their hyperparameters, groups of equal size together."""
-        if self.model.shared is None or len(self.rows) < self.model.shared:
+        if not self.is_sharing:
             return [[(j,) for j in range(len(self.rows))]]
         alike: dict[tuple[Any, ...], list[int]] = {}
         for j in range(len(self.rows)):

@@ -28,12 +28,12 @@ MOST_SHARE = 0.15
 
 
 def scatter(data: Observations, choices: Sequence[Choice]) -> Float64[ndarray, "m N"] | None:
-    """Return by how much the noise variance of each told value is larger than usual; None if all values fit."""
+    """Return by how much the noise variance of each told value is larger than the data say; None if all values fit."""
     found = np.ones_like(data.rows, dtype=np.float64)
     for j, choice in enumerate(choices):
         if data.noise_kind(j) == "exact":
             continue
-        tasks, _ = regressions(replace(data, scatter=None), [choice.candidate((j,))])
+        tasks, _ = regressions(data, [choice.candidate((j,))])
         if (tasks.noise == 0).all() and not bool(tasks.learns_nugget[0]):  # known, and so small that it is none
             continue
         found[j] = _of_one(tasks, thetas([choice]), int(data.active[j].sum()))
@@ -44,6 +44,7 @@ def _of_one(task: Tasks, theta: Float64[ndarray, "1 q"], inputs: int) -> Float64
     """Find the values of one output that do not fit, one after the other, the worst first."""
     told = np.flatnonzero(task.rows[0])
     factor, n = np.ones(task.rows.shape[1]), len(told)
+    usual = factor if task.scatter is None else task.scatter[0]
     freedom = n - int(task.columns.sum()) - inputs - 1
     if freedom < LEAST_FREEDOM:
         return factor
@@ -51,7 +52,9 @@ def _of_one(task: Tasks, theta: Float64[ndarray, "1 q"], inputs: int) -> Float64
     y, nugget = task.y[0, told, 0], float(np.exp(theta[0, -1]))
     limit = -float(stdtrit(freedom, 0.5 * FALSE_ALARM / n))
     for count in range(int(MOST_SHARE * n) + 2):
-        K = likelihood.covariance(replace(task, scatter=factor[None]), theta, slopes=False)[0][0][np.ix_(told, told)]
+        K = likelihood.covariance(replace(task, scatter=(usual * factor)[None]), theta, slopes=False)[0][0][
+            np.ix_(told, told)
+        ]
         away, variance = left_out(K, F, y, float(task.noise[0, 0]) / nugget)
         score = np.where(factor[told] == 1.0, np.abs(away) / np.sqrt(variance), 0.0)
         worst = int(np.nan_to_num(score, nan=0.0).argmax())
@@ -60,7 +63,7 @@ def _of_one(task: Tasks, theta: Float64[ndarray, "1 q"], inputs: int) -> Float64
         if count > MOST_SHARE * n:
             break
         size = float(task.noise[0, 0]) or nugget * float(variance[worst] * _precision(K, F)[worst])
-        factor[told[worst]] = 1.0 + away[worst] ** 2 / size
+        factor[told[worst]] = 1.0 + away[worst] ** 2 / (size * usual[told[worst]])
     return np.ones_like(factor)
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import likelihood, outliers
+from pied.gp import likelihood, outliers, uneven
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.factors import add_to_diagonal, roots
@@ -29,6 +29,7 @@ from pied.shapes import Bool, Float64
 logger = logging.getLogger(__name__)
 
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # of the mean diagonal, added to a matrix until it factorizes
+CLEARLY = 4.0  # times as much noise variance at one point as at another: models chosen without it are chosen again
 LARGEST_EXPONENT = 700.0  # of what a logarithmic warp is undone with: exp(709) is the largest double
 
 
@@ -48,8 +49,10 @@ class GP:
     coding: Coding | None = None
     """How it sees labels; None: all coordinates are numbers."""
     scatter: Float64[ndarray, "m N"] | None = None
-    """By how much the noise variance of each told value is larger than usual: of those that do not fit, above 1. None:
-    all fit."""
+    """By how much the noise variance of each told value is larger than usual, because noise differs between points or
+    the value does not fit. None: it is not."""
+    offsets: Float64[ndarray, "m"] | None = None
+    """Log variance of the usual noise of every output, as `uneven` counts it; None: no noise differs."""
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
@@ -122,17 +125,17 @@ class GP:
         data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model, coding)
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
-        if not robust or all(data.noise_kind(j) == "exact" for j in range(m)):
-            return _assemble(data, choose(data, list(previous) if previous is not None else [None] * m))
+        old: list[Choice | None] = list(previous) if previous is not None else [None] * m
+        if all(data.noise_kind(j) == "exact" for j in range(m)) or not (robust or data.model.uneven):
+            return _assemble(data, choose(data, old))
         if previous is not None:  # models of before a gross error came do not explain it
-            data = replace(data, scatter=outliers.scatter(data, previous))
-        choices = choose(data, list(previous) if previous is not None else [None] * m)
-        found = outliers.scatter(data, choices)
-        if previous is None and found is not None:  # models that were chosen with it do, in part
-            data = replace(data, scatter=found)
-            choices = choose(data, [None] * m)
-            found = outliers.scatter(data, choices)
-        return _assemble(replace(data, scatter=found), choices)
+            data = _scattered(data, previous, robust)
+        choices = _with_noise(data, choose(data, old), old)
+        found = _scattered(data, choices, robust)
+        if previous is None and found.scatter is not None and found.scatter.max() > CLEARLY * found.scatter.min():
+            choices = _with_noise(found, choose(found, old), choices)
+            found = _scattered(found, choices, robust)
+        return _assemble(found, choices)
 
     @classmethod
     @np.errstate(all="ignore")
@@ -153,12 +156,29 @@ class GP:
         kept = [
             replace(each, warp="none") if each.warp not in data.scales[j] else each for j, each in enumerate(choices)
         ]
-        return _assemble(data, kept)
+        return _assemble(_scattered(data, kept, robust=False), kept)
 
     @property
     def nugget_deviation(self) -> Float64[ndarray, "m"]:
         """Standard deviation of the learned noise of every output on its warped scale."""
         return self.deviation * np.sqrt(self.variance * np.exp(self.theta[:, -1]))
+
+    @np.errstate(all="ignore")
+    def noise_deviation(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
+        """Return the standard deviation of the learned noise of every output at points, on its warped scale."""
+        return self.nugget_deviation * np.sqrt(self._noise_factors(U))
+
+    def _noise_factors(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
+        """Return by how much the noise variance of every output is larger than usual."""
+        found = np.ones((len(U), self.m))
+        differing = [j for j, choice in enumerate(self.choices) if choice.uneven]
+        if self.offsets is None or not differing:
+            return found
+        mean, inputs = (self.moments(U)[0] - self.location) / self.deviation, self._inputs(U)
+        for j in differing:
+            Z = uneven.features(mean[:, j], inputs)
+            found[:, j] = uneven.factors(Z, np.array(self.choices[j].uneven), float(self.offsets[j]))
+        return found
 
     @property
     def density(self) -> Float64[ndarray, "m"]:
@@ -234,8 +254,8 @@ class GP:
             return self
         mean = ((self.moments(U)[0] - self.location) / self.deviation).T
         rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
-        inputs = self._inputs(U)
-        return replace(self, blocks=tuple(block.imagine(inputs, mean, rows) for block in self.blocks))
+        inputs, noise = self._inputs(U), self._noise_factors(U).T
+        return replace(self, blocks=tuple(block.imagine(inputs, mean, rows, noise) for block in self.blocks))
 
     def _inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
         """Return what the regressions see of points."""
@@ -281,21 +301,26 @@ class Block:
         return _factorize(self)
 
     def imagine(
-        self, U: Float64[ndarray, "p d"], mean: Float64[ndarray, "m p"], rows: Float64[ndarray, "m p"]
+        self,
+        U: Float64[ndarray, "p d"],
+        mean: Float64[ndarray, "m p"],
+        rows: Float64[ndarray, "m p"],
+        noise: Float64[ndarray, "m p"],
     ) -> "Block":
-        """Add points as if their mean had been told, where the rows say so."""
+        """Add points as if their mean had been told with its noise, where the rows say so."""
         T = self.tasks
         V = self.view.scaled(U)
         basis = polynomial(V, self.degree)
         y = mean[list(self.outputs)].reshape(len(self.groups), -1, len(U)).swapaxes(1, 2) - basis @ self.baseline
-        own = rows[[group[0] for group in self.groups]]
+        first = [group[0] for group in self.groups]
+        own = rows[first]
         tasks = replace(
             T,
             U=np.concatenate([T.U, self.view.whole(U, V)], -2),
             basis=np.concatenate([T.basis, basis], -2),
             y=np.concatenate([T.y, y * own[:, :, None]], 1),
             rows=np.concatenate([T.rows, own], 1),
-            scatter=None if T.scatter is None else np.concatenate([T.scatter, np.ones_like(own)], 1),
+            scatter=None if T.scatter is None else np.concatenate([T.scatter, noise[first]], 1),
         )
         return replace(self, tasks=tasks)
 
@@ -315,6 +340,21 @@ def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Seque
     return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree)
 
 
+def _with_noise(data: Observations, choices: list[Choice], previous: Sequence[Choice | None]) -> list[Choice]:
+    """Return the choices with what is learned about noise that differs between points."""
+    return uneven.learned(data, choices, previous) if data.model.uneven and not data.is_sharing else choices
+
+
+def _scattered(data: Observations, choices: Sequence[Choice], robust: bool) -> Observations:
+    """Return the data with the noise of each told value: where it differs, and of values that do not fit."""
+    own, offsets = uneven.scatter(data, choices)
+    data = replace(data, scatter=own, offsets=offsets)
+    gross = outliers.scatter(data, choices) if robust else None
+    if gross is None:
+        return data
+    return replace(data, scatter=gross if own is None else own * gross)
+
+
 def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
     """Build the posterior at the chosen models."""
     scales = [data.scales[j][choice.warp] for j, choice in enumerate(choices)]
@@ -326,6 +366,7 @@ def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
         choices=tuple(choices),
         coding=data.coding,
         scatter=data.scatter,
+        offsets=data.offsets,
     )
 
 

@@ -40,7 +40,7 @@ def same(
         away = np.where(grid.is_discrete, np.where(grid.rows(pending) == grid.rows(u), 0.0, 1.0), away)
     near = (away < NEAR_SETTINGS).all(1)
     if near.any():
-        noise = np.where(_is_noisy(problem), belief.nugget_deviation, 0.0)
+        noise = np.where(_is_noisy(problem), belief.noise_deviation(u[None])[0], 0.0)
         mean, deviation = belief.moments(np.concatenate([u[None], pending]))
         near &= ((np.abs(mean[1:] - mean[0]) < noise) & (deviation[0] < noise)).all(1)
     return near | (away < SAME_SETTINGS).all(1)

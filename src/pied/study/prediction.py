@@ -12,13 +12,15 @@ MOST_LEFT_OUT = 200
 """Measurements that are predicted from all others: each takes a factorization of its own."""
 
 
-def deviations(problem: Problem, gp: GP, data: Dataset) -> list[float]:
-    """Return the noise of each output, natural units: as stated, else as learned, at its median told value."""
+def deviations(problem: Problem, gp: GP, data: Dataset) -> list[tuple[float, float]]:
+    """Return the noise of each output, natural units: as stated, else the smallest and largest at its told values."""
     found = []
+    slopes = np.abs(gp.unwarp_slopes(gp.unwarp(gp.moments(data.U)[0])))
+    learned = gp.noise_deviation(data.U) * slopes
     for j, stated in enumerate(problem.noise):
-        told = data.Y[np.isfinite(data.Y[:, j]), j]
-        slope = gp.unwarp_slopes(np.full(problem.m, np.median(told) if len(told) else 0.0))[j]
-        found.append(float(gp.nugget_deviation[j] * abs(slope)) if stated is None else stated)
+        own = learned[np.isfinite(data.Y[:, j]), j]
+        least, most = (float(own.min()), float(own.max())) if len(own) else (0.0, 0.0)
+        found.append((least, most) if stated is None else (stated, stated))
     return found
 
 

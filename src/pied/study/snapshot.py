@@ -218,8 +218,8 @@ class Snapshot(Moment):
 
         return left_out(self.problem, self.data, self.told_belief, self.settings)
 
-    def noise(self) -> dict[str, float]:
-        """Return the standard deviation of each output's noise: as stated, else as learned."""
+    def noise(self) -> dict[str, tuple[float, float]]:
+        """Return the standard deviation of each output's noise: as stated, else the smallest and largest learned."""
         from pied.study.prediction import deviations
 
         return dict(zip(self.problem.outputs, deviations(self.problem, self.told_belief, self.data), strict=True))

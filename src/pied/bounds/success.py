@@ -5,6 +5,7 @@ whose upper bound of being inside is at least 0. While no evaluation has failed,
 """
 
 from dataclasses import asdict, dataclass, replace
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy import ndarray
@@ -15,11 +16,28 @@ from pied.search import Enumeration, Functions, Mixed, Optimum, Refined, Search
 from pied.shapes import Bool, Float64
 
 
+@runtime_checkable
+class Region(Protocol):
+    """Where points are inside: a process that is positive there, with a scale."""
+
+    @property
+    def size(self) -> float:
+        """The scale of the process."""
+
+    def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"]]:
+        """Return mean and deviation."""
+
+    def moments_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"], Float64[ndarray, "b d"], Float64[ndarray, "b d"]]:
+        """Return mean, deviation and their derivatives with respect to the point."""
+
+
 @dataclass(frozen=True, eq=False)
 class SuccessModel:
     """The upper bound of success at a point: below 0, the evaluation is likely to fail."""
 
-    border: Border
+    border: Region
     d: int
     """Dimensions of the cube."""
     z: float = 1.0
@@ -38,7 +56,7 @@ class SuccessModel:
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b 1"]:
         """Return the bound."""
         mean, deviation = self.border.moments(U)
-        return (mean + self.z * deviation)[:, None] / self.border.form.size
+        return (mean + self.z * deviation)[:, None] / self.border.size
 
     def values_and_slopes(
         self, U: Float64[ndarray, "b d"]
@@ -46,7 +64,7 @@ class SuccessModel:
         """Return the bound and its slopes."""
         mean, deviation, by_mean, by_deviation = self.border.moments_and_slopes(U)
         bound, slopes = mean + self.z * deviation, by_mean + self.z * by_deviation
-        return bound[:, None] / self.border.form.size, slopes[:, None] / self.border.form.size
+        return bound[:, None] / self.border.size, slopes[:, None] / self.border.size
 
     def is_likely(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
         """Tell at which points an evaluation may succeed."""

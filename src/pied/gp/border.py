@@ -50,6 +50,11 @@ class Border:
     """variance = prior - covariances @ M @ covariances."""
     coding: Coding | None = None
 
+    @property
+    def size(self) -> float:
+        """The scale of the process."""
+        return self.form.size
+
     @classmethod
     def fit(cls, U: Float64[ndarray, "N d"], inside: Bool[ndarray, "N"], coding: Coding | None = None) -> "Border":
         """Learn a border from points on both sides."""

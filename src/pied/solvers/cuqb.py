@@ -17,6 +17,7 @@ from pied.bounds import (
     Composite,
     Estimator,
     Joint,
+    SuccessModel,
     TwoRegimes,
     White,
     Widened,
@@ -33,7 +34,7 @@ from pied.records import Why
 from pied.rng import Stream
 from pied.search import Mixed, Optimum, PenaltySearch, Search
 from pied.shapes import Bool, Float64
-from pied.solvers import probes, regimes
+from pied.solvers import nearby, probes, regimes
 from pied.solvers.base import Solver
 from pied.solvers.frame import BayesRun, Scene, Settings, meets_white
 from pied.solvers.infeasibility import VERDICT_LEVEL, JointTest, single_margin
@@ -84,7 +85,8 @@ class CUQB(Solver):
     """Whether functions of the same outputs share one outcome (`bounds.joint`); False: each has its own upper bound
     (the paper's)."""
     regimes: bool = True
-    """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`)."""
+    """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`), and where nothing explains an
+    output well, the surroundings of the best point by turns (`solvers.nearby`)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
@@ -164,7 +166,7 @@ class CUQBRun(BayesRun):
             return scene, {"scanned": scanned}  # noisy outputs are always badly explained, and mostly by their noise
         found = regimes.home(self.problem, believer, data, scene.told, scene.known[0], memory, anyway=not is_met)
         if found is None:
-            return scene, {"scanned": len(data.U)}
+            return self._nearby(scene), {"scanned": len(data.U)}
         home = cache(partial(self._side, scene, found.elsewhere, found.rough, from_memory(memory)))
 
         def sides() -> tuple[Scene, ...]:
@@ -173,7 +175,7 @@ class CUQBRun(BayesRun):
             return both if regimes.explain_better(self.problem, believer, (data, scene.told), parts) else ()
 
         if not found.is_clear:
-            return replace(scene, sides=sides), {}
+            return replace(self._nearby(scene), sides=sides), {}
         is_abroad = scene.number % regimes.ABROAD_EVERY == 0
         staged = scene if is_abroad else replace(home(), whole=scene)
         kept = found.to_memory(data, home().belief.choices)
@@ -181,6 +183,20 @@ class CUQBRun(BayesRun):
         if both is not None:
             kept |= {"rough": found.rough.tolist(), "other": to_memory(both.beliefs[1].choices)}
         return replace(staged, sides=sides, regimes=both), {"home": kept}
+
+    def _nearby(self, scene: Scene) -> Scene:
+        """Return the surroundings of the best point, by turns, if exact outputs are badly explained; else the whole."""
+        data, is_met = scene.data, bool(scene.is_feasible.any())
+        is_open = bool(len(data.imagined)) or self.problem.grid is not None or isinstance(scene.search, PenaltySearch)
+        if not self._is_exact or not is_met or is_open or scene.number % nearby.EVERY == 0:
+            return scene
+        found = nearby.around(data, scene.known[0])
+        if found is None or not regimes.is_rough(self.problem, self._own.believer, data, scene.told):
+            return scene
+        ball, far = found
+        side = self._scene(scene.number, data.without(far, np.ones(self.problem.m, dtype=bool)), None, scene.stream)
+        pool, region = self.problem.on_equalities(ball.points(scene.pool)), SuccessModel(ball, self.problem.d)
+        return replace(side, pool=pool, scales=scene.scales, whole=scene, nearby=region)
 
     def _both(self, scene: Scene, home: Scene, found: regimes.Home, memory: Mapping[str, Any]) -> TwoRegimes | None:
         """Return what is said of noisy outputs with regimes.

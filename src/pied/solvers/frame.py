@@ -116,8 +116,10 @@ class Scene:
     """Which told points are in another regime than the one searched (`solvers.regimes`); None: all are in one."""
     rough: Bool[ndarray, "m"] | None = None
     """Which outputs have regimes."""
+    nearby: SuccessModel | None = None
+    """The surroundings of the best point where only they are searched (`solvers.nearby`); None: the whole box is."""
     whole: "Scene | None" = None
-    """The scene of everything that was told, of which this one is a regime's."""
+    """The scene of everything that was told, of which this one is a part."""
     sides: "Callable[[], tuple[Scene, ...]]" = tuple
     """Returns the scene of each regime, where there are regimes."""
     regimes: TwoRegimes | None = None
@@ -125,9 +127,9 @@ class Scene:
 
     @cached_property
     def success(self) -> SuccessModel | None:
-        """Where evaluations are likely to succeed; None: anywhere, and always so for the paper's search."""
-        if isinstance(self.search, PenaltySearch):
-            return None
+        """Where points may be proposed: where evaluations are likely to succeed; None: anywhere, as in the paper."""
+        if isinstance(self.search, PenaltySearch) or self.nearby is not None:
+            return self.nearby
         U, out = self.data.U, np.zeros(len(self.data.U), dtype=bool) if self.elsewhere is None else self.elsewhere
         outside = np.concatenate([self.data.failed, U[out]])
         return SuccessModel.fit(U[~out], outside, coding_of(self.composite.problem))

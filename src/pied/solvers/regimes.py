@@ -107,6 +107,11 @@ def home(
     return Home(elsewhere, rough, is_clear, found.score / len(U), len(U) if is_due else int(memory["scanned"]))
 
 
+def is_rough(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> bool:
+    """Whether the belief about what was told explains some output badly."""
+    return bool((_explained(problem, believer, data, belief) < ROUGH_BELOW).any())
+
+
 def explain_better(
     problem: Problem, believer: Believer, whole: tuple[Dataset, GP], sides: Sequence[tuple[Dataset, GP]]
 ) -> bool:

@@ -185,13 +185,13 @@ class CUQBRun(BayesRun):
         return replace(staged, sides=sides, regimes=both), {"home": kept}
 
     def _nearby(self, scene: Scene) -> Scene:
-        """Return the surroundings of the best point, by turns, if exact outputs are badly explained; else the whole."""
+        """Return the surroundings of the best point, by turns, if an exact limit is badly explained; else the whole."""
         data, is_met = scene.data, bool(scene.is_feasible.any())
         is_open = bool(len(data.imagined)) or self.problem.grid is not None or isinstance(scene.search, PenaltySearch)
         if not self._is_exact or not is_met or is_open or scene.number % nearby.EVERY == 0:
             return scene
         found = nearby.around(data, scene.known[0])
-        if found is None or not regimes.is_rough(self.problem, self._own.believer, data, scene.told):
+        if found is None or not regimes.is_limit_rough(self.problem, self._own.believer, data, scene.told):
             return scene
         ball, far = found
         side = self._scene(scene.number, data.without(far, np.ones(self.problem.m, dtype=bool)), None, scene.stream)

@@ -1,8 +1,9 @@
-"""The surroundings of the best point: searched by themselves where one belief explains outputs badly.
+"""The surroundings of the best point: searched by themselves where one belief explains the output of a limit badly.
 
-A kink, a dead zone or a ridge makes a belief about the whole box unsure everywhere. Its bounds promise gains far away
-for ever, and the best point hardly moves. A belief of the points around it knows nothing of the rest, and shows the way
-on. There is no state: with points told nearby the surroundings shrink, with each better one they move.
+The optimum then often lies at an edge, the border of a dead zone or of a saturation, and has to be followed along it. A
+belief about the whole box is unsure everywhere, and its bounds promise gains far away for ever. One of the points
+around the best one shows the way on. There is no state: with points told nearby the surroundings shrink, with each
+better one they move. Where only the objective is rough, a ridge has to be found first, and the whole box is searched.
 """
 
 from dataclasses import dataclass
@@ -44,12 +45,12 @@ class Ball:
 def around(data: Dataset, best: Float64[ndarray, "d"]) -> tuple[Ball, Bool[ndarray, "N"]] | None:
     """Return the surroundings of a told point, and which told points are too far away to count; None if none are.
 
-    They reach to the point with d + 1 others before it, the point itself included; 4d + 4 points count. Points with
-    missing outputs do not.
+    They reach to the point with d + 1 others before it, the point itself included; 4d + 4 points count, of at least 8d.
+    Points with missing outputs do not.
     """
     d = data.U.shape[1]
     away = np.where(data.complete, np.sqrt(((data.U - best) ** 2).sum(1)), np.inf)
     nearest = np.sort(away[np.isfinite(away)])
-    if len(nearest) <= 4 * d + 4:
+    if len(nearest) <= max(8 * d, 4 * d + 4):
         return None
     return Ball(best, max(float(nearest[d + 1]), LEAST_RADIUS)), away > nearest[4 * d + 3]

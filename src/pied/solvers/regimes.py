@@ -107,9 +107,10 @@ def home(
     return Home(elsewhere, rough, is_clear, found.score / len(U), len(U) if is_due else int(memory["scanned"]))
 
 
-def is_rough(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> bool:
-    """Whether the belief about what was told explains some output badly."""
-    return bool((_explained(problem, believer, data, belief) < ROUGH_BELOW).any())
+def is_limit_rough(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> bool:
+    """Whether the belief about what was told explains some output of a limit badly."""
+    limited = sorted({j for each in problem.structure[1:] for j in each.outputs})
+    return bool((_explained(problem, believer, data, belief)[limited] < ROUGH_BELOW).any())
 
 
 def explain_better(

@@ -61,10 +61,10 @@ def bowl(x):
     return {"y": (x["a"] - 0.3) ** 2 + (x["b"] - 0.6) ** 2 + 0.3 * x["a"] * x["b"]}
 
 
-def stated(box, noise, limits=("y >= 0.2",)):
-    return Problem(
-        {"a": (0, 1), "b": (0, 1)}, ["y"], maximize="-a - b", subject_to=list(limits), blackbox=box, noise=noise
-    )
+def stated(box, noise):
+    """The border of a rough limit has to be followed."""
+    words = {"maximize": "2*a + b", "subject_to": ["y <= 0.3"], "blackbox": box, "noise": noise}
+    return Problem({"a": (0, 1), "b": (0, 1)}, ["y"], **words)
 
 
 @pytest.fixture
@@ -78,14 +78,15 @@ def balls(monkeypatch):
 @pytest.mark.slow
 def test_where_nothing_explains_an_output_every_other_trial_stays_around_the_best_point(balls):
     study = Study(stated(rugged, 0), seed=0)
+    inside = []
     for _ in range(34):
         count, trial = len(balls), study.ask()
         if len(balls) > count:
             assert trial.number % nearby.EVERY == 1
-            if trial.why.aim in ("explore", "verify", "widen"):
-                assert balls[-1].moments(np.array([[trial.x["a"], trial.x["b"]]]))[0][0] >= -1e-3
+            inside.append(balls[-1].moments(np.array([[trial.x["a"], trial.x["b"]]]))[0][0] >= -1e-3)
         study.tell(trial, rugged(trial.x))
-    assert len(balls) >= 3
+    assert len(inside) >= 3
+    assert sum(inside) >= len(inside) - 1  # one that repeats a told point is replaced by one from anywhere
 
 
 @pytest.mark.slow

@@ -201,6 +201,9 @@ class BayesRun(Run):
             why = replace(why, multipliers=best.multipliers)
         if best is None or not best.satisfied or self._is_pending(scene, best.u) or self._is_verified(scene, best):
             best, why = self._explore(scene)
+        if scene.nearby is not None and self._repeats(scene, best.u):  # the best point has no better one around it
+            scene = everything
+            best, why = self._explore(scene)
         u = self._on_grid(scene, best.u)
         u, why = self._called(scene, u, why)
         if why.repeats is None and self._repeats(scene, u):

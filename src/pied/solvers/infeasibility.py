@@ -19,6 +19,7 @@ from pied.bounds import (
     Widened,
     WithSuccess,
     coding_of,
+    doubt,
     first_caution,
     misses,
     optimistic,
@@ -40,7 +41,8 @@ QUICK_STARTS = 8  # starts of the first search, which only decides whether the t
 CONFIRMING_DISTANCE = 0.03  # unit cube, every coordinate: a point nearer to a told one would confirm nothing
 LEAST_WIDENING = 3.0  # a problem is infeasible only if it is so with deviations this many times as wide, too
 LEAST_NOISY_WIDENING = 2.0  # the same with noise: what it leaves open is known better than what a belief cannot see
-RECENT_PROPOSALS = 5  # proposals whose told values show how far the belief can be trusted
+FEW_POINTS = 3  # told points for each variable, up to which a belief without warps is widened, too
+RECENT_PROPOSALS = 8  # proposals whose told values show how far the belief can be trusted
 REGIME_DEVIATIONS = 3.0  # a regime may be where its border is within so many deviations
 LEAST_DEVIATION = 1e-6  # of a function's scale: a bound that was wrong by less was right
 
@@ -192,18 +194,29 @@ class JointTest:
         """Yield the bounds under which a verdict must hold as well.
 
         The belief may be over-confident: its deviations are widened by as much as it was wrong lately. It may have
-        chosen a wrong warp: a belief without warps is fitted, because a logarithm has an end that nobody measured.
+        chosen a wrong warp: a belief without warps is fitted, because a logarithm has an end that nobody measured. From
+        few points that one is as over-confident.
         """
-        stream = self.stream.at("verdict")
-        least = LEAST_WIDENING if self._is_exact else LEAST_NOISY_WIDENING
-        if scene.elsewhere is not None:  # its belief has predicted nothing yet
-            least = max(least, first_caution(int((~scene.elsewhere).sum()), is_exact=self._is_exact))
-        widened = Widened(scene.belief, max(least, self._missed(scene)))
+        stream, factor = self.stream.at("verdict"), self._doubt(scene)
+        widened = Widened(scene.belief, factor)
         yield possible(self.believer.bound(self.problem, scene.data, widened, stream), VERDICT_LEVEL)
         if scene.belief.is_warped:
             plain = replace(self.believer, model=replace(self.believer.model, warps=("none",)))
-            belief = plain.fit(self.problem, scene.data)
+            is_young = len(scene.data.U) <= FEW_POINTS * self.problem.d
+            belief = Widened(plain.fit(self.problem, scene.data), factor if is_young else 1.0)
             yield possible(plain.bound(self.problem, scene.data, belief, stream), VERDICT_LEVEL)
+
+    def _doubt(self, scene: Scene) -> Float64[ndarray, "m"]:
+        """Return by how much the deviations of each output are widened: by what a belief from so few points has shown.
+
+        With noise, measurements around one point show nothing of how wrong the belief is elsewhere (`doubt`).
+        """
+        told = len(scene.data.U) if scene.elsewhere is None else int((~scene.elsewhere).sum())
+        first = first_caution(told, is_exact=self._is_exact)
+        if self._is_exact:
+            return np.full(self.problem.m, max(LEAST_WIDENING, first, self._missed(scene)))
+        elsewhere = doubt(self.problem, scene.data, self.level)
+        return np.maximum(max(LEAST_NOISY_WIDENING, first, self._missed(scene)), elsewhere)
 
     def _missed(self, scene: Scene) -> float:
         """Return by how many deviations the belief was wrong lately: of outputs, noise included, where there is noise.

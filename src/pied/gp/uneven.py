@@ -2,7 +2,7 @@
 
 The logarithm of the noise variance is linear in the output's mean and in its inputs. How steep it is, is learned from
 how far each told value lies from what the others predict, under a distribution with heavy tails, so that one gross
-error does not count as a noisy region. Repetitions tell most: they are predicted but for their noise.
+error does not count as a noisy region. Repetitions count, but places are needed to tell where noise is large.
 """
 
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Told(NamedTuple):
     features: Float64[ndarray, "n q"]
     """What the noise may depend on."""
     freedom: int
-    """Rows beyond the trend and the hyperparameters."""
+    """Places beyond the trend and the hyperparameters: repetitions do not tell how noise changes with the place."""
 
 
 def features(mean: Float64[ndarray, "b"], U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b q"]:
@@ -111,7 +111,7 @@ def _told(data: Observations, j: int, choice: Choice) -> Told:
         open=np.maximum(variance * (1.0 / precision - own), 0.0),
         noise=variance * nugget,
         features=features(mean, data.U[rows]),
-        freedom=freedom - int(data.active[j].sum()) - 1,
+        freedom=len(np.unique(data.U[rows], axis=0)) - F.shape[1] - int(data.active[j].sum()) - 1,
     )
 
 

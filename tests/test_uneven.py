@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from scipy.optimize import check_grad
 
+from pied import Problem
 from pied.gp import GP, Model, uneven
 from pied.gp.observations import Observations
+from pied.records import Dataset
 from pied.rng import Stream
+from pied.study.prediction import deviations
 
 D = 2
 ALL = np.ones((1, D), dtype=bool)
@@ -119,3 +122,39 @@ def test_an_imagined_measurement_has_the_noise_of_its_place():
     for u in (np.array([[0.5, 0.02]]), np.array([[0.5, 0.98]])):
         before, noise = gp.moments(u)[1], gp.noise_deviation(u)
         assert gp.imagine(u).moments(u)[1] == pytest.approx(before * noise / np.hypot(before, noise), rel=1e-6)
+
+
+def steep(seed):
+    """Return points and values that are modelled as logarithms, with noise that grows along an input."""
+    U, _, deviation = told("input", seed)
+    noise = Stream(seed).at("steep").normal(len(U))
+    return U, np.exp(2 * truth(U) + 1.5 * deviation * noise)[:, None]
+
+
+def test_a_value_that_ends_a_logarithm_is_fitted_like_any_other():
+    for seed in range(4):
+        U, Y = steep(seed)
+        before = GP.fit(U, Y, noise=[None], model=Model(warps=("log",))).choices
+        assert before[0].warp == "log"
+        U, Y = np.concatenate([U, [[0.5, 0.5]]]), np.concatenate([Y, [[-50.0]]])
+        for robust in (False, True):
+            gp = GP.fit(U, Y, noise=[None], previous=before, robust=robust)
+            assert np.isfinite(gp.moments(U)[0]).all()
+
+
+@pytest.mark.parametrize(("noise", "model"), [(0.02, Model()), (0.0, Model()), (None, Model(uneven=False))])
+def test_what_was_learned_is_forgotten_where_noise_is_stated_or_the_same(noise, model):
+    U, Y, _ = told("level", 3)
+    before = GP.fit(U, Y, noise=[None]).choices
+    assert before[0].uneven
+    gp = GP.fit(U, Y, noise=[noise], model=model, previous=before)
+    assert gp.scatter is None
+    assert np.ptp(gp.noise_deviation(U)) == 0.0
+
+
+def test_the_smallest_and_the_largest_noise_are_told():
+    U, Y, deviation = told("level", 3)
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y")
+    gp = GP.fit(U, Y, noise=[None])
+    ((least, most),) = deviations(problem, gp, Dataset(tuple(range(1, len(U) + 1)), U, Y, U[:0]))
+    assert 0.5 * deviation.min() < least < np.median(deviation) < most < 2.0 * deviation.max()

@@ -137,9 +137,9 @@ def remembered(
         return None
     previous = from_memory(kept), from_memory(kept.get("other", {}))
     elsewhere = placed(problem, believer, data, kept, previous)
-    return (
-        None if elsewhere is None else TwoRegimes.of(problem, believer, data, elsewhere, rough, previous, stream, level)
-    )
+    if elsewhere is None:
+        return None
+    return TwoRegimes.of(problem, believer, data, elsewhere, rough, previous, stream, level)
 
 
 def placed(

@@ -102,7 +102,7 @@ def misfits(
 ) -> list[Misfit]:
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
     data = Observations.of(U, Y, active, ratios, noise, model, coding)
-    allowed = [each if each.warp in data.scales[j] else replace(each, warp="none") for j, each in enumerate(choices)]
+    allowed = data.allowed(choices)
     data = replace(data, scatter=uneven.scatter(data, allowed)[0])  # far off where noise is large is no gross error
     looks, found = int(data.rows.sum()), []
     for j, usual in enumerate(allowed):

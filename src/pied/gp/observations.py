@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy import ndarray
 
-from pied.gp.choices import Model
+from pied.gp.choices import Choice, Model
 from pied.gp.coding import Coding
 from pied.gp.likelihood import NOISIEST, QUIETEST
 from pied.gp.warps import Standardized, Warp, grained
@@ -80,6 +80,14 @@ class Observations:
         """Tell what is known about the noise of output j."""
         noise = self.noise[j]
         return "learned" if noise is None else "exact" if noise == 0 else "known"
+
+    def may_differ(self, j: int) -> bool:
+        """Whether the noise of output j may differ between points (`uneven`): it is learned, by models of its own."""
+        return self.model.uneven and self.noise_kind(j) == "learned" and not self.is_sharing
+
+    def allowed(self, choices: Sequence[Choice]) -> list[Choice]:
+        """Return choices that were made for other data, without the warps that these data do not allow."""
+        return [each if each.warp in self.scales[j] else replace(each, warp="none") for j, each in enumerate(choices)]
 
     @property
     def is_sharing(self) -> bool:

@@ -31,7 +31,7 @@ def scatter(data: Observations, choices: Sequence[Choice]) -> Float64[ndarray, "
     """Return by how much the noise variance of each told value is larger than the data say; None if all values fit."""
     found = np.ones_like(data.rows, dtype=np.float64)
     for j, choice in enumerate(choices):
-        if data.noise_kind(j) == "exact":
+        if data.noise_kind(j) == "exact" or choice.warp not in data.scales[j]:
             continue
         tasks, _ = regressions(data, [choice.candidate((j,))])
         if (tasks.noise == 0).all() and not bool(tasks.learns_nugget[0]):  # known, and so small that it is none

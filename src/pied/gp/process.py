@@ -130,10 +130,10 @@ class GP:
             return _assemble(data, choose(data, old))
         if previous is not None:  # models of before a gross error came do not explain it
             data = _scattered(data, previous, robust)
-        choices = _with_noise(data, choose(data, old), old)
+        choices = uneven.learned(data, choose(data, old), old)
         found = _scattered(data, choices, robust)
         if previous is None and found.scatter is not None and found.scatter.max() > CLEARLY * found.scatter.min():
-            choices = _with_noise(found, choose(found, old), choices)
+            choices = uneven.learned(found, choose(found, old), choices)
             found = _scattered(found, choices, robust)
         return _assemble(found, choices)
 
@@ -153,9 +153,7 @@ class GP:
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         data = Observations.of(U, Y, active, ratios, noise, model, coding)
-        kept = [
-            replace(each, warp="none") if each.warp not in data.scales[j] else each for j, each in enumerate(choices)
-        ]
+        kept = data.allowed(choices)
         return _assemble(_scattered(data, kept, robust=False), kept)
 
     @property
@@ -338,11 +336,6 @@ def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Seque
         variance = np.maximum(variance, _declustered_variance(tasks, theta, data.model.declustering))
     degree = max(TRENDS[choice.trend] for choice in chosen)
     return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree)
-
-
-def _with_noise(data: Observations, choices: list[Choice], previous: Sequence[Choice | None]) -> list[Choice]:
-    """Return the choices with what is learned about noise that differs between points."""
-    return uneven.learned(data, choices, previous) if data.model.uneven and not data.is_sharing else choices
 
 
 def _scattered(data: Observations, choices: Sequence[Choice], robust: bool) -> Observations:

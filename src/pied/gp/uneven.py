@@ -70,9 +70,9 @@ def learned(data: Observations, choices: Sequence[Choice], previous: Sequence[Ch
     """Return the choices with what was learned about how their noise differs between points."""
     found = list(choices)
     for j, (choice, old) in enumerate(zip(choices, previous, strict=True)):
-        if data.noise_kind(j) == "learned":
-            slopes = _slopes(_told(data, j, choice), data.active[j], old is not None and bool(old.uneven))
-            found[j] = replace(choice, uneven=slopes)
+        were_clear = old is not None and bool(old.uneven)
+        slopes = _slopes(_told(data, j, choice), data.active[j], were_clear) if data.may_differ(j) else ()
+        found[j] = replace(choice, uneven=slopes)
     return found
 
 
@@ -81,11 +81,11 @@ def scatter(
 ) -> tuple[Float64[ndarray, "m N"] | None, Float64[ndarray, "m"]]:
     """Return by how much the noise variance of told values is larger than usual, and the usual log variance.
 
-    None where the noise of all outputs is the same everywhere.
+    None where the noise of all outputs is the same everywhere. Choices may be those of older data and settings.
     """
     found, offsets = np.ones_like(data.rows, dtype=np.float64), np.zeros(len(choices))
     for j, choice in enumerate(choices):
-        if choice.uneven:
+        if choice.uneven and data.may_differ(j) and choice.warp in data.scales[j]:
             seen, slopes = _told(data, j, choice), np.array(choice.uneven)
             offsets[j] = float((seen.features @ slopes).mean())
             found[j, seen.rows] = factors(seen.features, slopes, offsets[j])

@@ -1,9 +1,9 @@
 """The surroundings of the best point: searched by themselves where one belief explains the output of a limit badly.
 
 The optimum then often lies at an edge, the border of a dead zone or of a saturation, and has to be followed along it. A
-belief about the whole box is unsure everywhere, and its bounds promise gains far away for ever. One of the points
-around the best one shows the way on. There is no state: with points told nearby the surroundings shrink, with each
-better one they move. Where only the objective is rough, a ridge has to be found first, and the whole box is searched.
+belief about the whole box is unsure everywhere, and its bounds promise gains far away for ever. A belief about the
+points around the best one shows the way on. There is no state: with points told nearby the surroundings shrink, with
+each better one they move. Where only the objective is rough, a ridge has to be found first: the whole box is searched.
 """
 
 from dataclasses import dataclass
@@ -25,6 +25,7 @@ class Ball:
     centre: Float64[ndarray, "d"]
     radius: float
     size: float = 1.0
+    """The scale of what is positive inside."""
 
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"]]:
         """Return how far inside points are, and that this is certain."""

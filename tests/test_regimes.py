@@ -11,6 +11,7 @@ from pied.gp.border import _bent, _trend
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.solvers import regimes
+from pied.solvers.infeasibility import REGIME_POINTS
 
 
 def is_low(U):
@@ -164,7 +165,11 @@ def test_a_limit_beyond_a_cliff_is_declared_impossible_regime_by_regime(seed):
     assert result.x is None or not result.is_feasible
     assert result.relaxation is not None
     assert result.relaxation.alone["least"] == pytest.approx(0.5, abs=0.4)
-    assert any("apart" in trial.why.memory for trial in study.trials)
+    apart = [trial for trial in study.trials if "apart" in trial.why.memory and trial.why.margin < 0]
+    assert apart
+    for trial in apart:
+        elsewhere = len(trial.why.memory["apart"]["elsewhere"])
+        assert REGIME_POINTS * study.problem.d < elsewhere < trial.number - 1 - REGIME_POINTS * study.problem.d
     assert result.chance is not None
     assert result.chance < 0.5
 

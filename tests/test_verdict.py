@@ -4,15 +4,19 @@ import importlib
 import math
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy import ndarray
 
 from pied import CUQB, Infeasible, Problem, Result, Status, Study, solve, suite
-from pied.bounds import quantile
+from pied.bounds import Believer, Widened, quantile
+from pied.distances import to_nearest
+from pied.gp import Model
+from pied.records import Dataset
 from pied.records.trial import State, Why
-from pied.solvers.infeasibility import RECENT_PROPOSALS, surprise
+from pied.solvers.infeasibility import CONFIRMING_SHARE, RECENT_PROPOSALS, ROUGHEST, surprise
 from tiny import fast, few, hill, unchecked
 
 
@@ -87,6 +91,40 @@ def test_the_last_three_tests_in_a_row_failed(hopeless: tuple[Study, Result]) ->
     assert margins[:5] == [None] * 5
     assert all(margin is not None and margin < 0 for margin in margins[-3:])
     assert {trial.why.aim for trial in result.trials[-3:]} <= {"feasibility", "spread"}
+
+
+@pytest.mark.slow
+@unchecked()
+def test_confirmations_are_made_where_little_was_measured(hopeless: tuple[Study, Result]) -> None:
+    study, result = hopeless
+    U, side = study.data.U, np.linspace(0.0, 1.0, 41)
+    box = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
+    for count in range(result.evaluations - 3, result.evaluations):
+        assert (
+            to_nearest(U[count : count + 1], U[:count])[0] > 0.9 * CONFIRMING_SHARE * to_nearest(box, U[:count]).max()
+        )
+
+
+@pytest.mark.slow
+@unchecked()
+def test_a_verdict_must_hold_with_the_roughest_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the belief with that kernel is unsure, nothing is declared; where it was not offered, it is not asked."""
+    fit, asked = Believer.fit, []
+
+    def ignorant(believer: Believer, problem: Problem, data: Dataset, *others: Any) -> Any:
+        is_rough = believer.model.kernels == (ROUGHEST,)
+        asked.append(is_rough)
+        return (
+            Widened(fit(believer, problem, data, *others), 1e3) if is_rough else fit(believer, problem, data, *others)
+        )
+
+    monkeypatch.setattr(Believer, "fit", ignorant)
+    assert solve(reactor(0.02, 0.08), 15, seed=0).status is not Status.INFEASIBLE
+    assert any(asked)
+    smooth = CUQB(believer=Believer(model=Model(kernels=("squared exponential",))))
+    asked.clear()
+    assert solve(reactor(0.02, 0.08), 15, seed=0, solver=smooth).status is Status.INFEASIBLE
+    assert not any(asked)
 
 
 @pytest.mark.slow

@@ -135,6 +135,11 @@ class Scene:
         return SuccessModel.fit(U[~out], outside, coding_of(self.composite.problem))
 
     @property
+    def told_here(self) -> int:
+        """How many points were told in the regime that is searched."""
+        return len(self.data.U) if self.elsewhere is None else int((~self.elsewhere).sum())
+
+    @property
     def apart(self) -> dict[str, Any]:
         """The regime as plain data, for the memory of a test that rests on it; empty where there is none."""
         if self.elsewhere is None or self.rough is None:

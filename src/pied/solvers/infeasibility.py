@@ -19,7 +19,6 @@ from pied.bounds import (
     Widened,
     WithSuccess,
     coding_of,
-    doubt,
     first_caution,
     misses,
     optimistic,
@@ -27,6 +26,7 @@ from pied.bounds import (
     quantile,
 )
 from pied.distances import to_nearest
+from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Why, met
 from pied.rng import Stream
@@ -38,11 +38,14 @@ VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test looks three standar
 DENSE_POINTS = 4096  # Sobol points added to the pool for the thorough search that a verdict rests on
 THOROUGH_STARTS = 32  # starts of that search
 QUICK_STARTS = 8  # starts of the first search, which only decides whether the thorough one is needed
-CONFIRMING_DISTANCE = 0.03  # unit cube, every coordinate: a point nearer to a told one would confirm nothing
+CONFIRMING_DISTANCE = 0.03  # unit cube: a point nearer to a told one would confirm nothing, ...
+CONFIRMING_SHARE = 0.5  # ... nor would one nearer than this share of the distance that other points have
 LEAST_WIDENING = 3.0  # a problem is infeasible only if it is so with deviations this many times as wide, too
 LEAST_NOISY_WIDENING = 2.0  # the same with noise: what it leaves open is known better than what a belief cannot see
-FEW_POINTS = 3  # told points for each variable, up to which a belief without warps is widened, too
+FEW_POINTS = 3  # told points for each variable, up to which beliefs with other models are widened, too
+ROUGHEST = "matern 3/2"  # the kernel by which a verdict must hold as well
 RECENT_PROPOSALS = 8  # proposals whose told values show how far the belief can be trusted
+REGIME_POINTS = 2  # told points for each variable: a regime with no more shows nothing
 REGIME_DEVIATIONS = 3.0  # a regime may be where its border is within so many deviations
 LEAST_DEVIATION = 1e-6  # of a function's scale: a bound that was wrong by less was right
 
@@ -86,7 +89,10 @@ class JointTest:
         look = _Look(self, best, True) if is_met else whole._look_once(best.u)
         if not look.is_open or (best.satisfied and scene.whole is not None):
             return look
-        looks = [replace(self, scene=side)._look_once(best.u) for side in scene.sides()]
+        sides = scene.sides()
+        if any(side.told_here <= REGIME_POINTS * self.problem.d for side in sides):
+            return look
+        looks = [replace(self, scene=side)._look_once(best.u) for side in sides]
         if scene.whole is None and scene.number % 2 == 0 and any(each.is_open for each in looks):
             return look  # regimes that are not clear propose every other point
         return max(looks, key=lambda each: (each.is_open, each.found.margin), default=look)
@@ -146,19 +152,18 @@ class JointTest:
     def _away_from_told(self, found: Optimum) -> Optimum:
         """Return the least excluded pool point away from all told ones, where the found point is beside one.
 
-        The point that comes nearest to the constraints is often a told one. A measurement beside it could not refute
-        the verdict.
+        The point that comes nearest to the constraints is often beside a told one. A measurement there could not refute
+        the verdict; one where little was measured can.
         """
         told, pool = self.scene.data.U, self.scene.pool
-        is_beside = bool((np.abs(told - found.u).max(1) < CONFIRMING_DISTANCE).any())
-        if self.problem.listing is not None or not is_beside:
+        if self.problem.listing is not None:
             return found
-        allowed = to_nearest(pool, told, "chebyshev") >= CONFIRMING_DISTANCE
-        allowed = allowed & meets_white(self.problem, pool)
-        if not allowed.any():
+        away = np.where(meets_white(self.problem, pool), to_nearest(pool, told), 0.0)
+        least = max(CONFIRMING_DISTANCE, CONFIRMING_SHARE * float(away.max()))
+        if to_nearest(found.u[None], told).item() >= least or not (away >= least).any():
             return found
         margin = margins(next(self._cautious(self.scene)), self.scene.scales, pool)
-        return replace(found, u=pool[np.where(allowed, margin, -np.inf).argmax()])
+        return replace(found, u=pool[np.where(away >= least, margin, -np.inf).argmax()])
 
     def _thorough(self, search: Search | Enumeration, bounds: Bounds, found: Optimum) -> Optimum:
         """Search from a dense pool and many starts: a point that is missed here is a problem wrongly given up."""
@@ -194,29 +199,36 @@ class JointTest:
         """Yield the bounds under which a verdict must hold as well.
 
         The belief may be over-confident: its deviations are widened by as much as it was wrong lately. It may have
-        chosen a wrong warp: a belief without warps is fitted, because a logarithm has an end that nobody measured. From
-        few points that one is as over-confident.
+        chosen a wrong warp, because a logarithm has an end that nobody measured, or too smooth a kernel for a kink that
+        no point shows: beliefs without warps and with the roughest kernel are fitted. From few points these are as
+        over-confident.
         """
-        stream, factor = self.stream.at("verdict"), self._doubt(scene)
-        widened = Widened(scene.belief, factor)
-        yield possible(self.believer.bound(self.problem, scene.data, widened, stream), VERDICT_LEVEL)
+        factor, choices = self._doubt(scene), scene.belief.choices
+        yield self._possible(scene, self.believer, scene.belief, factor)
+        model, others = self.believer.model, []
         if scene.belief.is_warped:
-            plain = replace(self.believer, model=replace(self.believer.model, warps=("none",)))
-            is_young = len(scene.data.U) <= FEW_POINTS * self.problem.d
-            belief = Widened(plain.fit(self.problem, scene.data), factor if is_young else 1.0)
-            yield possible(plain.bound(self.problem, scene.data, belief, stream), VERDICT_LEVEL)
+            others.append(replace(model, warps=("none",)))
+        if ROUGHEST in model.kernels and any(each.kernel != ROUGHEST for each in choices):
+            others.append(replace(model, kernels=(ROUGHEST,)))
+        is_young = len(scene.data.U) <= FEW_POINTS * self.problem.d
+        for other in others:
+            believer = replace(self.believer, model=other)
+            yield self._possible(scene, believer, believer.fit(self.problem, scene.data), factor if is_young else 1.0)
+
+    def _possible(self, scene: Scene, believer: Believer, belief: GP, factor: Float64[ndarray, "m"] | float) -> Bounds:
+        """Return the bounds of a test by a belief with wider deviations."""
+        widened = Widened(belief, factor)
+        bounds = believer.bound(self.problem, scene.data, widened, self.stream.at("verdict"))
+        return possible(bounds, VERDICT_LEVEL)
 
     def _doubt(self, scene: Scene) -> Float64[ndarray, "m"]:
         """Return by how much the deviations of each output are widened: by what a belief from so few points has shown.
 
-        With noise, measurements around one point show nothing of how wrong the belief is elsewhere (`doubt`).
+        At least as much as those that are told with proposals: no verdict contradicts them.
         """
-        told = len(scene.data.U) if scene.elsewhere is None else int((~scene.elsewhere).sum())
-        first = first_caution(told, is_exact=self._is_exact)
-        if self._is_exact:
-            return np.full(self.problem.m, max(LEAST_WIDENING, first, self._missed(scene)))
-        elsewhere = doubt(self.problem, scene.data, self.level)
-        return np.maximum(max(LEAST_NOISY_WIDENING, first, self._missed(scene)), elsewhere)
+        least = LEAST_WIDENING if self._is_exact else LEAST_NOISY_WIDENING
+        shown = max(least, first_caution(scene.told_here, is_exact=self._is_exact), self._missed(scene))
+        return np.maximum(shown, self.believer.caution(self.problem, scene.data, self.level))
 
     def _missed(self, scene: Scene) -> float:
         """Return by how many deviations the belief was wrong lately: of outputs, noise included, where there is noise.

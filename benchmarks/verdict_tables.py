@@ -1,6 +1,5 @@
-"""The tables of `verdicts.py`: tests of feasibility, coverage of bounds, and the gap, from its results."""
+"""The tables of `verdicts.py`: tests of feasibility and coverage of bounds, from its results."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,15 +12,13 @@ FREE = ("booth", "rastrigin", "colville", "friedman", "rosenbrock", "styblinski-
 LEVEL = 0.95
 NARROW = 1e-6
 """Of the benchmark scale: narrower bounds are compared separately, because rounding and the nugget matter there."""
-COVERED = 1e-9
-"""Of the objective's unit: tolerance of a bound on the optimum."""
 
 
 def page(records: Sequence[Record]) -> str:
     """Return the tables."""
     fine = [record for record in records if "error" not in record]
     parts = {part: [record for record in fine if record["task"]["part"] == part] for part in PARTS}
-    blocks = [report.heading("Verdicts, bounds and gaps in practice", records)]
+    blocks = [report.heading("Verdicts and bounds in practice", records)]
     if parts["tests"]:
         blocks += [
             "## Feasible problems",
@@ -38,7 +35,6 @@ def page(records: Sequence[Record]) -> str:
         blocks += ["## Problems without a feasible point", infeasible_table(parts["infeasible"])]
     if parts["coverage"]:
         blocks += ["## Bounds at proposals", COVERAGE, coverage_table(parts["coverage"])]
-        blocks += ["## The optimum and the gap", REACH, reach_table(parts["coverage"])]
     errors = [record for record in records if "error" in record]
     lines = [f"- {record['task']['problem']}, seed {record['task']['seed']}: {record['error']}" for record in errors]
     return "\n\n".join([*blocks, *(["## Troubles", "\n".join(lines)] if lines else [])]) + "\n"
@@ -99,16 +95,8 @@ def infeasible_table(records: Sequence[Record]) -> str:
 
 COVERAGE = (
     f"Share of proposals whose truth lies between lower and upper bound, functions that use an output; p = {LEVEL}, "
-    f"so {2 * LEVEL - 1:.2f} is wanted. 'Wide' bounds are wider than {NARROW:g} of the function's scale. 'Calibrated' "
-    "widens the bounds by the 0.9 order statistic of where the truth lay at earlier proposals of the same run, where "
-    "that is more than 1: what a user can do with the record alone. 'Or nearly': inside, or outside by less than "
-    f"{NARROW:g} of the function's scale, which decides nothing. The other columns are for where in the run."
-)
-REACH = (
-    "Share of evaluations after which the optimum was not above the bound on it (recommended value plus gap), and the "
-    "same where the gap was small; 'or nearly': not above it by more than "
-    f"{NARROW:g} of the objective's spread. A proposal maximizes its bounds, so it is where they are likeliest to be "
-    "wrong."
+    f"so {2 * LEVEL - 1:.2f} is wanted. 'Wide' bounds are wider than {NARROW:g} of the function's scale. 'Or nearly': "
+    "inside, or outside by no more than that, which decides nothing. The other columns are for where in the run."
 )
 
 
@@ -123,54 +111,12 @@ def coverage_table(records: Sequence[Record]) -> str:
         early = [each for r in group for row in r["places"][:10] for each in row if each[1] > NARROW]
         late = [each for r in group for row in r["places"][10:] for each in row if each[1] > NARROW]
         cells = [share(abs(each[0]) <= 1 for each in some) for some in (every, wide, early, late)]
-        calibrated = [hit for r in group for hit in recalibrated(r["places"])]
         nearly = share((abs(place) - 1) * width <= NARROW for place, width in every)
-        rows.append([f"`{solver}`", name, len(every), cells[0], nearly, *cells[1:], share(calibrated)])
-    return table([*columns, "wide, calibrated"], rows)
-
-
-def recalibrated(places: Sequence[Sequence[Sequence[float]]]) -> list[bool]:
-    """Return which wide bounds hold after widening by earlier misses of the run."""
-    seen: list[float] = []
-    hits = []
-    for row in places:
-        wide = [abs(place) for place, width in row if width > NARROW]
-        rank = math.ceil((2 * LEVEL - 1) * (len(seen) + 1))
-        factor = max(1.0, sorted(seen)[min(rank, len(seen)) - 1]) if seen else 1.0
-        hits += [each <= factor for each in wide]
-        seen += wide
-    return hits
+        rows.append([f"`{solver}`", name, len(every), cells[0], nearly, *cells[1:]])
+    return table(columns, rows)
 
 
 def share(flags: Iterable[bool]) -> str:
     """Return a fraction as text."""
     flags = list(flags)
     return f"{sum(flags) / len(flags):.3f}" if flags else "-"
-
-
-def reach_table(records: Sequence[Record]) -> str:
-    """Return how often the optimum was within the gap."""
-    columns = [
-        "settings",
-        "problems",
-        "statements",
-        "held",
-        "or nearly",
-        "gap <= 1e-2",
-        "held",
-        "gap <= 1e-4",
-        "held",
-        "no statement",
-    ]
-    rows = []
-    by = grouped(records, lambda r: (r["task"]["solver"], "free" if r["task"]["problem"] in FREE else family(r)))
-    for (solver, name), group in by.items():
-        every = [each for r in group for each in r["reach"]]
-        said = [each for each in every if each is not None]
-        cells: list[Any] = []
-        for limit in (math.inf, 1e-2, 1e-4):
-            some = [over >= -COVERED for over, width in said if width <= limit]
-            cells += [len(some), share(some)]
-        cells.insert(2, share(over >= -NARROW for over, _ in said))
-        rows.append([f"`{solver}`", name, *cells, len(every) - len(said)])
-    return table(columns, rows)

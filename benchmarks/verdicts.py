@@ -1,4 +1,4 @@
-"""How reliable the method is in practice: verdicts, bounds at proposals, and the gap.
+"""How reliable the method is in practice: verdicts, and bounds at proposals. `honesty.py` counts what a study says.
 
     python benchmarks/verdicts.py --workers 16 --limit 500 --out verdicts.jsonl
     python benchmarks/verdicts.py --no-run --out verdicts.jsonl --table benchmarks/results/verdicts.md
@@ -34,7 +34,6 @@ from pied.errors import EvaluationError, Status
 from pied.records.trial import Trial, feasible, spread
 from pied.rng import Stream
 from pied.study import Study
-from pied.study.recommendation import gap
 from pied.suite import Benchmark, twins
 from pied.suite.optimum import Effort, best
 from pied.suite.twins import Transformed
@@ -236,7 +235,7 @@ def _longest(flags: Sequence[bool]) -> int:
 
 
 class Coverage:
-    """Bounds at proposals and on the optimum, compared with the truth."""
+    """Bounds at proposals, compared with the truth."""
 
     def __init__(self, benchmark: Benchmark) -> None:
         self.benchmark = benchmark
@@ -244,8 +243,6 @@ class Coverage:
         self.places: list[list[list[float]]] = []
         """For each proposal, for each black function: where the truth lies between the bounds (-1 and 1 at the bounds),
         and the width of the bounds in benchmark scales."""
-        self.reach: list[list[float] | None] = []
-        """For each evaluation: the bound on the optimum minus the optimum, and the gap, in units of the objective."""
 
     def add(self, study: Study, trial: Trial) -> None:
         """Add one evaluation."""
@@ -260,22 +257,10 @@ class Coverage:
                 place = (float(f[i]) - 0.5 * (low + high)) / half
                 row.append([max(-1e6, min(1e6, round(place, 4))), float(f"{2 * half / float(scales[i]):.3g}")])
             self.places.append(row)
-        optima = [each.why.optimistic for each in study.trials if each.why.optimistic is not None]
-        if not optima or benchmark.known is None:
-            return
-        f = study.data.functions(study.problem)
-        fine = feasible(study.problem, f)
-        if not bool(fine.any()):
-            return
-        certain = float(f[fine, 0].max())
-        width = gap(optima, certain)
-        unit = abs(benchmark.best - benchmark.median)
-        known = [(certain + width - benchmark.best) / unit, width / unit]
-        self.reach.append([float(f"{each:.4g}") for each in known] if math.isfinite(width) else None)
 
     def record(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return {"places": self.places, "reach": self.reach}
+        return {"places": self.places}
 
 
 # --- Many runs --------------------------------------------------------------------------------------------------------

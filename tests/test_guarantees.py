@@ -21,7 +21,6 @@ from tiny import fast, hill, unchecked
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 guarantees = importlib.import_module("guarantees")
-verdict_tables = importlib.import_module("verdict_tables")
 verdicts = importlib.import_module("verdicts")
 
 CASES = (
@@ -159,7 +158,7 @@ def run_of(part: str, problem: str, seed: int = 0, **words: Any) -> dict[str, An
     """A record made by hand."""
     task = {"part": part, "problem": problem, "solver": "cuqb", "seed": seed, "budget": 60, "initial": None}
     usual = {"declared": None, "evaluations": 9, "initial": 5, "first": 9, "tests": 4, "needed": 2, "below": 1}
-    return {"task": task, **usual, "in a row": 1, "fraction": 0.01, "places": [], "reach": [], **words}
+    return {"task": task, **usual, "in a row": 1, "fraction": 0.01, "places": [], **words}
 
 
 def test_tasks_are_told_apart_and_every_slice_has_some_of_all() -> None:
@@ -197,19 +196,13 @@ def test_the_report_counts_verdicts_and_coverage() -> None:
         run_of("tests", "tight:0.01:draw:3:gp", declared=9, first=None),
         run_of("infeasible", "jointly:g09", declared=22, initial=15),
         run_of("infeasible", "beyond:draw:1:gp"),
-        run_of("coverage", "booth", places=places, reach=[[0.1, 0.2], [-1e-7, 0.001], None]),
+        run_of("coverage", "booth", places=places),
     ]
     text = verdicts.page(records)
     assert "8 tests of feasibility before the first feasible sample, in 2 runs: 1 called" in text
     assert "| jointly:g09 | 1 of 1 | 22 (22 .. 22) | 7 |" in text
     assert "| all | 1 of 2 |" in text
     assert "| `cuqb` | free | 6 | 0.167 | 0.333 | 0.200 |" in text
-    assert "| `cuqb` | free | 2 | 0.500 | 1.000 | 1 | 0.000 | 0 | - | 1 |" in text
-
-
-def test_calibration_widens_bounds_by_what_was_seen_before() -> None:
-    places = [[[2.0, 1.0]], [[1.9, 1.0]], [[3.0, 1.0]], [[0.1, 1e-9]], [[2.5, 1.0]]]
-    assert verdict_tables.recalibrated(places) == [False, True, False, True]
 
 
 def test_a_slice_ends_in_time_and_the_next_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

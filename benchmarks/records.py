@@ -89,9 +89,9 @@ def origin(page: str) -> tuple[str, str, int]:
 # --- What a study says, and what is true (honesty.md) -----------------------------------------------------------------
 
 
-def honesty(first_head: str) -> list[dict[str, str]]:
+def honesty(first_head: str, section: str = "Honesty") -> list[dict[str, str]]:
     """The rows of the latest table of `honesty.md` that has a column of this name."""
-    heads, *rows = next(table for table in tables("honesty.md", "Honesty") if first_head in table[0])
+    heads, *rows = next(table for table in tables("honesty.md", section) if first_head in table[0])
     return [dict(zip(heads, row, strict=True)) for row in rows]
 
 

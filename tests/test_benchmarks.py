@@ -381,3 +381,18 @@ def test_search_benchmark_compares_three_searches(tmp_path, monkeypatch):
     )
     assert "| bazaraa | 7 | 1 |" in page
     assert (tmp_path / "s.md").read_text() == page
+
+
+# --- Charging ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_charge_keeps_its_limits():
+    charging = importlib.import_module("charging")
+    told = [[*[1.0] * 5, *y] for y in ((20.0, 41.0, 30.0), (50.0, 39.0, 30.0), (45.0, 39.0, 9.0), (40.0, 40.0, 10.0))]
+    assert [charging.best(told, count) for count in (1, 2, 3, 4)] == [math.inf, 50.0, 50.0, 40.0]
+    made = {"version": "0", "code": "0", "machine": "one", "date": "today", "commit": "0", "command": "none"}
+    records = [
+        {"item": item, "told": told, "made": made, "spent": 1.0, "seconds": None} for item in charging.items_of(2)
+    ]
+    assert "| pied | 40 | 40.00 | 40.00 |" in charging.page(records)
+    assert charging.stated().d == len(charging.BOX)

@@ -1,0 +1,148 @@
+"""A battery charged in stages, by a simulator whose outputs have kinks: beside Optuna's GP, which knows no structure.
+
+    pip install pybamm 'pied[peers]'
+    PYTHONPATH=src python3 benchmarks/charging.py --jobs 2 --limit 550 --out charging.jsonl.gz     # until none is left
+    python benchmarks/charging.py --out charging.jsonl.gz --report
+
+A 5 Ah cell (the parameters "Chen2020" of PyBaMM, single-particle model with electrolyte and one temperature) is charged
+from 10 to 80 %: at c1 until v1, at c2 until v2, at c3 until 4.2 V, which is then held. The minutes are minimized; the
+cell stays below 40 degrees Celsius, and its negative electrode at least 10 mV above the potential of lithium, which
+would be plated. The hottest moment is in one stage or another: a kink. Both methods have the same initial points.
+"""
+
+import slices  # first: see there
+
+# isort: split
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pied import Problem, Study
+
+BOX = {"c1": (1.0, 4.0), "v1": (3.7, 4.0), "c2": (0.5, 2.5), "v2": (4.0, 4.2), "c3": (0.3, 1.5)}
+"""Rates, in cell capacities an hour, and voltages at which the next stage begins."""
+CAPACITY = 5.0
+FROM, GAINED = 0.1, 0.7
+HOTTEST, LEAST_POTENTIAL = 40.0, 10.0
+METHODS = ("pied", "Optuna GP")
+BUDGET = 40
+
+
+def items_of(seeds: int) -> list[slices.Item]:
+    """Return every run, seed by seed."""
+    return [{"seed": seed, "problem": method} for seed in range(seeds) for method in METHODS]
+
+
+def stated() -> Problem:
+    """Return the problem as `pied` is told it: nothing is known beside the simulator."""
+    limits = {"hottest": f"hottest <= {HOTTEST}", "plating": f"potential >= {LEAST_POTENTIAL}"}
+    return Problem(BOX, ["minutes", "hottest", "potential"], minimize="minutes", subject_to=limits, noise=0)
+
+
+class Cell:
+    """The simulator."""
+
+    def __init__(self) -> None:
+        self.pybamm = importlib.import_module("pybamm")
+        self.pybamm.set_logging_level("ERROR")
+        self.model = self.pybamm.lithium_ion.SPMe({"thermal": "lumped"})
+        self.parameters = self.pybamm.ParameterValues("Chen2020")
+
+    def __call__(self, c1: float, v1: float, c2: float, v2: float, c3: float) -> tuple[float, float, float]:
+        """Return the minutes, the hottest temperature, and the smallest potential in millivolts."""
+        stages = [(c1, v1), (c2, v2), (c3, 4.2)]
+        steps = [f"Charge at {rate:.9f}C until {volts:.9f}V" for rate, volts in stages]
+        plan = self.pybamm.Experiment([(*steps, "Hold at 4.2V until C/30")], period="10 seconds")
+        simulation = self.pybamm.Simulation(self.model, parameter_values=self.parameters, experiment=plan)
+        found = simulation.solve(initial_soc=FROM)
+        charged = -found["Discharge capacity [A.h]"].entries / CAPACITY
+        end = int(np.argmax(charged >= GAINED))
+        assert charged[end] >= GAINED, "the cell was not charged to 80 %"
+        hottest = found["X-averaged cell temperature [K]"].entries - 273.15
+        potential = found["Negative electrode surface potential difference at separator interface [V]"].entries
+        minutes = np.interp(GAINED, charged[end - 1 : end + 1], found["Time [min]"].entries[end - 1 : end + 1])
+        return float(minutes), float(hottest[: end + 1].max()), 1000.0 * float(potential[: end + 1].min())
+
+
+def run(item: slices.Item) -> dict[str, Any]:
+    """Perform one run; return what was evaluated, as plain data."""
+    told = by_optuna(item["seed"]) if item["problem"] == "Optuna GP" else by_pied(item["seed"], BUDGET)
+    return {"told": [[*x, *y] for x, y in told]}
+
+
+def by_pied(seed: int, budget: int) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Return settings and outputs of a study's trials."""
+    study, cell, told = Study(stated(), seed=seed), Cell(), []
+    while study.used < budget:
+        trial = study.ask()
+        x = tuple(float(value) for value in trial.x.values())
+        told.append((x, cell(*x)))
+        study.tell(trial, list(told[-1][1]))
+    return told
+
+
+def by_optuna(seed: int) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Return the same of Optuna's sampler, from the initial points of a study."""
+    optuna, cell, told = importlib.import_module("optuna"), Cell(), []
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    first = Study(stated(), seed=seed)
+    design = [first.ask() for _ in range(first.initial)]
+
+    def minutes(trial: Any) -> float:
+        x = tuple(trial.suggest_float(name, *ends) for name, ends in BOX.items())
+        y = cell(*x)
+        told.append((x, y))
+        trial.set_user_attr("broken", (y[1] - HOTTEST, LEAST_POTENTIAL - y[2]))
+        return y[0]
+
+    sampler = optuna.samplers.GPSampler(
+        seed=seed, n_startup_trials=len(design), constraints_func=lambda trial: trial.user_attrs["broken"]
+    )
+    study = optuna.create_study(sampler=sampler)
+    for trial in design:
+        study.enqueue_trial({name: float(value) for name, value in trial.x.items()})
+    study.optimize(minutes, n_trials=BUDGET)
+    return told
+
+
+def best(told: Sequence[Sequence[float]], count: int) -> float:
+    """Return the fewest minutes of the first trials that keep the limits."""
+    fine = [row[-3] for row in told[:count] if row[-2] <= HOTTEST + 1e-6 and row[-1] >= LEAST_POTENTIAL - 1e-6]
+    return min(fine, default=np.inf)
+
+
+def page(records: Sequence[dict[str, Any]]) -> str:
+    """Return the page of some records."""
+    lines = [
+        slices.heading("Charging a battery in stages", records),
+        "",
+        "Minutes of the best evaluation that keeps all limits, by evaluations; one column per seed.",
+        "",
+    ]
+    fine = [each for each in records if "told" in each]
+    seeds = sorted({each["item"]["seed"] for each in fine})
+    lines += [
+        "| method | evaluations | " + " | ".join(f"seed {seed}" for seed in seeds) + " |",
+        "| --- | --- |" + " --- |" * len(seeds),
+    ]
+    for method in METHODS:
+        own = {each["item"]["seed"]: each["told"] for each in fine if each["item"]["problem"] == method}
+        for count in (20, 30, BUDGET):
+            cells = [f"{best(own[seed], count):.2f}" if seed in own else "-" for seed in seeds]
+            lines.append(f"| {method} | {count} | {' | '.join(cells)} |")
+    lines += slices.troubles(records, ("problem", "seed"))
+    return "\n".join(lines) + "\n"
+
+
+def main(words: Sequence[str] | None = None) -> int | str:
+    """Run the command line; return how many records are left, or the page."""
+    given = slices.parser(__doc__, out="charging.jsonl.gz", seeds=4).parse_args(words)
+    if given.report:
+        return slices.write(given, page, "charging.md")
+    return slices.work_on(items_of(given.seeds), run, given)
+
+
+if __name__ == "__main__":
+    main()

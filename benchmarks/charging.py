@@ -24,8 +24,11 @@ from pied import Problem, Study
 BOX = {"c1": (1.0, 4.0), "v1": (3.7, 4.0), "c2": (0.5, 2.5), "v2": (4.0, 4.2), "c3": (0.3, 1.5)}
 """Rates, in cell capacities an hour, and voltages at which the next stage begins."""
 CAPACITY = 5.0
+"""Ampere-hours."""
 FROM, GAINED = 0.1, 0.7
+"""Of the capacity: the charge at the beginning, and what is added."""
 HOTTEST, LEAST_POTENTIAL = 40.0, 10.0
+"""Degrees Celsius and millivolts."""
 METHODS = ("pied", "Optuna GP")
 BUDGET = 40
 
@@ -68,14 +71,14 @@ class Cell:
 
 def run(item: slices.Item) -> dict[str, Any]:
     """Perform one run; return what was evaluated, as plain data."""
-    told = by_optuna(item["seed"]) if item["problem"] == "Optuna GP" else by_pied(item["seed"], BUDGET)
+    told = by_optuna(item["seed"]) if item["problem"] == "Optuna GP" else by_pied(item["seed"])
     return {"told": [[*x, *y] for x, y in told]}
 
 
-def by_pied(seed: int, budget: int) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
+def by_pied(seed: int) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
     """Return settings and outputs of a study's trials."""
     study, cell, told = Study(stated(), seed=seed), Cell(), []
-    while study.used < budget:
+    while study.used < BUDGET:
         trial = study.ask()
         x = tuple(float(value) for value in trial.x.values())
         told.append((x, cell(*x)))

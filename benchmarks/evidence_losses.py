@@ -83,8 +83,8 @@ def _charging() -> tuple[str, str] | None:
         return None
     minutes = [", ".join(f"{each:.1f}" for each in some) for some in (ours, theirs)]
     return (
-        f"**Kinks in five dimensions.** Optuna's GP sampler charges a simulated battery "
-        f"faster in {lost} of {len(ours)} runs of 40 simulations: {minutes[1]} minutes, `pied` {minutes[0]}."
+        f"**Kinks in five dimensions.** Optuna's GP sampler charges a simulated battery faster in {lost} of "
+        f"{len(ours)} runs of 40 simulations: {minutes[1]} minutes, `pied` {minutes[0]}."
     ), "charging.md"
 
 

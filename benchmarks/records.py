@@ -90,7 +90,7 @@ def origin(page: str) -> tuple[str, str, int]:
 
 
 def honesty(first_head: str, section: str = "Honesty") -> list[dict[str, str]]:
-    """The rows of the latest table of `honesty.md` that has a column of this name."""
+    """The rows of the table with a column of this name, in the latest section of `honesty.md` with this heading."""
     heads, *rows = next(table for table in tables("honesty.md", section) if first_head in table[0])
     return [dict(zip(heads, row, strict=True)) for row in rows]
 

@@ -100,9 +100,8 @@ def test_confirmations_are_made_where_little_was_measured(hopeless: tuple[Study,
     U, side = study.data.U, np.linspace(0.0, 1.0, 41)
     box = np.stack(np.meshgrid(side, side), -1).reshape(-1, 2)
     for count in range(result.evaluations - 3, result.evaluations):
-        assert (
-            to_nearest(U[count : count + 1], U[:count])[0] > 0.9 * CONFIRMING_SHARE * to_nearest(box, U[:count]).max()
-        )
+        told, confirming = U[:count], U[count : count + 1]
+        assert to_nearest(confirming, told).item() > 0.9 * CONFIRMING_SHARE * to_nearest(box, told).max()
 
 
 @pytest.mark.slow
@@ -112,11 +111,9 @@ def test_a_verdict_must_hold_with_the_roughest_kernel(monkeypatch: pytest.Monkey
     fit, asked = Believer.fit, []
 
     def ignorant(believer: Believer, problem: Problem, data: Dataset, *others: Any) -> Any:
-        is_rough = believer.model.kernels == (ROUGHEST,)
-        asked.append(is_rough)
-        return (
-            Widened(fit(believer, problem, data, *others), 1e3) if is_rough else fit(believer, problem, data, *others)
-        )
+        asked.append(believer.model.kernels == (ROUGHEST,))
+        belief = fit(believer, problem, data, *others)
+        return Widened(belief, 1e3) if asked[-1] else belief
 
     monkeypatch.setattr(Believer, "fit", ignorant)
     assert solve(reactor(0.02, 0.08), 15, seed=0).status is not Status.INFEASIBLE

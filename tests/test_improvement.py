@@ -21,8 +21,9 @@ from pied.solvers import make
 from pied.solvers.acquisition import incumbent
 from pied.solvers.cuqb import Scene
 from pied.solvers.folding import FoldedRun
-from pied.solvers.improvement import EIC, ClosedForm, Sampled
+from pied.solvers.improvement import EIC, ClosedForm
 from pied.solvers.linearized import Trusting
+from pied.solvers.sampled import Sampled
 from pied.solvers.smooth import FATMOID, FATPLUS, SIGMOID, log_h, log_h_slopes, log_ndtr_slopes
 from rivals import affine, believed, quick, slopes_by_difference, told
 from tiny import few, hill, parabola, points, waves

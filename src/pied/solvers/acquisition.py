@@ -17,7 +17,7 @@ from pied.errors import SettingError
 from pied.search import Functions, Optimum, PenaltySearch, Search
 from pied.shapes import Float64
 from pied.solvers.base import Solver
-from pied.solvers.cuqb import Scene
+from pied.solvers.frame import Scene
 
 Column = tuple[Float64[ndarray, "b"], Callable[[], Float64[ndarray, "b d"]]]
 """The values of a function at some points, and what returns its slopes by the point."""

@@ -35,9 +35,11 @@ from pied.rng import Stream
 from pied.search import Mixed, Optimum, PenaltySearch, Search
 from pied.shapes import Bool, Float64
 from pied.solvers import nearby, probes, regimes
+from pied.solvers.acquisition import incumbent, maximize
 from pied.solvers.base import Solver
 from pied.solvers.frame import BayesRun, Scene, Settings, meets_white
 from pied.solvers.infeasibility import VERDICT_LEVEL, JointTest, single_margin
+from pied.solvers.sampled import Sampled
 
 __all__ = ["CUQB", "VERDICT_LEVEL", "BayesRun", "CUQBRun", "Scene", "Settings", "paper"]
 
@@ -46,6 +48,9 @@ WIDEN_BELOW_GAIN = 1e-7  # of the objective's scale: below this promised gain, s
 WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a gain
 SETTLED_GAIN = 1e-3  # of the objective's scale: with noise, an optimum whose bounds differ by less is known
 EXACT_WIDTH = 1e-9  # of the objective's scale: bounds that differ by less are one value
+EXPECT_EVERY = 2  # where bounds say little, every so-many-th trial seeks the largest expected improvement
+EXPECTED_SAMPLES, EXPECTED_SCREENING = 512, 128  # of the outputs, for it
+EXPECTED_TEMPERATURE = 0.05  # deviations over which improvement and limits are smoothed
 LOOK_EVERY = 3  # with a known optimum, every so-many-th trial looks elsewhere; the others measure it more exactly
 
 
@@ -86,7 +91,8 @@ class CUQB(Solver):
     (the paper's)."""
     regimes: bool = True
     """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`), and where nothing explains an
-    output well, the surroundings of the best point by turns (`solvers.nearby`)."""
+    output well, by turns the surroundings of the best point (`solvers.nearby`), or, before there are enough points
+    there, by expected improvement instead of bounds (`solvers.sampled`)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
@@ -222,6 +228,35 @@ class CUQBRun(BayesRun):
         return replace(side, elsewhere=elsewhere, rough=rough)
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
+        """Seek by bounds; by turns, where they say little, by what is to be expected.
+
+        Bounds of a limit that nothing explains are met everywhere, and the most optimistic of all points is at some
+        corner of the box, again and again. An expectation counts how likely a limit is to hold.
+        """
+        is_known, is_turn = bool(scene.is_feasible.any()), self._expects(scene)
+        if is_turn and is_known:
+            return self._expected(scene), Why("improve")
+        best, why = self._tested(scene)
+        if is_turn and best.satisfied and why.margin is None:
+            return self._expected(scene), Why("feasibility")
+        return best, why
+
+    def _expects(self, scene: Scene) -> bool:
+        """Whether it is the turn of expected improvement: exact, a limit that nothing explains, all of the box."""
+        is_whole = scene.nearby is None and isinstance(scene.search, Search)
+        if not self._own.regimes or not self._is_exact or not is_whole or scene.number % EXPECT_EVERY == 0:
+            return False
+        believer, below = self._own.believer, regimes.UNKNOWN_BELOW
+        return regimes.is_limit_rough(self.problem, believer, scene.data, scene.told, below)
+
+    def _expected(self, scene: Scene) -> Optimum:
+        """Maximize the expected improvement; the probability that all limits hold while no told point meets them."""
+        samples = EXPECTED_SAMPLES, EXPECTED_SCREENING, EXPECTED_TEMPERATURE
+        best, scales = incumbent(scene), scene.scales
+        return maximize(Sampled(scene.composite, best, scales, *samples, is_relative=True, is_log=True), scene)
+
+    def _tested(self, scene: Scene) -> tuple[Optimum, Why]:
+        """Seek by bounds, and test whether any point can meet all constraints while none is known to."""
         best, why = self._improve(scene)
         is_lucky = not self._is_exact and self._own.verdict == "joint"  # a noisy value that meets limits is no proof
         if self.problem.n == 0 or (bool(scene.is_feasible.any()) and not is_lucky):

@@ -5,7 +5,7 @@ in log space with the smoothing of Ament et al. (2023), which keeps a slope wher
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -23,10 +23,8 @@ from pied.search import Optimum, PenaltySearch
 from pied.shapes import Float64
 from pied.solvers.acquisition import (
     Acquisition,
-    Back,
     BeliefSolver,
     Column,
-    Outputs,
     Points,
     black_constraints,
     incumbent,
@@ -34,20 +32,14 @@ from pied.solvers.acquisition import (
 )
 from pied.solvers.cuqb import CUQB, BayesRun, Scene, Settings
 from pied.solvers.folding import FoldedRun, folded_believer
+from pied.solvers.sampled import Sampled, largest, summed
 from pied.solvers.smooth import (
-    FATMOID,
-    SIGMOID,
     SMALLEST_DEVIATION,
-    Sample,
     log_fatplus,
     log_fatplus_slopes,
     log_h,
     log_h_slopes,
-    log_improvement,
     log_ndtr_slopes,
-    log_sum_exp,
-    sample_deviation,
-    smoothed,
 )
 
 LARGEST_Z = 1e8  # standard deviations: beyond it a constraint is certain, and squares would overflow
@@ -81,7 +73,7 @@ class ClosedForm(Acquisition):
         if self.best is not None:
             is_white = self.composite.problem.structure[0].kind == "white"
             parts.append((self._log_gain if is_white else self._log_improvement)(points, self.best))
-        value, slopes = _sum(parts, points)
+        value, slopes = summed(parts, points)
         if not self.is_log:
             product, by_log = np.exp(value), slopes
             value, slopes = product, lambda: product[:, None] * by_log()
@@ -132,104 +124,7 @@ class ClosedForm(Acquisition):
 
     def search_scale(self, pool: Float64[ndarray, "b d"]) -> float:
         """Return 1 for a logarithm, else the largest value in the pool."""
-        return 1.0 if self.is_log else _largest(self.values(pool))
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled(Acquisition):
-    """Mean over samples of improvement times a smooth indicator of feasibility, composite."""
-
-    composite: Composite
-    best: float | None
-    """Value to improve on; None: the smooth probability of feasibility alone."""
-    scales: Float64[ndarray, "k"]
-    samples: int
-    screening: int
-    temperature: float
-    """Width of the sigmoid, relative to each function's standard deviation at the point or in natural units."""
-    is_relative: bool
-    is_log: bool
-
-    @property
-    def which(self) -> tuple[int, ...]:
-        """White constraints remain constraints."""
-        return self.composite.problem.white
-
-    @property
-    def screening_samples(self) -> int:
-        """Samples per point while screening."""
-        return self.screening
-
-    def columns(self, points: Points) -> list[Column]:
-        """Return the mean, or its logarithm, and the white constraints."""
-        outputs = points.drawn(self.screening if points.is_screening else self.samples)
-        parts = [self._part(outputs, i) for i in black_constraints(self.composite)]
-        if self.best is not None:
-            parts.append(self._part(outputs, 0))
-        mean = log_mean if self.is_log else _mean
-        objective = mean(parts) if parts else _sum([], points)
-        return [objective, *(points.exactly(i) for i in self.which)]
-
-    def _part(self, outputs: Outputs, i: int) -> "Part":
-        """Return samples of a factor, the indicator of a constraint or the improvement, or their logarithms."""
-        G, to_points = outputs.function(i)
-        value, back = self._indicator(i, G) if i else self._improvement(G - self.best)
-        return value, lambda weights: to_points(back(weights))
-
-    def _indicator(self, i: int, G: Float64[ndarray, "L b"]) -> Sample:
-        """Return samples of a constraint's indicator, or their logarithms."""
-        deviation = sample_deviation(G, self.scales[i]) if self.is_relative else None
-        width = self.temperature if deviation is None else self.temperature * deviation
-        return smoothed(G, width, deviation, FATMOID if self.is_log else SIGMOID)
-
-    def _improvement(self, gain: Float64[ndarray, "L b"]) -> Sample:
-        """Return samples of the improvement, or logarithms of them in units of the objective's search scale."""
-        if self.is_log:
-            return log_improvement(gain, self.temperature, self.scales[0])
-        return np.maximum(gain, 0.0), lambda weights: np.where(gain > 0, weights, 0.0)
-
-    def search_scale(self, pool: Float64[ndarray, "b d"]) -> float:
-        """Return 1 for a logarithm, else the largest value in the pool."""
-        return 1.0 if self.is_log else _largest(self.values(pool))
-
-
-Part = tuple[Float64[ndarray, "L b"], Back]
-"""Samples of a factor, and from weights of them to slopes by the point."""
-
-
-def _mean(parts: Sequence[Part]) -> Column:
-    """Return the mean over samples of the product of factors."""
-    factors = np.stack([value for value, _ in parts])
-
-    def slopes() -> Float64[ndarray, "b d"]:
-        others = [np.delete(factors, place, 0).prod(0) for place in range(len(parts))]
-        return np.sum([back(other / len(other)) for (_, back), other in zip(parts, others, strict=True)], 0)
-
-    return factors.prod(0).mean(0), slopes
-
-
-def log_mean(parts: Sequence[Part]) -> Column:
-    """Return the logarithm of the mean over samples of the product of factors, which are given as logarithms."""
-    logs = np.sum([value for value, _ in parts], 0)
-    total = log_sum_exp(logs)
-
-    def slopes() -> Float64[ndarray, "b d"]:
-        weights = np.exp(logs - total)
-        return np.sum([back(weights) for _, back in parts], 0)
-
-    return total - math.log(len(logs)), slopes
-
-
-def _sum(columns: Sequence[Column], points: Points) -> Column:
-    """Return the sum of columns."""
-    zeros = np.zeros_like(points.X)
-    return sum((f for f, _ in columns), zeros[:, 0]), lambda: sum((slopes() for _, slopes in columns), zeros)
-
-
-def _largest(f: Float64[ndarray, "b k"]) -> float:
-    """Return the largest finite objective; 1 if none is positive."""
-    values = f[:, 0]
-    return float(np.where(np.isfinite(values) & (values > 0), values, 0.0).max()) or 1.0
+        return 1.0 if self.is_log else largest(self.values(pool))
 
 
 # ------------------------------------------------------------------------------------------------------------ solvers

@@ -20,7 +20,8 @@ from pied.search import Optimum
 from pied.shapes import Float64
 from pied.solvers.acquisition import Acquisition, BeliefSolver, Column, Outputs, Points, incumbent, maximize
 from pied.solvers.cuqb import BayesRun, Scene
-from pied.solvers.improvement import check_samples, log_mean
+from pied.solvers.improvement import check_samples
+from pied.solvers.sampled import log_mean
 from pied.solvers.smooth import log_improvement
 
 SMALLEST_VARIANCE = 1e-200  # a smaller variance is zero; the limit keeps the slope of its root finite

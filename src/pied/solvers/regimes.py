@@ -20,6 +20,7 @@ from pied.shapes import Bool, Float64
 
 ROUGH_BELOW = 2.5  # nats a row, standardized (errors of 3 %): an output that is explained better is smooth enough
 DOUBTED_BELOW = 5.0  # the same for an output beside a rough one, which may have the same regimes
+UNKNOWN_BELOW = 1.0  # the same (errors of 15 %): bounds of an output that is explained worse say little
 LEAST_GAIN = 1.0  # nats a row: by so much two regimes must explain rough outputs better than the belief
 KEPT_GAIN = 0.5  # the same for regimes that were found before
 LARGEST_LOSS = 1.0  # nats a row: regimes that explain outputs so much worse than before are searched anew
@@ -107,10 +108,10 @@ def home(
     return Home(elsewhere, rough, is_clear, found.score / len(U), len(U) if is_due else int(memory["scanned"]))
 
 
-def is_limit_rough(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> bool:
-    """Whether the belief about what was told explains some output of a limit badly."""
+def is_limit_rough(problem: Problem, believer: Believer, data: Dataset, belief: GP, below: float = ROUGH_BELOW) -> bool:
+    """Whether the belief about what was told explains some output of a limit badly: by less than so many nats a row."""
     limited = sorted({j for each in problem.structure[1:] for j in each.outputs})
-    return bool((_explained(problem, believer, data, belief)[limited] < ROUGH_BELOW).any())
+    return bool((_explained(problem, believer, data, belief)[limited] < below).any())
 
 
 def explain_better(

@@ -316,8 +316,9 @@ def test_cuqb_has_no_value_that_is_not_a_number_after_failures() -> None:
 
 def test_cuqb_records_aim_bounds_active_constraints_rung_seconds_and_memory() -> None:
     study = Study(constrained(), seed=0)
-    study.run(8)
-    explore, why = study.trials[6].why, study.trials[7].why
+    study.run(10)
+    why = study.trials[7].why
+    explored = [trial for trial in study.trials if trial.why.aim == "explore"]
     assert why.aim in ("verify", "spread", "explore")
     assert len(why.lower) == len(why.upper) == 3
     assert all(low <= high for low, high in zip(why.lower, why.upper, strict=True))
@@ -325,10 +326,11 @@ def test_cuqb_records_aim_bounds_active_constraints_rung_seconds_and_memory() ->
     assert why.rung == "plain" or why.rung.startswith("jitter")
     assert why.seconds > 0
     assert len(why.memory["choices"]) == 1
-    assert explore.optimistic is not None
-    assert explore.margin is None  # feasible points are known
-    white = study.trials[6]
-    assert white.x.a + white.x.b <= 4 + 1e-8
+    assert explored
+    for trial in explored:
+        assert trial.why.optimistic is not None
+        assert trial.why.margin is None  # feasible points are known
+        assert trial.x.a + trial.x.b <= 4 + 1e-8
 
 
 @pytest.mark.slow

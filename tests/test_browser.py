@@ -395,6 +395,7 @@ def test_from_an_empty_page_to_the_first_proposal(browser: Browser, folder: Path
     browser.type("[name=objective]", "strength - 0.1*time")
     browser.until(lambda: browser.one("#create").is_enabled())
     browser.click("#create")
+    browser.until(lambda: "No trial is open" in browser.text())  # until then the page moves under the pointer
     browser.click("#ask")
     browser.one("form[data-trial='1']")
     assert (folder / "coffee.toml").exists()

@@ -1,4 +1,4 @@
-"""What the rival solvers with a belief share: settings, and acquisition functions as subproblems.
+"""What solvers with an acquisition function share: settings of the rivals, and acquisitions as subproblems.
 
 An acquisition computes its columns, objective first, from the belief at some points (`Points`). A column is a pair: its
 values, and a function that returns their slopes, which is called only where slopes are wanted.

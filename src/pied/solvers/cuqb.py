@@ -39,7 +39,7 @@ from pied.solvers.acquisition import incumbent, maximize
 from pied.solvers.base import Solver
 from pied.solvers.frame import BayesRun, Scene, Settings, meets_white
 from pied.solvers.infeasibility import VERDICT_LEVEL, JointTest, single_margin
-from pied.solvers.sampled import Sampled
+from pied.solvers.sampled import SAMPLES, SCREENING, TEMPERATURE, Sampled
 
 __all__ = ["CUQB", "VERDICT_LEVEL", "BayesRun", "CUQBRun", "Scene", "Settings", "paper"]
 
@@ -48,9 +48,7 @@ WIDEN_BELOW_GAIN = 1e-7  # of the objective's scale: below this promised gain, s
 WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a gain
 SETTLED_GAIN = 1e-3  # of the objective's scale: with noise, an optimum whose bounds differ by less is known
 EXACT_WIDTH = 1e-9  # of the objective's scale: bounds that differ by less are one value
-EXPECT_EVERY = 2  # where bounds say little, every so-many-th trial seeks the largest expected improvement
-EXPECTED_SAMPLES, EXPECTED_SCREENING = 512, 128  # of the outputs, for it
-EXPECTED_TEMPERATURE = 0.05  # deviations over which improvement and limits are smoothed
+BOUNDS_EVERY = 2  # where bounds say little, every so-many-th trial is sought by them, the others by expectation
 LOOK_EVERY = 3  # with a known optimum, every so-many-th trial looks elsewhere; the others measure it more exactly
 
 
@@ -244,16 +242,16 @@ class CUQBRun(BayesRun):
     def _expects(self, scene: Scene) -> bool:
         """Whether it is the turn of expected improvement: exact, a limit that nothing explains, all of the box."""
         is_whole = scene.nearby is None and isinstance(scene.search, Search)
-        if not self._own.regimes or not self._is_exact or not is_whole or scene.number % EXPECT_EVERY == 0:
+        if not self._own.regimes or not self._is_exact or not is_whole or scene.number % BOUNDS_EVERY == 0:
             return False
         believer, below = self._own.believer, regimes.UNKNOWN_BELOW
         return regimes.is_limit_rough(self.problem, believer, scene.data, scene.told, below)
 
     def _expected(self, scene: Scene) -> Optimum:
         """Maximize the expected improvement; the probability that all limits hold while no told point meets them."""
-        samples = EXPECTED_SAMPLES, EXPECTED_SCREENING, EXPECTED_TEMPERATURE
+        usual = SAMPLES, SCREENING, TEMPERATURE
         best, scales = incumbent(scene), scene.scales
-        return maximize(Sampled(scene.composite, best, scales, *samples, is_relative=True, is_log=True), scene)
+        return maximize(Sampled(scene.composite, best, scales, *usual, is_relative=True, is_log=True), scene)
 
     def _tested(self, scene: Scene) -> tuple[Optimum, Why]:
         """Seek by bounds, and test whether any point can meet all constraints while none is known to."""

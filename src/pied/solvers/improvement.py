@@ -32,7 +32,7 @@ from pied.solvers.acquisition import (
 )
 from pied.solvers.cuqb import CUQB, BayesRun, Scene, Settings
 from pied.solvers.folding import FoldedRun, folded_believer
-from pied.solvers.sampled import Sampled, largest, summed
+from pied.solvers.sampled import SAMPLES, SCREENING, TEMPERATURE, Sampled, largest, summed
 from pied.solvers.smooth import (
     SMALLEST_DEVIATION,
     log_fatplus,
@@ -187,11 +187,11 @@ class EICCF(BeliefSolver):
     name: ClassVar[str] = "eic-cf"
     lists: ClassVar[bool] = True
 
-    samples: int = 512
+    samples: int = SAMPLES
     """Base samples while solving."""
-    screening: int = 128
+    screening: int = SCREENING
     """Base samples while screening many points."""
-    temperature: float = 0.05
+    temperature: float = TEMPERATURE
     """Width of the sigmoid that replaces the indicator."""
     relative: bool = True
     """Whether the width is a fraction of each constraint's standard deviation at the point, which shrinks with the
@@ -231,11 +231,11 @@ class LogEICF(BeliefSolver):
     name: ClassVar[str] = "logei-cf"
     lists: ClassVar[bool] = True
 
-    samples: int = 512
+    samples: int = SAMPLES
     """Base samples while solving."""
-    screening: int = 128
+    screening: int = SCREENING
     """Base samples while screening many points."""
-    temperature: float = 0.05
+    temperature: float = TEMPERATURE
     """Width over which improvement and indicators are smoothed, relative to each function's standard deviation."""
 
     def __post_init__(self) -> None:

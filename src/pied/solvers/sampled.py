@@ -15,6 +15,9 @@ from pied.shapes import Float64
 from pied.solvers.acquisition import Acquisition, Back, Column, Outputs, Points, black_constraints
 from pied.solvers.smooth import FATMOID, SIGMOID, Sample, log_improvement, log_sum_exp, sample_deviation, smoothed
 
+SAMPLES, SCREENING = 512, 128  # of the outputs at a point, while solving and while screening many points
+TEMPERATURE = 0.05  # deviations over which improvement and limits are smoothed
+
 
 @dataclass(frozen=True, eq=False)
 class Sampled(Acquisition):

@@ -13,7 +13,7 @@ from pied.bounds.believer import (
     ratios,
     to_memory,
 )
-from pied.bounds.calibration import Ends, caution, doubt, first_caution, misses, predicted, telling
+from pied.bounds.calibration import Ends, caution, doubt, errors, first_caution, misses, predicted, telling
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
@@ -41,6 +41,7 @@ __all__ = [
     "caution",
     "coding_of",
     "doubt",
+    "errors",
     "first_caution",
     "from_memory",
     "is_shared",

@@ -65,6 +65,16 @@ def misses(problem: Problem, data: Dataset, level: float, *, cautious: bool) -> 
     return found
 
 
+def errors(problem: Problem, data: Dataset) -> dict[int, Float64[ndarray, "m"]]:
+    """Return how far each output lay from its median at each told proposal, by row; 0 where it was not measured.
+
+    The unit is the deviation of the output over all that was told.
+    """
+    deviation = np.nanstd(data.Y, 0) if len(data.Y) else np.zeros(problem.m)
+    unit = np.where(deviation > 0, deviation, 1.0)
+    return {row: np.nan_to_num(np.abs(data.Y[row] - ends[:, 1]) / unit) for row, ends in _foretold(problem, data)}
+
+
 def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"]:
     """Return the factor by which the deviations of each output are multiplied where nothing was measured.
 

@@ -34,7 +34,7 @@ from pied.records import Why
 from pied.rng import Stream
 from pied.search import Mixed, Optimum, PenaltySearch, Search
 from pied.shapes import Bool, Float64
-from pied.solvers import nearby, probes, regimes
+from pied.solvers import nearby, plainly, probes, regimes
 from pied.solvers.acquisition import incumbent, maximize
 from pied.solvers.base import Solver
 from pied.solvers.frame import BayesRun, Scene, Settings, meets_white
@@ -170,7 +170,7 @@ class CUQBRun(BayesRun):
             return scene, {"scanned": scanned}  # noisy outputs are always badly explained, and mostly by their noise
         found = regimes.home(self.problem, believer, data, scene.told, scene.known[0], memory, anyway=not is_met)
         if found is None:
-            return self._nearby(scene), {"scanned": len(data.U)}
+            return self._partly(scene), {"scanned": len(data.U)}
         home = cache(partial(self._side, scene, found.elsewhere, found.rough, from_memory(memory)))
 
         def sides() -> tuple[Scene, ...]:
@@ -179,7 +179,7 @@ class CUQBRun(BayesRun):
             return both if regimes.explain_better(self.problem, believer, (data, scene.told), parts) else ()
 
         if not found.is_clear:
-            return replace(self._nearby(scene), sides=sides), {}
+            return self._partly(replace(scene, sides=sides)), {}
         is_abroad = scene.number % regimes.ABROAD_EVERY == 0
         staged = scene if is_abroad else replace(home(), whole=scene)
         kept = found.to_memory(data, home().belief.choices)
@@ -188,16 +188,27 @@ class CUQBRun(BayesRun):
             kept |= {"rough": found.rough.tolist(), "other": to_memory(both.beliefs[1].choices)}
         return replace(staged, sides=sides, regimes=both), {"home": kept}
 
-    def _nearby(self, scene: Scene) -> Scene:
-        """Return the surroundings of the best point, by turns, if an exact limit is badly explained; else the whole."""
+    def _partly(self, scene: Scene) -> Scene:
+        """Return what is searched where an output of a limit is badly explained, without regimes; else the given scene.
+
+        It is the surroundings of the best point. As long as too few points were told for that, it is everything, by a
+        plain belief, where predictions have been far off.
+        """
+        if not self._is_exact or not isinstance(scene.search, Search) or not self._is_limit_rough(scene):
+            return scene
+        found = nearby.around(scene.data, scene.known[0])
+        if found is not None:
+            return self._nearby(scene, *found)
+        if not plainly.is_misled(self.problem, scene.data):
+            return scene
+        side = self._scene(scene.number, scene.data, None, scene.stream, plainly.plain(self._own.believer))
+        return replace(side, whole=scene, is_plain=True)
+
+    def _nearby(self, scene: Scene, ball: nearby.Ball, far: Bool[ndarray, "N"]) -> Scene:
+        """Return the surroundings of the best point, by turns; else the whole."""
         data, is_met = scene.data, bool(scene.is_feasible.any())
-        is_open = bool(len(data.imagined)) or self.problem.grid is not None or isinstance(scene.search, PenaltySearch)
-        if not self._is_exact or not is_met or is_open or scene.number % nearby.EVERY == 0:
+        if not is_met or len(data.imagined) or scene.number % nearby.EVERY == 0:
             return scene
-        found = nearby.around(data, scene.known[0])
-        if found is None or not regimes.is_limit_rough(self.problem, self._own.believer, data, scene.told):
-            return scene
-        ball, far = found
         side = self._scene(scene.number, data.without(far, np.ones(self.problem.m, dtype=bool)), None, scene.stream)
         pool, region = self.problem.on_equalities(ball.points(scene.pool)), SuccessModel(ball, self.problem.d)
         return replace(side, pool=pool, scales=scene.scales, whole=scene, nearby=region)
@@ -234,18 +245,23 @@ class CUQBRun(BayesRun):
         is_known, is_turn = bool(scene.is_feasible.any()), self._expects(scene)
         if is_turn and is_known:
             return self._expected(scene), Why("improve")
-        best, why = self._tested(scene)
+        best, why = self._tested(scene.whole or scene if scene.is_plain else scene)
         if is_turn and best.satisfied and why.margin is None:
             return self._expected(scene), Why("feasibility")
         return best, why
 
     def _expects(self, scene: Scene) -> bool:
         """Whether it is the turn of expected improvement: exact, a limit that nothing explains, all of the box."""
+        if scene.is_plain:
+            return True
         is_whole = scene.nearby is None and isinstance(scene.search, Search)
         if not self._own.regimes or not self._is_exact or not is_whole or scene.number % BOUNDS_EVERY == 0:
             return False
-        believer, below = self._own.believer, regimes.UNKNOWN_BELOW
-        return regimes.is_limit_rough(self.problem, believer, scene.data, scene.told, below)
+        return self._is_limit_rough(scene, regimes.UNKNOWN_BELOW)
+
+    def _is_limit_rough(self, scene: Scene, below: float = regimes.ROUGH_BELOW) -> bool:
+        """Whether some output of a limit is badly explained: by less than so many nats a row."""
+        return regimes.is_limit_rough(self.problem, self._own.believer, scene.data, scene.told, below)
 
     def _expected(self, scene: Scene) -> Optimum:
         """Maximize the expected improvement; the probability that all limits hold while no told point meets them."""

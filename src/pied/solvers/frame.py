@@ -118,6 +118,8 @@ class Scene:
     """Which outputs have regimes."""
     nearby: SuccessModel | None = None
     """The surroundings of the best point where only they are searched (`solvers.nearby`); None: the whole box is."""
+    is_plain: bool = False
+    """Whether the belief is a plain one, and its expectation is sought instead of bounds (`solvers.plainly`)."""
     whole: "Scene | None" = None
     """The scene of everything that was told, of which this one is a part."""
     sides: "Callable[[], tuple[Scene, ...]]" = tuple
@@ -230,9 +232,16 @@ class BayesRun(Run):
         bounds, stream = pessimistic(self._sober(scene), self.settings.level), scene.stream.at("verify")
         return scene.surely_within.solve(bounds, scene.scales, scene.pool, scene.known, stream, rescue=rescue)
 
-    def _scene(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Scene:
+    def _scene(
+        self,
+        number: int,
+        data: Dataset,
+        previous: tuple[Choice, ...] | None,
+        stream: Stream,
+        believer: Believer | None = None,
+    ) -> Scene:
         """Fit the belief, choose the search and draw the pool."""
-        problem, believer = self.problem, self.settings.believer
+        problem, believer = self.problem, believer or self.settings.believer
         told = believer.fit(problem, data.settled, previous)
         belief = told.imagine(data.pending)
         composite = believer.bound(problem, data, belief, stream)

@@ -1,0 +1,37 @@
+"""A plain belief, and expectation instead of bounds: where the run's own predictions have been far off.
+
+From few points of rough outputs the best of many models is an accident: it explains what was told and predicts nothing.
+That shows at proposals, which are predicted before they are measured. Where objective and limits were both predicted
+badly, upper bounds promise most at some corner of the box, again and again. There, points are sought by a plain belief,
+which has little to be wrong about, and by what is to be expected of it. Where the objective is known, bounds only guess
+whether limits hold, and one measurement answers that: they stay.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from pied.bounds import Believer, errors
+from pied.problem import Problem
+from pied.records import Dataset
+
+MISSED = 0.05  # deviations of an output over all that was told: predictions that miss by more in the median say little
+LAST = 5  # predictions that count; verifications do not: they are made beside told points, where any belief is right
+
+
+def is_misled(problem: Problem, data: Dataset) -> bool:
+    """Whether the last predictions of outputs of the objective, and of outputs of limits, were far off."""
+    missed = [error for row, error in errors(problem, data).items() if data.whys[row].aim != "verify"][-LAST:]
+    objective, *limits = problem.structure
+    groups = [sorted(objective.outputs), sorted({j for each in limits for j in each.outputs})]
+    if not missed or not all(groups):
+        return False
+    return all(np.median([error[group].max() for error in missed]) > MISSED for group in groups)
+
+
+def plain(usual: Believer) -> Believer:
+    """Return how a plain belief is made: one kernel, and nothing but length scales to learn."""
+    model = replace(
+        usual.model, kernels=("matern 5/2",), trends=("constant",), warps=("none",), scales=("plain",), waves=False
+    )
+    return replace(usual, model=model)

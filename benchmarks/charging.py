@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from beside import METHODS, told_by
 
-from pied import Problem, Study
+from pied import Problem
 
 BOX = {"c1": (1.0, 4.0), "v1": (3.7, 4.0), "c2": (0.5, 2.5), "v2": (4.0, 4.2), "c3": (0.3, 1.5)}
 """Rates, in cell capacities an hour, and voltages at which the next stage begins."""
@@ -29,7 +30,6 @@ FROM, GAINED = 0.1, 0.7
 """Of the capacity: the charge at the beginning, and what is added."""
 HOTTEST, LEAST_POTENTIAL = 40.0, 10.0
 """Degrees Celsius and millivolts."""
-METHODS = ("pied", "Optuna GP")
 BUDGET = 40
 
 
@@ -71,43 +71,14 @@ class Cell:
 
 def run(item: slices.Item) -> dict[str, Any]:
     """Perform one run; return what was evaluated, as plain data."""
-    told = by_optuna(item["seed"]) if item["problem"] == "Optuna GP" else by_pied(item["seed"])
-    return {"told": [[*x, *y] for x, y in told]}
+    cell = Cell()
+    told = told_by(item["problem"], stated(), lambda x: cell(*x), broken, item["seed"], BUDGET)
+    return {"told": [[*x, *(y or ())] for x, y in told]}
 
 
-def by_pied(seed: int) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
-    """Return settings and outputs of a study's trials."""
-    study, cell, told = Study(stated(), seed=seed), Cell(), []
-    while study.used < BUDGET:
-        trial = study.ask()
-        x = tuple(float(value) for value in trial.x.values())
-        told.append((x, cell(*x)))
-        study.tell(trial, list(told[-1][1]))
-    return told
-
-
-def by_optuna(seed: int) -> list[tuple[tuple[float, ...], tuple[float, ...]]]:
-    """Return the same of Optuna's sampler, from the initial points of a study."""
-    optuna, cell, told = importlib.import_module("optuna"), Cell(), []
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    first = Study(stated(), seed=seed)
-    design = [first.ask() for _ in range(first.initial)]
-
-    def minutes(trial: Any) -> float:
-        x = tuple(trial.suggest_float(name, *ends) for name, ends in BOX.items())
-        y = cell(*x)
-        told.append((x, y))
-        trial.set_user_attr("broken", (y[1] - HOTTEST, LEAST_POTENTIAL - y[2]))
-        return y[0]
-
-    sampler = optuna.samplers.GPSampler(
-        seed=seed, n_startup_trials=len(design), constraints_func=lambda trial: trial.user_attrs["broken"]
-    )
-    study = optuna.create_study(sampler=sampler)
-    for trial in design:
-        study.enqueue_trial({name: float(value) for name, value in trial.x.items()})
-    study.optimize(minutes, n_trials=BUDGET)
-    return told
+def broken(y: Sequence[float]) -> tuple[float, float]:
+    """Return by how much outputs break each limit."""
+    return y[1] - HOTTEST, LEAST_POTENTIAL - y[2]
 
 
 def best(told: Sequence[Sequence[float]], count: int) -> float:

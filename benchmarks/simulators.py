@@ -250,7 +250,7 @@ def page(records: Sequence[dict[str, Any]]) -> str:
         "mean and standard error over the seeds; in how many runs it is within 1 %; in how many the method ends ahead.",
         "",
         "| simulator | method | runs | " + " | ".join(f"after {count}" for count in COUNTS) + " | within 1 % | ahead |",
-        "| --- | --- | --- | " + "--- | " * (len(COUNTS) + 2),
+        "|" + " --- |" * (len(COUNTS) + 5),
     ]
     for kind in KINDS:
         runs = {

@@ -90,7 +90,8 @@ class CUQB(Solver):
     regimes: bool = True
     """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`), and where nothing explains an
     output well, by turns the surroundings of the best point (`solvers.nearby`), or, before there are enough points
-    there, by expected improvement instead of bounds (`solvers.sampled`)."""
+    there, by expected improvement instead of bounds (`solvers.sampled`), of a plain belief where predictions have been
+    far off (`solvers.plainly`)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 

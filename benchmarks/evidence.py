@@ -194,7 +194,7 @@ def rows() -> list[tuple[str, str, str]]:
             "draws100.md",
         ),
         ("The same five problems in six libraries, solved to 1e-6", solved_by_peers(1e-6), "peers.json"),
-        ("Simulators drawn at random: per cent above the best known after 40", simulators(), "simulators.md"),
+        ("Simulators drawn at random: per cent above the best known after 40", _simulators(), "simulators.md"),
         ("Feasible problems called infeasible", f"{feasible[2]} of {feasible[1]} runs", "verdicts.md"),
         ("The same with 4 or 8 trials pending, and failures", f"{crowd[0]} of {crowd[1]} runs", "batches.md"),
         ("Limits said to hold with 93 to 97 %, at noisy recommendations", limits_that_hold(), "honesty.md"),
@@ -214,7 +214,7 @@ def rows() -> list[tuple[str, str, str]]:
     ]
 
 
-def simulators() -> str:
+def _simulators() -> str:
     """How far `pied` and Optuna's GP sampler end from the best known, by kind of simulator."""
     heads, *found = tables("simulators.md")[0]
     last = {(row[0], row[1]): leading(row[heads.index("after 40")]) for row in found}

@@ -246,13 +246,17 @@ class CUQBRun(BayesRun):
         is_known, is_turn = bool(scene.is_feasible.any()), self._expects(scene)
         if is_turn and is_known:
             return self._expected(scene), Why("improve")
-        best, why = self._tested(scene.whole or scene if scene.is_plain else scene)
+        usual = scene.whole if scene.is_plain else None  # whether any point meets the limits is tested by this belief
+        best, why = self._tested(usual or scene)
         if is_turn and best.satisfied and why.margin is None:
             return self._expected(scene), Why("feasibility")
         return best, why
 
     def _expects(self, scene: Scene) -> bool:
-        """Whether it is the turn of expected improvement: exact, a limit that nothing explains, all of the box."""
+        """Whether it is the turn of expected improvement.
+
+        With a plain belief it always is; else by turns, in all of the box, for an exact limit that nothing explains.
+        """
         if scene.is_plain:
             return True
         is_whole = scene.nearby is None and isinstance(scene.search, Search)

@@ -183,6 +183,36 @@ class Cube:
         return made
 
 
+def _limits(problem: Problem, Y: Any) -> Any:
+    """Return the ends of the outputs' ranges, slightly inside, so that the logarithm of a sample at 0 is finite."""
+    import torch
+
+    return torch.tensor((problem.ranges + 1e-9 * spread(Y.numpy())[:, None] * [1, -1]).T)
+
+
+def recommended(benchmark: Benchmark, told: Sequence[Told], seed: int) -> Point:
+    """Return the evaluated point with the best objective among those that meet all limits, at the model's mean outputs.
+
+    If there is none, the one that breaks them least.
+    """
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    problem, cube = benchmark.problem, Cube(benchmark.problem)
+    known = torch.tensor(cube.space.unit(told)) * cube.width
+    Y = torch.tensor([t.y for t in told], dtype=torch.float64)
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        with torch.enable_grad():
+            model = fitted(known, Y, problem.active, cube.is_choice, is_exact=not benchmark.noise)
+        mean = model.posterior(known).mean.clamp(*_limits(problem, Y))
+        F = torch.stack([in_torch(problem, i)(cube.natural(known), mean) for i in range(problem.k)], -1).numpy()
+    broken = np.maximum(-F[:, 1:] / spread(F)[1:], 0.0).sum(1)
+    best = np.lexsort((-F[:, 0], broken))[0]
+    return told[int(best)].x
+
+
 def botorch_loop(benchmark: Benchmark, told: Sequence[Told], seed: int) -> Point:
     """Return what BoTorch suggests; everything is fitted anew."""
     import torch
@@ -196,8 +226,7 @@ def botorch_loop(benchmark: Benchmark, told: Sequence[Told], seed: int) -> Point
     known = torch.tensor(cube.space.unit(told)) * cube.width
     Y, F = torch.tensor([t.y for t in told], dtype=torch.float64), np.array([t.f for t in told])
     scales, has_feasible = spread(F), bool((F[:, 1:] >= 0).all(1).any())
-    inside = 1e-9 * spread(Y.numpy())[:, None] * [1, -1]  # so that the logarithm of a sample at 0 is finite
-    limits = torch.tensor((problem.ranges + inside).T)
+    limits = _limits(problem, Y)
     at: list[Any] = []  # x of the last call of the objective, because constraints are called without it
 
     def value(samples: Any, place: int, sign: float) -> Any:

@@ -1,13 +1,16 @@
-"""Expected improvement by turns, where nothing explains the output of a limit."""
+"""Expected improvement by turns: with noise, and where nothing explains the output of a limit."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pied import Problem, Study
-from pied.bounds import Believer
+from pied.bounds import Believer, telling
 from pied.gp import Model
+from pied.records import Why
 from pied.rng import Stream
-from pied.solvers.cuqb import BOUNDS_EVERY, CUQB, CUQBRun
+from pied.solvers.cuqb import BOUNDS_EVERY, CUQB, TELLING, CUQBRun
 
 
 def rugged(x):
@@ -44,10 +47,21 @@ def test_where_nothing_explains_a_limit_every_other_trial_is_by_expectation(turn
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("noise", "words"), [(0.1, {}), (0, {"regimes": False})])
-def test_elsewhere_trials_are_by_bounds(turns, noise, words):
-    Study(stated(rugged, noise), solver=CUQB(**words), seed=0).run(budget=16)
+@pytest.mark.parametrize("noise", [0, 0.1])
+def test_without_expectation_trials_are_by_bounds(turns, noise):
+    Study(stated(rugged, noise), solver=CUQB(expect=False), seed=0).run(budget=16)
     assert turns == []
+
+
+@pytest.mark.slow
+def test_with_noise_every_other_trial_is_by_expectation(turns):
+    study = Study(stated(bowl, 0.01), seed=0)
+    study.run(budget=16)
+    aims = {trial.number: trial.why.aim for trial in study.trials}
+    explored = {number for number, aim in aims.items() if number > study.initial and aim != "verify"}
+    assert len(turns) >= 2
+    assert set(turns) <= {number for number in explored if number % BOUNDS_EVERY}
+    assert {aims[number] for number in turns} == {"improve"}
 
 
 @pytest.mark.slow
@@ -70,3 +84,55 @@ def test_a_first_feasible_point_is_sought_where_it_is_most_likely():
     mean, deviation = scene.composite.belief.moments(np.stack([likely, hopeful]))
     slack = (-0.2 - scene.composite.belief.unwarp(mean)[:, 0]) / deviation[:, 0]
     assert slack[0] > slack[1]
+
+
+# --- Where a measurement tells something ------------------------------------------------------------------------------
+
+CORNER = (1.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """A run, and its scene after many measurements of one corner and few others."""
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y", noise=0.05)
+    with Study(problem, seed=0) as study:
+        chance = np.random.default_rng(0)
+        for u in [*Stream(0).sobol(5, 2), *[CORNER] * 12]:
+            x = {"a": float(u[0]), "b": float(u[1])}
+            study.add(x, {"y": x["a"] - x["b"] + 0.05 * chance.normal()}, anyway=True)
+        data = study.data
+    run = CUQB().start(problem, Stream(0))
+    return run, run._scene(18, data, None, Stream(0))
+
+
+def share(run, scene, u):
+    """How much a measurement at a point tells, beside its noise."""
+    return float(telling(run.problem, scene.belief, u[None], scene.pool).max())
+
+
+def test_bounds_that_would_measure_noise_look_elsewhere(measured):
+    run, scene = measured
+    best = run._optimistic(scene, scene.composite)
+    assert np.allclose(best.u, CORNER, atol=0.05)
+    assert share(run, scene, best.u) < TELLING
+    found, why = run._where_it_tells(scene, best, Why("explore"))
+    assert why.aim == "widen"
+    assert share(run, scene, found.u) >= TELLING
+    wide = [float(run._reach(scene, u[None], 10.0)[0, 0]) for u in (best.u, found.u)]
+    assert wide[1] > wide[0]
+
+
+def test_a_point_that_tells_something_is_measured(measured):
+    run, scene = measured
+    best = replace(run._optimistic(scene, scene.composite), u=np.array([0.1, 0.9]))
+    assert share(run, scene, best.u) >= TELLING
+    assert run._where_it_tells(scene, best, Why("explore")) == (best, Why("explore"))
+
+
+def test_regimes_are_searched_by_bounds_alone(measured):
+    run, scene = measured
+    staged = replace(scene, sides=lambda: (), number=17)
+    assert run._expects(replace(scene, number=17))
+    assert not run._expects(staged)
+    best = run._optimistic(scene, scene.composite)
+    assert run._where_it_tells(staged, best, Why("explore"))[1].aim == "explore"

@@ -25,6 +25,7 @@ from pied.bounds import (
     is_shared,
     optimistic,
     quantile,
+    telling,
     to_memory,
 )
 from pied.errors import SettingError
@@ -37,9 +38,9 @@ from pied.shapes import Bool, Float64
 from pied.solvers import nearby, plainly, probes, regimes
 from pied.solvers.acquisition import incumbent, maximize
 from pied.solvers.base import Solver
-from pied.solvers.frame import BayesRun, Scene, Settings, meets_white
+from pied.solvers.frame import USUAL_POINTS, BayesRun, Scene, Settings, meets_white
 from pied.solvers.infeasibility import VERDICT_LEVEL, JointTest, single_margin
-from pied.solvers.sampled import SAMPLES, SCREENING, TEMPERATURE, Sampled
+from pied.solvers.sampled import NOISY_SAMPLES, NOISY_SCREENING, SAMPLES, SCREENING, TEMPERATURE, Sampled
 
 __all__ = ["CUQB", "VERDICT_LEVEL", "BayesRun", "CUQBRun", "Scene", "Settings", "paper"]
 
@@ -48,7 +49,9 @@ WIDEN_BELOW_GAIN = 1e-7  # of the objective's scale: below this promised gain, s
 WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a gain
 SETTLED_GAIN = 1e-3  # of the objective's scale: with noise, an optimum whose bounds differ by less is known
 EXACT_WIDTH = 1e-9  # of the objective's scale: bounds that differ by less are one value
-BOUNDS_EVERY = 2  # where bounds say little, every so-many-th trial is sought by them, the others by expectation
+BOUNDS_EVERY = 2  # where expectation takes turns with bounds, every so-many-th trial is sought by bounds
+TELLING = 0.5  # with noise: what the belief leaves open has to be this share of a measurement's deviation
+TELLING_WIDENINGS = (3.0, 10.0)  # factors of the deviations, tried in turn until such a measurement promises more
 LOOK_EVERY = 3  # with a known optimum, every so-many-th trial looks elsewhere; the others measure it more exactly
 
 
@@ -89,9 +92,11 @@ class CUQB(Solver):
     (the paper's)."""
     regimes: bool = True
     """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`), and where nothing explains an
-    output well, by turns the surroundings of the best point (`solvers.nearby`), or, before there are enough points
-    there, by expected improvement instead of bounds (`solvers.sampled`), of a plain belief where predictions have been
-    far off (`solvers.plainly`)."""
+    output well, by turns the surroundings of the best point (`solvers.nearby`)."""
+    expect: bool = True
+    """Whether expected improvement (`solvers.sampled`) is sought by turns with bounds: with noise, and where nothing
+    explains an exact output of a limit; there, always and of a plain belief where predictions have been far off
+    (`solvers.plainly`)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
@@ -115,6 +120,7 @@ class CUQB(Solver):
             probe=False,
             joint=False,
             regimes=False,
+            expect=False,
             penalty=1e5,
             believer=Believer(
                 Model(
@@ -200,7 +206,7 @@ class CUQBRun(BayesRun):
         found = nearby.around(scene.data, scene.known[0])
         if found is not None:
             return self._nearby(scene, *found)
-        if not plainly.is_misled(self.problem, scene.data):
+        if not self._own.expect or not plainly.is_misled(self.problem, scene.data):
             return scene
         side = self._scene(scene.number, scene.data, None, scene.stream, plainly.plain(self._own.believer))
         return replace(side, whole=scene, is_plain=True)
@@ -243,7 +249,7 @@ class CUQBRun(BayesRun):
         Bounds of a limit that nothing explains are met everywhere, and the most optimistic of all points is at some
         corner of the box, again and again. An expectation counts how likely a limit is to hold.
         """
-        is_known, is_turn = bool(scene.is_feasible.any()), self._expects(scene)
+        is_known, is_turn = bool(scene.is_feasible.any()), self._is_exact and self._expects(scene)
         if is_turn and is_known:
             return self._expected(scene), Why("improve")
         usual = scene.whole if scene.is_plain else None  # whether any point meets the limits is tested by this belief
@@ -255,14 +261,17 @@ class CUQBRun(BayesRun):
     def _expects(self, scene: Scene) -> bool:
         """Whether it is the turn of expected improvement.
 
-        With a plain belief it always is; else by turns, in all of the box, for an exact limit that nothing explains.
+        With a plain belief it always is; else by turns, in all of the box: for an exact limit that nothing explains,
+        and with noise, where upper bounds measure one point again and again before they look elsewhere.
         """
         if scene.is_plain:
             return True
         is_whole = scene.nearby is None and isinstance(scene.search, Search)
-        if not self._own.regimes or not self._is_exact or not is_whole or scene.number % BOUNDS_EVERY == 0:
+        if not self._own.expect or not is_whole or scene.number % BOUNDS_EVERY == 0:
             return False
-        return self._is_limit_rough(scene, regimes.UNKNOWN_BELOW)
+        if self._is_exact:
+            return self._is_limit_rough(scene, regimes.UNKNOWN_BELOW)
+        return not scene.has_regimes and bool(scene.is_feasible.any())
 
     def _is_limit_rough(self, scene: Scene, below: float = regimes.ROUGH_BELOW) -> bool:
         """Whether some output of a limit is badly explained: by less than so many nats a row."""
@@ -270,9 +279,11 @@ class CUQBRun(BayesRun):
 
     def _expected(self, scene: Scene) -> Optimum:
         """Maximize the expected improvement; the probability that all limits hold while no told point meets them."""
-        usual = SAMPLES, SCREENING, TEMPERATURE
+        samples = (SAMPLES, SCREENING) if self._is_exact else (NOISY_SAMPLES, NOISY_SCREENING)
         best, scales = incumbent(scene), scene.scales
-        return maximize(Sampled(scene.composite, best, scales, *usual, is_relative=True, is_log=True), scene)
+        return maximize(
+            Sampled(scene.composite, best, scales, *samples, TEMPERATURE, is_relative=True, is_log=True), scene
+        )
 
     def _tested(self, scene: Scene) -> tuple[Optimum, Why]:
         """Seek by bounds, and test whether any point can meet all constraints while none is known to."""
@@ -291,6 +302,8 @@ class CUQBRun(BayesRun):
         Such a belief is either right or over-confident. It is tested off a box bound that all points near the best one
         lie on, in the settings beside that of the best point, and then where wider bounds promise a gain.
         """
+        if not self._is_exact and self._expects(scene):
+            return self._expected(scene), Why("improve")
         best = self._optimistic(scene, scene.composite)
         if len(scene.data.pending):
             return best, Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
@@ -325,7 +338,7 @@ class CUQBRun(BayesRun):
         scale = float(scene.scales[0])
         least, width = SETTLED_GAIN * scale, float(best.f[0] - lower[0])
         if not width <= least or (lower[1:] < 0).any():
-            return best, why
+            return self._where_it_tells(scene, best, why)
         if width > EXACT_WIDTH * scale and scene.number % LOOK_EVERY:
             return best, why
         for factor in WIDENINGS:
@@ -333,6 +346,27 @@ class CUQBRun(BayesRun):
             if other.satisfied and other.f[0] - lower[0] > least:
                 return other, replace(why, aim="widen")
         return replace(best, u=self._spread_out(scene), active=()), replace(why, aim="spread")
+
+    def _where_it_tells(self, scene: Scene, best: Optimum, why: Why) -> tuple[Optimum, Why]:
+        """Look elsewhere if a measurement would tell little but its noise, where wider bounds promise more than here.
+
+        Verifications measure the best point anyway. Upper bounds that do so, too, leave no trial for what a belief that
+        is too sure of itself overlooks. At an edge between regimes, measurements beside each other tell where it is.
+        """
+        if not isinstance(scene.search, Search) or scene.has_regimes:
+            return best, why
+        pool = np.concatenate([best.u[None], scene.pool])
+        tells = telling(self.problem, scene.belief, pool, scene.pool[:USUAL_POINTS]).max(1) >= TELLING
+        if tells[0]:
+            return best, why
+        if scene.success is not None:
+            tells &= scene.success.is_likely(pool)
+        for factor in TELLING_WIDENINGS:
+            reach = self._reach(scene, pool, factor)
+            promised = np.where(tells & (reach[:, 1:] >= 0).all(1), reach[:, 0], -np.inf)
+            if promised.max() > reach[0, 0]:
+                return replace(best, u=pool[promised.argmax()], active=()), replace(why, aim="widen")
+        return best, why
 
     def _promised_gain(self, scene: Scene, best: Optimum) -> float:
         """By how much the upper bound exceeds the best feasible told value; infinite without one."""

@@ -137,6 +137,11 @@ class Scene:
         return SuccessModel.fit(U[~out], outside, coding_of(self.composite.problem))
 
     @property
+    def has_regimes(self) -> bool:
+        """Whether outputs have regimes, as far as was seen."""
+        return self.elsewhere is not None or self.sides is not tuple
+
+    @property
     def told_here(self) -> int:
         """How many points were told in the regime that is searched."""
         return len(self.data.U) if self.elsewhere is None else int((~self.elsewhere).sum())

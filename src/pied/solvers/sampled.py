@@ -16,6 +16,7 @@ from pied.solvers.acquisition import Acquisition, Back, Column, Outputs, Points,
 from pied.solvers.smooth import FATMOID, SIGMOID, Sample, log_improvement, log_sum_exp, sample_deviation, smoothed
 
 SAMPLES, SCREENING = 512, 128  # of the outputs at a point, while solving and while screening many points
+NOISY_SAMPLES, NOISY_SCREENING = 128, 32  # the same with noise: what is to be expected is known less exactly
 TEMPERATURE = 0.05  # deviations over which improvement and limits are smoothed
 
 

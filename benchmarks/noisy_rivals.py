@@ -1,8 +1,8 @@
 """With noise: what `pied` and BoTorch's composite loop find and recommend, from the same initial points.
 
     pip install 'pied[peers]'
-    PYTHONPATH=src python3 benchmarks/noisy.py --jobs 2 --limit 550 --out noisy.jsonl.gz        # until none is left
-    python benchmarks/noisy.py --out noisy.jsonl.gz --report
+    PYTHONPATH=src python3 benchmarks/noisy_rivals.py --limit 550 --out noisy-rivals.jsonl.gz    # until none is left
+    python benchmarks/noisy_rivals.py --out noisy-rivals.jsonl.gz --report
 
 Problems: the fixed ones with rough outputs, random ones (rough kinds, three smooth ones, white objectives of many
 basins under noisy limits), batteries and water networks drawn at random (`simulators`). Noise of 2 % of each output's
@@ -16,6 +16,7 @@ import slices  # first: see there
 # isort: split
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -121,20 +122,23 @@ def run(item: slices.Item) -> dict[str, Any]:
     """Perform one run; return the truth at what was found and recommended, and the scale of the objective."""
     benchmark, pool = stated(item["set"], item["problem"], item["seed"])
     budget = simulators.BUDGET if item["set"] == "simulators" else honesty.usual_budget(benchmark)
-    judged = Judged(benchmark, pool, budget)
-    study = Study(benchmark.problem, seed=item["seed"], patience=None)
-    initial = study.initial
+    judged = Judged(replace(benchmark), pool, budget)  # a copy, whose noise begins anew
+    study = Study(judged.benchmark.problem, seed=item["seed"], patience=None)
+    is_ours, initial = item["loop"] == "pied", study.initial
+
+    def recommended() -> Point | None:
+        return study.result().x if is_ours else composite.recommended(judged.benchmark, judged.told, item["seed"])
+
     try:
         while len(judged.X) < budget:
-            if item["loop"] == "pied" or len(judged.X) < initial:
+            if is_ours or len(judged.X) < initial:
                 judged.told_by(study)
             else:
                 judged.suggested(item["loop"], item["seed"])
             if len(judged.X) in judged.stages:
-                ours = item["loop"] == "pied"
-                judged.judge(study.result().x if ours else composite.recommended(benchmark, judged.told, item["seed"]))
+                judged.judge(recommended())
     except (SolverDone, Infeasible):
-        judged.judge(study.result().x)
+        judged.judge(recommended())
     return {
         "found": judged.found,
         "evaluations": len(judged.X),
@@ -208,12 +212,12 @@ def page(records: Sequence[dict[str, Any]]) -> str:
 
 def main(words: Sequence[str] | None = None) -> int | str:
     """Run the command line; return how many records are left, or the page."""
-    parser = slices.parser(__doc__, out="noisy.jsonl.gz", seeds=4)
+    parser = slices.parser(__doc__, out="noisy-rivals.jsonl.gz", seeds=4)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--loops", nargs="+", choices=LOOPS, default=list(LOOPS))
     given = parser.parse_args(words)
     if given.report:
-        return slices.write(given, page, "noisy.md")
+        return slices.write(given, page, "noisy-rivals.md")
     return slices.work_on(items_of(given.sets, given.loops, given.seeds), run, given)
 
 

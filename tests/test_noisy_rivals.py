@@ -18,7 +18,7 @@ def record(loop, best, value, broken=0.0, known=10.0, problem="burn-out", seed=0
     at = {"best": best, "recommended": None if value is None else {"value": value, "broken": broken}}
     item = {"set": "rough", "problem": problem, "seed": seed, "loop": loop}
     made = {"code": "c", "commit": "c", "command": "x", "machine": "m", "date": "d", "version": "v"}
-    return {"item": item, "found": [at, at], "unit": 4.0, "known": known, "seconds": 0.1, "spent": 1.0, "made": made}
+    return {"item": item, "found": [at, at], "unit": 4.0, "known": known, "spent": 1.0, "made": made}
 
 
 def test_regrets_are_in_units_of_the_objective():
@@ -26,6 +26,11 @@ def test_regrets_are_in_units_of_the_objective():
     found = rivals.regrets(runs, 1)
     assert found["pied"] == (0.25, 0.5, False)
     assert found["botorch"] == (0.0, 1.0, True)
+
+
+def test_without_anything_to_compare_with_all_is_lost():
+    runs = {loop: record(loop, None, 1.0, known=None) for loop in rivals.LOOPS}
+    assert rivals.regrets(runs, 0)["pied"] == (1.0, 1.0, False)
 
 
 def test_without_an_optimum_the_best_of_both_is_the_reference():
@@ -40,9 +45,10 @@ def test_the_page_counts_only_pairs():
     text = rivals.page([*records, record("pied", 1.0, 1.0, seed=1)])
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| rough | burn-out")]
     assert [row[2:4] for row in rows] == [["pied", "1"], ["botorch", "1"]]
-    assert [row[-2] for row in rows] == ["1", "0"]  # ahead
+    assert [row[-1].rstrip(" |") for row in rows] == ["1", "0"]  # ahead
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["battery", "network"])
 def test_a_simulator_has_noise_of_a_fiftieth_of_its_spread_and_a_solution_everywhere(kind):
     benchmark, pool = rivals.stated("simulators", f"{kind}:0", 0)
@@ -58,17 +64,13 @@ def test_a_simulator_has_noise_of_a_fiftieth_of_its_spread_and_a_solution_everyw
 @pytest.mark.slow
 def test_both_loops_measure_the_same_noise_at_the_initial_points(monkeypatch):
     told = {}
-
-    def suggested(self, loop, seed):
-        raise rivals.SolverDone("enough")
-
-    monkeypatch.setattr(rivals.Judged, "suggested", suggested)
+    monkeypatch.setattr(rivals.composite, "recommended", lambda *given: None)
     monkeypatch.setattr(rivals.honesty, "usual_budget", lambda benchmark: 2 * benchmark.whole.d + 1)
     for loop in rivals.LOOPS:
-        monkeypatch.setattr(
-            rivals.Judged, "judge", lambda self, at, loop=loop: told.setdefault(loop, [t.y for t in self.told])
-        )
+        keep = told.setdefault(loop, [])
+        monkeypatch.setattr(rivals.Judged, "judge", lambda self, at, keep=keep: keep.append([t.y for t in self.told]))
         rivals.run({"set": "rough", "problem": "burn-out", "seed": 0, "loop": loop})
+    assert len(told["pied"][-1]) == 7
     assert told["pied"] == told["botorch"]
 
 
@@ -87,4 +89,4 @@ def test_botorch_recommends_the_best_point_whose_limits_hold():
     found = composite.recommended(benchmark, told, 0)
     place = next(each for each in told if each.x == found)
     assert place in fine
-    assert place.f[0] >= np.quantile([each.f[0] for each in fine], 0.7)
+    assert place.f[0] >= np.median([each.f[0] for each in fine])

@@ -42,10 +42,11 @@ class Why:
 
     aim: str
     """"initial", "explore", "verify", "probe" (off a box bound on which all points near the best lie, or in a setting
-    beside that of the best), "widen" (explore with wider bounds, because the level promises no gain), "feasibility" (no
-    point satisfies the bounds), "spread" (any other point would be a repetition), "narrow" (the same, of a batch: where
-    the best may be and is least known), "sweep" (it sharpens a sweep most), "fill" (the search failed),
-    "repeat" (someone asked for these settings once more)."""
+    beside that of the best), "widen" (explore with wider bounds, because the level promises no gain or nothing but
+    noise), "improve" (the largest expected improvement), "feasibility" (no point satisfies the bounds), "spread" (any
+    other point would be a repetition), "narrow" (the same, of a batch: where the best may be and is least known),
+    "sweep" (it sharpens a sweep most), "fill" (the search failed), "repeat" (someone asked for these settings once
+    more)."""
     lower: tuple[float, ...] = ()
     """Lower bounds of objective and constraints at the point, in the paper's form."""
     upper: tuple[float, ...] = ()

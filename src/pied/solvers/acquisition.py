@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from pied.bounds import NUMBERS_AT_ONCE, Believer, Composite, Stack
 from pied.errors import SettingError
+from pied.records import feasible
 from pied.search import Functions, Optimum, PenaltySearch, Search
 from pied.shapes import Float64
 from pied.solvers.base import Solver
@@ -219,15 +220,17 @@ def maximize(acquisition: Acquisition, scene: Scene) -> Optimum:
 def incumbent(scene: Scene) -> float | None:
     """Return the value to improve on; None while nothing is feasible.
 
-    For an exact black box this is the best feasible value told. For a noisy one it is the best median among told points
-    whose constraints are met in the median, because the best told value is biased by luck. If all constraints are white
-    and no told point meets them, it is the worst value told: any point that meets them is an improvement.
+    For an exact black box this is the best feasible value told. For a noisy one it is the best median among told and
+    pending points whose constraints are met in the median, because the best told value is biased by luck. If all
+    constraints are white and no told point meets them, it is the worst value told: any point that meets them is an
+    improvement.
     """
     problem = scene.composite.problem
     values, fine = scene.f[:, 0], scene.is_feasible
     if not all(noise == 0 for noise in problem.noise) and len(scene.data.U):
-        median = scene.composite.values(scene.data.U, [0.5] * problem.k)
-        values, fine = median[:, 0], (median[:, 1:] >= 0).all(1) & np.isfinite(median).all(1)
+        U = np.concatenate([scene.data.U, scene.data.pending])
+        median = scene.composite.values(U, [0.5] * problem.k)
+        values, fine = median[:, 0], feasible(problem, median)
     if fine.any():
         return float(values[fine].max())
     told = values[np.isfinite(values)]

@@ -81,7 +81,8 @@ class CUQB(Solver):
     """"joint": all constraints together, at z = 3; "single": one at a time, at the level (the paper's)."""
     widen: bool = True
     """Whether bounds are widened once those at the level promise no gain: over the best told value of an exact black
-    box, over what is certain at the optimum itself with noise."""
+    box; with noise over what is certain at the optimum itself, or where a measurement would tell little but its
+    noise."""
     probe: bool = True
     """Whether an exact black box is probed near the best point, off the box bounds it lies on (`solvers.probes`) and in
     the settings beside its own, once the upper bound promises hardly any gain."""
@@ -262,16 +263,18 @@ class CUQBRun(BayesRun):
         """Whether it is the turn of expected improvement.
 
         With a plain belief it always is; else by turns, in all of the box: for an exact limit that nothing explains,
-        and with noise, where upper bounds measure one point again and again before they look elsewhere.
+        and with noise, where upper bounds measure one point again and again before they look elsewhere. With noise the
+        turn is drawn, since batches begin at odd numbers only, and some told point has to meet all limits in the
+        median: bounds are then met there as well, and no verdict waits.
         """
         if scene.is_plain:
             return True
-        is_whole = scene.nearby is None and isinstance(scene.search, Search)
-        if not self._own.expect or not is_whole or scene.number % BOUNDS_EVERY == 0:
+        if not self._own.expect or scene.nearby is not None or not isinstance(scene.search, Search):
             return False
         if self._is_exact:
-            return self._is_limit_rough(scene, regimes.UNKNOWN_BELOW)
-        return not scene.has_regimes and bool(scene.is_feasible.any())
+            return scene.number % BOUNDS_EVERY != 0 and self._is_limit_rough(scene, regimes.UNKNOWN_BELOW)
+        is_turn = float(scene.stream.at("turn").uniform(1)[0]) * BOUNDS_EVERY >= 1.0
+        return is_turn and not scene.has_regimes and incumbent(scene) is not None
 
     def _is_limit_rough(self, scene: Scene, below: float = regimes.ROUGH_BELOW) -> bool:
         """Whether some output of a limit is badly explained: by less than so many nats a row."""
@@ -356,14 +359,16 @@ class CUQBRun(BayesRun):
         if not isinstance(scene.search, Search) or scene.has_regimes:
             return best, why
         pool = np.concatenate([best.u[None], scene.pool])
-        tells = telling(self.problem, scene.belief, pool, scene.pool[:USUAL_POINTS]).max(1) >= TELLING
+        used = sorted({output for function in self.problem.structure for output in function.outputs})
+        share = telling(self.problem, scene.belief, pool, scene.pool[:USUAL_POINTS])[:, used]
+        tells = share.max(1, initial=0.0) >= TELLING
         if tells[0]:
             return best, why
         if scene.success is not None:
             tells &= scene.success.is_likely(pool)
         for factor in TELLING_WIDENINGS:
             reach = self._reach(scene, pool, factor)
-            promised = np.where(tells & (reach[:, 1:] >= 0).all(1), reach[:, 0], -np.inf)
+            promised = np.where(tells & (reach[:, 1:] >= 0).all(1), np.nan_to_num(reach[:, 0], nan=-np.inf), -np.inf)
             if promised.max() > reach[0, 0]:
                 return replace(best, u=pool[promised.argmax()], active=()), replace(why, aim="widen")
         return best, why

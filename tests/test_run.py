@@ -438,7 +438,7 @@ def test_an_exact_black_box_is_looked_at_with_wider_bounds_when_nothing_is_promi
     wide = [trial.number for trial in trials if trial.why.aim == "widen"]
     assert len(wide) >= 2
     assert not any(trial.why.aim == "widen" for trial in solve(parabola(), 24, solver=fast(widen=False), seed=0).trials)
-    noisy = solve(parabola(maximize=objective, noise=0.01), 14, solver=fast(), seed=0).trials
+    noisy = solve(parabola(maximize=objective, noise=0.01), 14, solver=fast(widen=False), seed=0).trials
     assert not any(trial.why.aim == "widen" for trial in noisy)
 
 

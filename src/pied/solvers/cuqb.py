@@ -306,7 +306,9 @@ class CUQBRun(BayesRun):
         lie on, in the settings beside that of the best point, and then where wider bounds promise a gain.
         """
         if not self._is_exact and self._expects(scene):
-            return self._expected(scene), Why("improve")
+            expected = self._expected(scene)
+            if not self._is_certain(scene, expected.u):
+                return expected, Why("improve")
         best = self._optimistic(scene, scene.composite)
         if len(scene.data.pending):
             return best, Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
@@ -349,6 +351,11 @@ class CUQBRun(BayesRun):
             if other.satisfied and other.f[0] - lower[0] > least:
                 return other, replace(why, aim="widen")
         return replace(best, u=self._spread_out(scene), active=()), replace(why, aim="spread")
+
+    def _is_certain(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
+        """Whether the objective is known well at a point, and all limits surely hold there."""
+        lower, _, upper = (bounds[0] for bounds in scene.composite.bounds(u[None], self._own.level))
+        return bool(upper[0] - lower[0] <= SETTLED_GAIN * scene.scales[0] and (lower[1:] >= 0).all())
 
     def _where_it_tells(self, scene: Scene, best: Optimum, why: Why) -> tuple[Optimum, Why]:
         """Look elsewhere if a measurement would tell little but its noise, where wider bounds promise more than here.

@@ -16,7 +16,8 @@ from pied.distances import to_nearest
 from pied.gp import Model
 from pied.records import Dataset
 from pied.records.trial import State, Why
-from pied.solvers.infeasibility import CONFIRMING_SHARE, RECENT_PROPOSALS, ROUGHEST, surprise
+from pied.rng import Stream
+from pied.solvers.infeasibility import CONFIRMING_SHARE, RECENT_PROPOSALS, ROUGHEST, JointTest, surprise
 from tiny import fast, few, hill, unchecked
 
 
@@ -322,3 +323,40 @@ def test_three_points_and_a_few_more_are_no_ground_for_a_verdict(name, seed, mon
     study = Study(problem, seed=seed, initial=3)
     with unchecked():
         assert study.run(10).status is not Status.INFEASIBLE
+
+
+@pytest.mark.slow
+def test_noise_below_the_range_of_an_output_is_no_surprise() -> None:
+    """Where y is nearly 0, many measurements lie below its range: no reason to doubt the belief for ever."""
+    problem = Problem(
+        {"x": (0, 1)},
+        ["y"],
+        maximize="y - x",
+        subject_to={"enough": "y >= 0.25", "late": "x >= 0.7"},
+        noise={"y": None},
+        ranges={"y": (0.0, None)},
+    )
+    below, ended = 0, []
+    for seed in range(4):
+        study = Study(problem, seed=seed)
+        while study.used < 3 + 30 and study.status is Status.RUNNING:
+            trial = study.ask()
+            y = math.exp(-5.0 * trial.x["x"]) + 0.05 * Stream(seed).at("noise", study.used).normal(1).item()
+            below += y < 0.0
+            study.tell(trial, {"y": y}, anyway=True)
+        ended.append(study.status)
+    assert below >= 3
+    assert ended.count(Status.INFEASIBLE) >= 3
+
+
+def test_with_noise_few_points_leave_as_much_open_as_exact_ones() -> None:
+    """Up to three points for each variable."""
+    factors = []
+    for count in (6, 7):
+        problem = Problem({"x": (0, 1), "z": (0, 1)}, ["y"], maximize="y", subject_to=["y >= 9"], noise={"y": 0.1})
+        U = Stream(1).uniform(count, 2)
+        data = Dataset(tuple(range(count)), U, U[:, :1], U[:0])
+        scene = CUQB().start(problem, Stream(0))._scene(count + 1, data, None, Stream(0))
+        factors.append(JointTest(problem, Believer(), 0.95, scene, Stream(0))._doubt(scene).item())
+    assert factors[0] == pytest.approx(17.0 / math.sqrt(6))
+    assert factors[1] == pytest.approx(5.7 / math.sqrt(7))

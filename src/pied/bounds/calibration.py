@@ -9,8 +9,6 @@ in the long run as many lie outside as was said, whatever the output is like (on
 Searches do not use it: optimism by the plain deviations finds optima in fewer evaluations. It concerns what is said.
 """
 
-import math
-
 import numpy as np
 from numpy import ndarray
 
@@ -80,14 +78,16 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
 
     Caution falls with measurements around the best point: those of a noisy output miss by their noise alone, those of
     an exact one are surrounded by others. They show nothing of how wrong the belief is elsewhere. Here, noise is not
-    widened, and a measurement counts by how much it could tell (`telling`).
+    widened, and a measurement counts by how much it could tell (`telling`). However well these were predicted, the
+    belief is trusted no more than a first one from as many points that could tell something.
 
     Args:
         problem: The statement.
         data: The told values, with what was expected of those that were proposed, widened by their caution.
         level: p of the bounds.
     """
-    factor = np.full(problem.m, first_caution(_seen(problem, data), is_exact=True))
+    seen = np.full(problem.m, float(_seen(problem, data)))
+    factor = _before_predictions(seen, is_exact=True)
     away = misses(problem, data, level, cautious=True)
     is_exact = np.array([noise == 0 for noise in problem.noise])
     for (row, _), miss in zip(_foretold(problem, data), away, strict=True):
@@ -95,13 +95,19 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
         share = np.where(is_exact, 1.0, own)
         outside = miss > quantile.normal(level) * np.sqrt(factor**2 * share + 1.0 - share)
         factor = _learned(factor, np.where(np.isfinite(miss), outside, np.nan), level, own)
-    return factor
+        seen += np.where(np.isfinite(miss), own, 0.0)
+    return np.maximum(factor, _before_predictions(seen, is_exact=True))
 
 
 def first_caution(count: int, *, is_exact: bool) -> float:
     """Return the caution of an output's belief from so many points before anything was predicted."""
+    return float(_before_predictions(np.array([count]), is_exact=is_exact).item())
+
+
+def _before_predictions(count: ndarray, *, is_exact: bool) -> Float64[ndarray, "m"]:
+    """Return the caution of each output from so many points before anything was predicted."""
     first = FIRST_EXACT if is_exact else FIRST_NOISY
-    return float(np.clip(first / math.sqrt(max(count, 1)), LEAST, MOST))
+    return np.clip(first / np.sqrt(np.maximum(count, 1)), LEAST, MOST)
 
 
 def _first(problem: Problem, data: Dataset) -> Float64[ndarray, "m"]:
@@ -150,10 +156,14 @@ def _learned(
 def predicted(
     problem: Problem, gp: GP, U: Float64[ndarray, "b d"], level: float, factor: Float64[ndarray, "m"] | float = 1.0
 ) -> Ends:
-    """Return where measurements at points lie with the probability of the bounds, their noise included."""
+    """Return where measurements at points lie with the probability of the bounds, their noise included.
+
+    Noise may carry a measurement out of the range that its output has.
+    """
     mean, deviation = gp.moments(U)
     away = quantile.normal(level) * factor * np.hypot(deviation, deviation_of_noise(problem, gp, U))
-    lowest, highest = problem.ranges.T
+    is_noisy = np.array([each != 0 for each in problem.noise])
+    lowest, highest = np.where(is_noisy, [[-np.inf], [np.inf]], problem.ranges.T)
     ends = [np.clip(gp.unwarp(mean + side * away), lowest, highest) for side in (-1.0, 0.0, 1.0)]
     return np.minimum(ends[0], ends[2]), ends[1], np.maximum(ends[0], ends[2])
 

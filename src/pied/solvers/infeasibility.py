@@ -34,15 +34,16 @@ from pied.search import Enumeration, Functions, Mixed, Optimum, Picked, Search, 
 from pied.shapes import Float64
 from pied.solvers.frame import Scene, meets_white
 
-VERDICT_LEVEL = 0.9986501019683699  # Phi(3): the joint test looks three standard deviations out
+VERDICT_DEVIATIONS = 3.0  # the joint test looks so many standard deviations out, ...
+VERDICT_LEVEL = 0.9986501019683699  # ... at this level
 DENSE_POINTS = 4096  # Sobol points added to the pool for the thorough search that a verdict rests on
 THOROUGH_STARTS = 32  # starts of that search
 QUICK_STARTS = 8  # starts of the first search, which only decides whether the thorough one is needed
 CONFIRMING_DISTANCE = 0.03  # unit cube: a point nearer to a told one would confirm nothing, ...
 CONFIRMING_SHARE = 0.5  # ... nor would one nearer than this share of the distance that other points have
 LEAST_WIDENING = 3.0  # a problem is infeasible only if it is so with deviations this many times as wide, too
-LEAST_NOISY_WIDENING = 2.0  # the same with noise: what it leaves open is known better than what a belief cannot see
-FEW_POINTS = 3  # told points for each variable, up to which beliefs with other models are widened, too
+LEAST_NOISY_WIDENING = 1.5  # the same with noise: what it leaves open is known better than what a belief cannot see
+FEW_POINTS = 3  # told points for each variable: up to so many, noise is no excuse and other models are widened, too
 ROUGHEST = "matern 3/2"  # the kernel by which a verdict must hold as well
 RECENT_PROPOSALS = 8  # proposals whose told values show how far the belief can be trusted
 REGIME_POINTS = 2  # told points for each variable: a regime with no more shows nothing
@@ -210,10 +211,14 @@ class JointTest:
             others.append(replace(model, warps=("none",)))
         if ROUGHEST in model.kernels and any(each.kernel != ROUGHEST for each in choices):
             others.append(replace(model, kernels=(ROUGHEST,)))
-        is_young = len(scene.data.U) <= FEW_POINTS * self.problem.d
         for other in others:
             believer = replace(self.believer, model=other)
-            yield self._possible(scene, believer, believer.fit(self.problem, scene.data), factor if is_young else 1.0)
+            belief = believer.fit(self.problem, scene.data)
+            yield self._possible(scene, believer, belief, factor if self._is_young(scene) else 1.0)
+
+    def _is_young(self, scene: Scene) -> bool:
+        """Tell whether a belief has few points."""
+        return len(scene.data.U) <= FEW_POINTS * self.problem.d
 
     def _possible(self, scene: Scene, believer: Believer, belief: GP, factor: Float64[ndarray, "m"] | float) -> Bounds:
         """Return the bounds of a test by a belief with wider deviations."""
@@ -224,22 +229,28 @@ class JointTest:
     def _doubt(self, scene: Scene) -> Float64[ndarray, "m"]:
         """Return by how much the deviations of each output are widened: by what a belief from so few points has shown.
 
-        At least as much as those that are told with proposals: no verdict contradicts them.
+        At least as much as those that are told with proposals: no verdict contradicts them. Few noisy points leave as
+        much open as exact ones, and what is learned of their noise can hide it.
         """
         least = LEAST_WIDENING if self._is_exact else LEAST_NOISY_WIDENING
-        shown = max(least, first_caution(scene.told_here, is_exact=self._is_exact), self._missed(scene))
+        first = first_caution(scene.told_here, is_exact=self._is_exact or self._is_young(scene))
+        shown = max(least, first, self._missed(scene))
         return np.maximum(shown, self.believer.caution(self.problem, scene.data, self.level))
 
     def _missed(self, scene: Scene) -> float:
-        """Return by how many deviations the belief was wrong lately: of outputs, noise included, where there is noise.
+        """Return the widening that the errors of late call for: by how many deviations the belief was wrong.
+
+        With noise, deviations are those of outputs, noise included.
 
         A measured function differs from what is believed of it by its noise as well. In deviations of a belief that
-        has averaged the noise away that would be a surprise every time, and nothing would ever be declared.
+        has averaged the noise away that would be a surprise every time, and nothing would ever be declared. One of
+        eight measurements is often two deviations off, and bounds at three deviations hold it: only one that they
+        would not have held widens them beyond the least.
         """
         if self._is_exact:
             return surprise(scene.data.whys, scene.f, scene.scales, self.level)
         found = misses(self.problem, scene.data, self.level, cautious=self.believer.cautious)[-RECENT_PROPOSALS:]
-        return float(np.nan_to_num(found, nan=0.0).max(initial=0.0))
+        return LEAST_NOISY_WIDENING / VERDICT_DEVIATIONS * float(np.nan_to_num(found, nan=0.0).max(initial=0.0))
 
 
 class _Look(NamedTuple):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
 
+WIDEST_GAP = 10.0
+"""In ranges of the told objective: a larger gap says nothing, and is not told."""
 OTHER_QUESTION = -1
 """Number of a question that was not recorded: no trial was proposed for it."""
 
@@ -77,10 +79,11 @@ class Snapshot(Moment):
         width = gap(optima, certain)
         if found is not None and math.isfinite(width) and self.settings.believer.cautious:
             width = max(width, self._possible_gain(found))
-        if certain is None or not math.isfinite(width):
-            return math.inf, math.inf
         f = self.data.functions(self.problem)[:, :1]
-        size = max(abs(width + certain), abs(certain), float(spread(f[np.isfinite(f[:, 0])])[0]))
+        f = f[np.isfinite(f[:, 0])]
+        if certain is None or not width <= WIDEST_GAP * float(np.ptp(f)):
+            return math.inf, math.inf
+        size = max(abs(width + certain), abs(certain), float(spread(f)[0]))
         return width, width / size
 
     def _possible_gain(self, found: "Recommendation") -> float:

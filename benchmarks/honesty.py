@@ -5,7 +5,8 @@
 
 Sets: 'draws' (random problems, rough and smooth kinds), 'rough' (fixed problems with rough outputs), 'paper' (some of
 the suite) and 'infeasible' (problems without a feasible point, rough ones first). Noise is 2 % of each output's spread:
-constant, growing with the output, or with 5 % gross errors; solvers have to learn it. Starts: the usual design, or
+constant, growing with the output, or with 5 % gross errors; solvers have to learn it, also where there is none
+('unstated'), as in a simulator of which nobody said that it is exact. Starts: the usual design, or
 3, 5 or 50 old rows in one cluster or along one line. Everything is asked through the public interface of `Study`.
 """
 
@@ -38,9 +39,11 @@ SETS = ("draws", "rough", "paper", "infeasible")
 KINDS = (*suite.rough_kinds, "gp", "steep", "oscillating")
 """Kinds of the draws: the rough ones, and three smooth ones to see that nothing is lost there."""
 PAPER = ("booth", "bazaraa", "rosen-suzuki", "williams-otto")
-NOISES = ("exact", "constant", "growing", "outliers")
+NOISES = ("exact", "constant", "growing", "outliers", "unstated")
 SIGMA = 0.02
 """Noise in spreads of each output; of growing noise, a quarter of it is constant and the rest grows."""
+UNSTATED = 1e-13
+"""Noise in spreads where there is none, but the statement does not say so."""
 GROWTH = 0.04
 """Standard deviation of growing noise in sizes of the output."""
 OUTLIERS = 0.05
@@ -96,10 +99,10 @@ def stated(problem: str, noise: str, seed: int) -> Benchmark:
     if noise == "exact":
         return exact
     name, whole = problem.rpartition(":")[2], exact.whole
-    if name in OWN_NOISE:  # the noise that the problem is about
+    if name in OWN_NOISE and noise != "unstated":  # the noise that the problem is about
         return exact.told("full", seed=seed, **OWN_NOISE[name])
     Y = exact.outputs(whole.from_unit(Stream(0).at("noise").sobol(POOL, whole.d)))
-    sigma = SIGMA / 4 if noise == "growing" else SIGMA
+    sigma = {"growing": SIGMA / 4, "unstated": UNSTATED}.get(noise, SIGMA)
     std = dict(zip(whole.outputs, (sigma * spread(Y)).tolist(), strict=True))
     words = {"growing": {"growth": GROWTH}, "outliers": {"outliers": OUTLIERS}}.get(noise, {})
     return exact.told("full", std, seed=seed, **words)

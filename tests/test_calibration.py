@@ -10,7 +10,7 @@ from pied.bounds import Believer, Widened, caution, doubt, predicted, telling
 from pied.bounds.calibration import LEAST
 from pied.records import Dataset, Why
 from pied.rng import Stream
-from pied.study import snapshot
+from pied.study import gaps
 from tiny import parabola, waves
 
 LEVEL = 0.95
@@ -167,6 +167,6 @@ def test_a_gap_far_beyond_everything_told_is_not_told(monkeypatch: pytest.Monkey
         study.tell(trial, {"y": 10.0 * np.sin(17.0 * trial.x["x"] ** 2)})
     assert study.gap() == (np.inf, np.inf)
     assert "still possible" not in str(study.result())
-    monkeypatch.setattr(snapshot, "WIDEST_GAP", np.inf)
+    monkeypatch.setattr(gaps, "WIDEST", np.inf)
     told = study.data.functions(problem)[:, 0]
     assert study.gap()[0] > 10.0 * np.ptp(told)

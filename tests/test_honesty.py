@@ -91,3 +91,12 @@ def test_watching_a_run_does_not_change_it():
                 study.run(12)
             points.append([list(trial.x.values()) for trial in study.trials])
     assert points[0] == points[1]
+
+
+def test_noise_that_is_not_stated_is_none() -> None:
+    benchmark = honesty.stated("gross-errors", "unstated", 0)
+    x = benchmark.whole.from_unit(np.full((1, benchmark.whole.d), 0.4))[0]
+    first, second = (np.array(list(benchmark.problem.evaluate(x))) for _ in range(2))
+    assert benchmark.problem.noise == (None, None)
+    np.testing.assert_allclose(first, second, rtol=1e-10)
+    np.testing.assert_allclose(first, benchmark.outputs(x[None])[0], rtol=1e-10)

@@ -114,11 +114,25 @@ def test_gap_is_that_of_all_optima_so_far_also_where_some_were_refuted() -> None
         assert (math.isnan(shown) and not known) or shown == pytest.approx(gap(known, best[t]))
 
 
+def test_gap_is_at_least_what_the_last_belief_called_possible_and_not_told_if_absurd() -> None:
+    study = Study(parabola(), seed=0, solver="random")
+    for value in (0.1, 0.3, 0.2, 0.7):
+        study.tell(study.ask(), value)
+    said = [(None, None), (0.9, 0.4), (None, 1.5), (0.8, 99.0)]
+    trials = [
+        replace(trial, why=replace(trial.why, optimistic=top, possible=possible))
+        for trial, (top, possible) in zip(study.trials, said, strict=True)
+    ]
+    shown = plots.gaps(study.problem, trials).gap
+    assert np.isnan(shown[0])
+    assert shown[1:] == pytest.approx([0.6, 1.2, np.inf])
+
+
 def test_pictures_leave_out_bounds_that_rest_on_a_wrong_value() -> None:
     study = Study(parabola(), seed=0, initial=3)
     for value in (1.0, 0.5, 0.7, 0.2, 0.1):
         study.tell(study.ask(), value)
-    assert np.isfinite(plots.gaps(study.problem, study.trials).gap).any()
+    assert not np.isnan(plots.gaps(study.problem, study.trials).gap).all()
     study.correct(2, 0.45, why="typo")
     assert np.isnan(plots.gaps(study.problem, study.trials).gap).all()
     study.tell(study.ask(), 0.15)

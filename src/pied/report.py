@@ -179,9 +179,8 @@ def _answer(study: Study, result: Result) -> str:
         worth = words.worth(result.value, result.bounds[result.objective], is_measured=result.rule == "observed")
         lines.append(f"<p><strong>{_(worth)}</strong></p>")
         lines.append(_table(["setting", "recommended"], [[n, words.setting(n, v)] for n, v in result.x.items()]))
-        if result.gap is not None and math.isfinite(result.gap):
-            unit = f" {words.unit}" if words.unit else ""
-            lines.append(f"<p>At most about {_(about(result.gap) + unit)} better is still possible.</p>")
+        still = words.still(result.gap)
+        lines += [f"<p>{_(still[0].upper() + still[1:])}.</p>"] if still else []
     lines += [*(f"<p class='no'>{_(str(each))}</p>" for each in result.doubtful), "</div>"]
     if result.slack:
         lines += ["<h3>Limits at these settings</h3>", _limits(study.problem, result)]

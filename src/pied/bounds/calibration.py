@@ -68,7 +68,8 @@ def errors(problem: Problem, data: Dataset) -> dict[int, Float64[ndarray, "m"]]:
 
     The unit is the deviation of the output over all that was told.
     """
-    deviation = np.nanstd(data.Y, 0) if len(data.Y) else np.zeros(problem.m)
+    told = np.isfinite(data.Y)
+    deviation = np.array([data.Y[told[:, j], j].std() if told[:, j].any() else 0.0 for j in range(problem.m)])
     unit = np.where(deviation > 0, deviation, 1.0)
     return {row: np.nan_to_num(np.abs(data.Y[row] - ends[:, 1]) / unit) for row, ends in _foretold(problem, data)}
 

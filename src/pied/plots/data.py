@@ -11,7 +11,7 @@ from pied.errors import SettingError, did_you_mean
 from pied.problem import Box, Problem, Variable
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.shapes import Bool, Float64, Int64
-from pied.study import Snapshot, Study, gap
+from pied.study import Snapshot, Study, recorded_gap
 
 HELD_AT_ZERO = 1e-6
 """Of an upper bound: the search holds a lower bound at zero to this precision, so one this far below zero counts as
@@ -93,6 +93,7 @@ def history(problem: Problem, trials: Sequence[Trial]) -> History:
 def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     """Return the gap after each trial: the smallest optimistic optimum so far minus the best certain value.
 
+    It is at least what the last belief called possible where little was measured, as far as it was to be doubted.
     For an exact black box the certain value is the best feasible value told. With noise it is the best lower bound at
     the time of the proposal, among points whose constraints then had lower bounds >= 0. Bounds that were computed from
     a value which has been corrected or withdrawn since are left out.
@@ -105,15 +106,18 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     certain = np.maximum.accumulate(_told_values(problem, trials) if is_exact else _lower_bounds(trials))
     found = np.full(len(trials), np.nan)
     tops: list[float] = []  # a heap; those that were refuted stay so, because what is certain only grows
-    is_searched = False
+    is_searched, possible = False, None
+    spans = _spans(problem, trials)
     for t, trial in enumerate(trials):
+        possible = possible if trial.why.possible is None else trial.why.possible
         if trial.why.optimistic is not None:
             is_searched = True
             heappush(tops, trial.why.optimistic)
         while tops and tops[0] < certain[t]:
             heappop(tops)
         if is_searched:
-            found[t] = gap(tops[:1], float(certain[t]) if np.isfinite(certain[t]) else None)
+            known = float(certain[t]) if np.isfinite(certain[t]) else None
+            found[t] = recorded_gap(tops[:1], possible, known, float(spans[t]))
     return Gaps(_numbers(trials), found)
 
 
@@ -206,6 +210,16 @@ def _told_values(problem: Problem, trials: Sequence[Trial]) -> Float64[ndarray, 
     found = np.full(len(trials), -np.inf)
     found[told] = np.where(feasible(problem, f), f[:, 0], -np.inf)
     return found
+
+
+def _spans(problem: Problem, trials: Sequence[Trial]) -> Float64[ndarray, "t"]:
+    """Return the range of the objective told up to each trial."""
+    f, told = _functions(problem, trials)
+    value = np.full(len(trials), np.nan)
+    value[told] = np.where(np.isfinite(f[:, 0]), f[:, 0], np.nan)
+    highest = np.maximum.accumulate(np.nan_to_num(value, nan=-np.inf))
+    lowest = np.minimum.accumulate(np.nan_to_num(value, nan=np.inf))
+    return np.maximum(highest - lowest, 0.0)
 
 
 def _lower_bounds(trials: Sequence[Trial]) -> Float64[ndarray, "t"]:

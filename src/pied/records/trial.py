@@ -53,6 +53,8 @@ class Why:
     """Upper bounds there."""
     optimistic: float | None = None
     """Largest upper bound of the objective under the optimistic constraints, when it was searched."""
+    possible: float | None = None
+    """The same as far as the belief is to be doubted where little was measured, over many points of the box."""
     margin: float | None = None
     """Joint test of feasibility: max over points of the smallest scaled constraint at z = 3, when it was needed."""
     active: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ class Why:
         read["basis"] = int(_number(read.get("basis", 0), "basis"))
         if read.get("repeats") is not None:
             read["repeats"] = int(_number(read["repeats"], "repeats"))
-        for name in ("optimistic", "margin"):
+        for name in ("optimistic", "possible", "margin"):
             read[name] = None if read.get(name) is None else _number(read[name], name)
         for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):
             if name in read and not isinstance(read[name], kind):

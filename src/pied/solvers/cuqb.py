@@ -28,6 +28,7 @@ from pied.bounds import (
     telling,
     to_memory,
 )
+from pied.distances import to_nearest
 from pied.errors import SettingError
 from pied.gp import Choice, Model
 from pied.problem import Problem
@@ -48,6 +49,7 @@ PROBE_BELOW_GAIN = 1e-5  # of the objective's scale: below this promised gain, p
 WIDEN_BELOW_GAIN = 1e-7  # of the objective's scale: below this promised gain, search with wider bounds
 WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a gain
 SETTLED_GAIN = 1e-3  # of the objective's scale: with noise, an optimum whose bounds differ by less is known
+SETTLED_DISTANCE = 0.03  # unit cube: nothing is known, however sure the belief is, if no told point is this near
 EXACT_WIDTH = 1e-9  # of the objective's scale: bounds that differ by less are one value
 BOUNDS_EVERY = 2  # where expectation takes turns with bounds, every so-many-th trial is sought by bounds
 TELLING = 0.5  # with noise: what the belief leaves open has to be this share of a measurement's deviation
@@ -336,8 +338,11 @@ class CUQBRun(BayesRun):
         An objective that is known exactly, at a point where all limits surely hold, is such an optimum. To measure
         there again and again would teach nothing, and a belief that is wrong elsewhere would never be refuted. One
         that is known well is measured on by turns: of a sum of squares, a thousandth of its range may be a poor fit.
+        Nothing is certain where nothing was measured, or at an edge beyond which there may be another regime.
         """
         if not self._own.widen or not best.satisfied:
+            return best, why
+        if to_nearest(best.u[None], scene.data.U).item() > SETTLED_DISTANCE or not scene.is_surely_within(best.u):
             return best, why
         lower = scene.composite.values(best.u[None], [1.0 - self._own.level] * self.problem.k)[0]
         scale = float(scene.scales[0])

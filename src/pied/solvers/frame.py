@@ -172,6 +172,10 @@ class Scene:
             return self.search
         return where_success_is_likely(self.search, replace(self.success, z=VERIFIED_SUCCESS))
 
+    def is_surely_within(self, u: Float64[ndarray, "d"]) -> bool:
+        """Tell whether a point is where success, or the regime that is searched, is more likely than not."""
+        return self.success is None or bool(replace(self.success, z=VERIFIED_SUCCESS).is_likely(u[None]).all())
+
 
 class BayesRun(Run):
     """One run of a solver with a belief: the frame around what it seeks."""
@@ -306,12 +310,22 @@ class BayesRun(Run):
             why,
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
+            possible=self._possible(scene, u) if believer.cautious and not self.problem.has_front else None,
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
             telling=tuple(telling(self.problem, scene.belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
             widened=float(factor.max()),
             rung=scene.belief.rung,
             memory=to_memory(scene.belief.choices),
         )
+
+    def _possible(self, scene: Scene, u: Float64[ndarray, "d"]) -> float | None:
+        """Return what settings may reach as far as the belief is to be doubted; None: none may meet all limits."""
+        level = self.settings.level
+        doubted = self.settings.believer.doubted(self.problem, scene.data, scene.belief, scene.stream, level)
+        U = np.concatenate([u[None], scene.known, scene.pool[:SCALE_POINTS]])
+        f = optimistic(doubted, level).values(U)
+        top = f[(f[:, 1:] >= 0).all(1), 0].max(initial=-np.inf)
+        return None if top == -np.inf else float(np.nan_to_num(top))
 
     def _verifies(self, number: int) -> bool:
         """Whether a trial verifies: by its number alone, so that a resumed run goes on as if uninterrupted."""

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pied.study.front import FrontPoint
+from pied.study.gaps import gap, recorded_gap
 from pied.study.opening import opened
 from pied.study.opening import stated as stated_question
 from pied.study.reading import added_point, remark, run_point, same_rows, told_values
@@ -17,7 +18,7 @@ from pied.study.words import AIMS, Words, about, counted, figure, percent, short
 
 if TYPE_CHECKING:
     from pied.study.outlook import Outlook
-    from pied.study.recommendation import gap, observed_row, recommend
+    from pied.study.recommendation import observed_row, recommend
     from pied.study.scenario import Scenario, changed, what_if
     from pied.study.sensitivity import sensitivities
     from pied.study.sweep import Sweep
@@ -46,6 +47,7 @@ __all__ = [
     "opened",
     "percent",
     "recommend",
+    "recorded_gap",
     "reframe",
     "remark",
     "run_point",

@@ -10,7 +10,7 @@ from pied.records import State, Trial, feasible
 from pied.study.progress import best, front_lines
 from pied.study.result import Result
 from pied.study.snapshot import Snapshot
-from pied.study.words import Words, about, counted, failed, figure, short, titled
+from pied.study.words import Words, counted, failed, figure, short, titled
 
 LAST = 5
 """Trials that are shown: the newest."""
@@ -90,10 +90,8 @@ def _so_far(snapshot: Snapshot, status: Status) -> list[str]:
 
 def _still(words: Words, gap: float | None) -> str:
     """Return how much better is still possible, if that is known."""
-    if gap is None or not math.isfinite(gap):
-        return ""
-    unit = f" {words.unit}" if words.unit else ""
-    return f"<p>{escape(f'At most about {about(gap)}{unit} better is still possible.')}</p>"
+    still = words.still(gap)
+    return f"<p>{escape(still[0].upper() + still[1:])}.</p>" if still else ""
 
 
 def _settings(problem: Problem, words: Words, x: Named, title: str) -> str:

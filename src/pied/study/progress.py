@@ -1,6 +1,5 @@
 """Where a study stands, cheaply: from told values alone, without fitting a belief."""
 
-import math
 import os
 import shutil
 import sys
@@ -14,8 +13,9 @@ import numpy as np
 from pied.errors import Status
 from pied.records import State, Trial, feasible, met
 from pied.study.front import told_rows
+from pied.study.gaps import recorded_gap
 from pied.study.snapshot import Snapshot
-from pied.study.words import Words, about, counted, failed, figure, titled
+from pied.study.words import Words, counted, failed, figure, titled
 
 NARROWEST = 40
 """Columns that a line of progress takes at least, however narrow the terminal says it is."""
@@ -43,17 +43,17 @@ def best(snapshot: Snapshot) -> Best | None:
         return None
     row = int(rows[np.argmax(f[rows, 0])])
     number = data.numbers[row]
-    optima = [
-        trial.why.optimistic
-        for trial in snapshot.current
-        if trial.revision == snapshot.revision and trial.why.optimistic is not None
-    ]
+    whys = [trial.why for trial in snapshot.current if trial.revision == snapshot.revision]
+    optima = [why.optimistic for why in whys if why.optimistic is not None]
+    possible = next((why.possible for why in reversed(whys) if why.possible is not None), None)
+    told = f[np.isfinite(f[:, 0]), 0]
+    width = recorded_gap(optima, possible, float(f[row, 0]), float(np.ptp(told)))
     is_exact = all(noise == 0 for noise in problem.noise)
     return Best(
         next(trial for trial in snapshot.trials if trial.number == number),
         problem.user_value(float(f[row, 0])),
         {name: float(f[row, place]) for place, name in enumerate(problem.constraints, 1)},
-        max(0.0, min(optima) - float(f[row, 0])) if optima and is_exact else None,
+        width if is_exact and np.isfinite(width) else None,
     )
 
 
@@ -77,7 +77,8 @@ def standing(snapshot: Snapshot, status: Status) -> str:
         lines.append(f"  best so far, trial {found.trial.number}{f': {worth}' if has_objective else ''}")
         lines += [f"    {name} = {words.setting(name, value)}" for name, value in found.trial.x.items()]
         lines += [f"  {words.limit(name, slack, None, None, is_near=slack < 0)}" for name, slack in found.slack.items()]
-        lines += [f"  {still}" for still in _still(words, found) if has_objective]
+        still = words.still(found.gap) if has_objective else ""
+        lines += [f"  {still}"] if still else []
     elif any(trial.state is State.TOLD for trial in snapshot.trials) and status is not Status.INFEASIBLE:
         lines.append(f"  no settings are known to meet all limits{snapshot.doubt}")
     lines.append(f"  {counted(snapshot.trials)}; seed {snapshot.seed}")
@@ -98,14 +99,6 @@ def front_lines(snapshot: Snapshot) -> list[str]:
 def _value(words: Words, value: float) -> str:
     """Return the objective with its unit."""
     return figure(value) + (f" {words.unit}" if words.unit else "")
-
-
-def _still(words: Words, found: Best) -> list[str]:
-    """Return how much better is still possible, if that is known."""
-    if found.gap is None or not math.isfinite(found.gap):
-        return []
-    unit = f" {words.unit}" if words.unit else ""
-    return [f"at most about {about(found.gap)}{unit} better is still possible"]
 
 
 class Line:
@@ -151,7 +144,8 @@ class Line:
         if found is not None and snapshot.problem.has_front:
             parts.append(front_lines(snapshot)[0])
         elif found is not None and words.objective != "any feasible point":
-            parts += [f"best {titled(words.objective)} {_value(words, found.value)}", *_still(words, found)]
+            still = words.still(found.gap)
+            parts += [f"best {titled(words.objective)} {_value(words, found.value)}", *([still] if still else [])]
         elif found is not None:
             parts.append("all limits are met")
         elif any(trial.state is State.TOLD for trial in snapshot.trials):

@@ -4,7 +4,6 @@ Four rules (`RULES`): the best told value; the told point with the best lower bo
 best point anywhere in the box whose constraints hold by their lower bounds.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -353,18 +352,3 @@ def describe(
         is_feasible=is_feasible,
         certified=float(lower[0]) if (is_feasible and rule != "observed") or holds else None,
     )
-
-
-def gap(optima: Sequence[float], certain: float | None) -> float:
-    """Return U - L: how much better any point could still be, by the beliefs so far.
-
-    U is the smallest optimistic optimum of all beliefs, because all bounds hold together. An optimum below L has been
-    refuted and is ignored; when all are refuted, the gap is infinite.
-
-    Args:
-        optima: Largest upper bound of the objective of each belief that was searched.
-        certain: L, certified objective of the recommended point; None when there is none.
-    """
-    if certain is None:
-        return math.inf
-    return min((top for top in optima if top >= certain), default=math.inf) - certain

@@ -14,7 +14,7 @@ from pied.records import Trial
 from pied.study.doubtful import Doubtful, in_python
 from pied.study.front import Front, FrontPoint
 from pied.study.relaxation import Relaxation
-from pied.study.words import Words, about, counted, failed, failures, short
+from pied.study.words import Words, counted, failed, failures, short
 
 
 @runtime_checkable
@@ -152,12 +152,10 @@ class Result:
             lines.append(f"  {words.worth(self.value, self.bounds[self.objective], is_measured=is_measured)}")
             lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
             lines += [f"  {self.limit_line(name)}" for name in self.slack]
-            if self.gap == 0.0:
-                known = "possible: every setting that can be chosen is known"
-                lines.append(f"  nothing better is {known if self.status is Status.DONE else 'expected'}")
-            elif self.gap is not None and math.isfinite(self.gap):
-                unit = f" {words.unit}" if words.unit else ""
-                lines.append(f"  at most about {about(self.gap)}{unit} better is still possible")
+            still = words.still(self.gap)
+            if self.gap == 0.0 and self.status is Status.DONE:
+                still = "nothing better is possible: every setting that can be chosen is known"
+            lines += [f"  {still}"] if still else []
             if self.sensitivities is not None:
                 lines += [f"  {line}" for line in self.sensitivities.lines(briefly=True)]
         lines.append(f"  {counted(self.trials)}; seed {self.seed}")

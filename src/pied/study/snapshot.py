@@ -13,6 +13,7 @@ from pied.errors import SettingError, Status
 from pied.problem import Named, Problem
 from pied.records import feasible, spread
 from pied.shapes import Float64
+from pied.study.gaps import gap, told_width
 from pied.study.messages import confirmed, message
 from pied.study.moment import Moment
 from pied.study.reframing import for_question
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
 
-WIDEST_GAP = 10.0
-"""In ranges of the told objective: a larger gap says nothing, and is not told."""
 OTHER_QUESTION = -1
 """Number of a question that was not recorded: no trial was proposed for it."""
 
@@ -68,8 +67,6 @@ class Snapshot(Moment):
             return None, None
         if self.is_exhausted and self.is_met:
             return 0.0, 0.0
-        from pied.study.recommendation import gap
-
         whys = [trial.why for trial in self.of_this_question]
         optima = [why.optimistic for why in whys if why.optimistic is not None]
         if not optima:  # while feasibility is being tested, no point is certified
@@ -81,7 +78,8 @@ class Snapshot(Moment):
             width = max(width, self._possible_gain(found))
         f = self.data.functions(self.problem)[:, :1]
         f = f[np.isfinite(f[:, 0])]
-        if certain is None or not width <= WIDEST_GAP * float(np.ptp(f)):
+        width = told_width(width, float(np.ptp(f)))
+        if certain is None or not math.isfinite(width):
             return math.inf, math.inf
         size = max(abs(width + certain), abs(certain), float(spread(f)[0]))
         return width, width / size

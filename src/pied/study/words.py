@@ -163,6 +163,14 @@ class Words:
         step = SETTING_STEP * (value * math.log(high / low) if is_log else high - low)
         return self.united(f"{round(value, places(step) - 1):.12g}", name)
 
+    def still(self, gap: float | None) -> str:
+        """Return how much better is still possible; empty where that is not known."""
+        if gap is None or not math.isfinite(gap):
+            return ""
+        if gap == 0.0:
+            return "nothing better is expected"
+        return f"at most about {about(gap)}{f' {self.unit}' if self.unit else ''} better is still possible"
+
     def worth(self, value: float, bounds: tuple[float, float], *, is_measured: bool) -> str:
         """Return the objective: measured or not, and where it probably is."""
         low, high = bounds

@@ -240,12 +240,7 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
         for name, slack in result.slack.items()
     ]
     plain["worth"] = [] if result.sensitivities is None else result.sensitivities.lines(briefly=True)
-    if result.gap is not None and math.isfinite(result.gap):
-        unit = f" {words.unit}" if words.unit else ""
-        plain["gap_text"] = (
-            "nothing better is expected" if result.gap == 0 else f"at most about {about(result.gap)}{unit} better is "
-            "still possible"
-        )  # fmt: skip
+    plain["gap_text"] = words.still(result.gap)
     return to_plain(plain)
 
 

@@ -1,0 +1,42 @@
+"""How much better any settings could still be: from what was written down with proposals, without a belief."""
+
+import math
+from collections.abc import Sequence
+
+WIDEST = 10.0
+"""In ranges of the told objective: a larger gap says nothing, and is not told."""
+
+
+def gap(optima: Sequence[float], certain: float | None) -> float:
+    """Return U - L: how much better any point could still be, by the beliefs so far.
+
+    U is the smallest optimistic optimum of all beliefs, because all bounds hold together. An optimum below L has been
+    refuted and is ignored; when all are refuted, the gap is infinite.
+
+    Args:
+        optima: Largest upper bound of the objective of each belief that was searched.
+        certain: L, certified objective of the recommended point; None when there is none.
+    """
+    if certain is None:
+        return math.inf
+    return min((top for top in optima if top >= certain), default=math.inf) - certain
+
+
+def recorded_gap(optima: Sequence[float], possible: float | None, certain: float | None, span: float) -> float:
+    """Return the gap as it follows from a record alone; infinite where it cannot be told.
+
+    Args:
+        optima: Largest upper bound of the objective of each belief that was searched.
+        possible: What the last belief called possible where it is doubted (`Why.possible`); None: it said nothing.
+        certain: Objective that is certain.
+        span: Range of the told objective.
+    """
+    width = gap(optima, certain)
+    if possible is not None and certain is not None:
+        width = max(width, possible - certain)
+    return told_width(width, span)
+
+
+def told_width(width: float, span: float) -> float:
+    """Return a gap as it is told: infinite where it is so large that it says nothing."""
+    return width if width <= WIDEST * span else math.inf

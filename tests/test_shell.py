@@ -65,6 +65,17 @@ def test_check_shows_what_was_understood_and_runs_nothing(lab: Path) -> None:
     assert not (lab / "run.db").exists()
 
 
+def test_check_says_what_is_known_of_the_noise(lab: Path) -> None:
+    """Who leaves it out of a simulator's statement pays for it, and should know."""
+    unstated = re.sub(r",\s*noise = [\d.]+", "", LAB)
+    assert unstated != LAB
+    (lab / "open.toml").write_text(unstated)
+    stated, shown = (pied_("check", name).output for name in ("lab.toml", "open.toml"))
+    assert "say noise = 0" not in stated
+    assert "noise to be learned" in shown
+    assert "say noise = 0 where the same settings always give the same value" in shown
+
+
 def test_check_writes_a_vector_on_one_line(lab: Path) -> None:
     text = 'minimize = "sum((c - a)^2)"\n[variables]\na = [0, 1]\n[outputs]\nc = { length = 24, noise = 0 }\n'
     (lab / "c.toml").write_text(text)

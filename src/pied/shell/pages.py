@@ -43,6 +43,8 @@ def statement_lines(problem: Problem, *, sense: str | None = None, why: bool = T
     listed = "" if problem.candidates is None else f" ({len(problem.candidates)} candidates)"
     lines += ["", f"variables{listed}", *(f"  {line}" for line in variable_lines(problem))]
     lines += ["outputs (and what they depend on)", *(f"  {line}" for line in output_lines(problem))]
+    if None in problem.noise:
+        lines.append("  (say noise = 0 where the same settings always give the same value: it saves evaluations)")
     return lines
 
 
@@ -134,7 +136,7 @@ def _output(stated: Mapping[str, Any], name: str) -> str:
     lo, hi = stated["ranges"][name]
     noise = stated["noise"][name]
     inside = "" if lo is None and hi is None else f"   within [{_open(lo, '-')}, {_open(hi, '')}]"
-    error = "" if noise is None else "   exact" if noise == 0 else f"   noise {noise:g}"
+    error = "   noise to be learned" if noise is None else "   exact" if noise == 0 else f"   noise {noise:g}"
     own = f"   {stated['units'][name]}" if name in stated.get("units", {}) else ""
     return f"({', '.join(stated['inputs'][name])}){own}{inside}{error}"
 

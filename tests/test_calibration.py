@@ -100,6 +100,31 @@ def test_a_belief_is_not_trusted_more_than_a_first_one_from_as_many_points() -> 
     assert doubt(problem, right, LEVEL) == pytest.approx(caution(problem, record(problem, [], first=32), LEVEL))
 
 
+def test_points_that_nobody_predicted_count_as_well() -> None:
+    problem = parabola()
+    data = record(problem, [[0.1] * problem.m] * 4, told=(1.0,) * problem.m)
+    U, Y = np.tile(data.U[:1], (300, 1)), np.tile(data.Y[:1], (300, 1))
+    more = replace(
+        data,
+        numbers=tuple(range(1, len(data.U) + 301)),
+        U=np.concatenate([data.U, U]),
+        Y=np.concatenate([data.Y, Y]),
+        whys=(*data.whys, *[Why("added")] * 300),
+    )
+    assert (doubt(problem, more, LEVEL) < doubt(problem, data, LEVEL)).all()
+
+
+def test_only_noise_carries_what_is_expected_out_of_a_range() -> None:
+    """A logarithm that nobody measured beyond the range: no output is a thousand where it is 1 at most."""
+    U = np.linspace(0.0, 0.4, 9)[:, None]
+    problem = parabola(noise=None).revised(ranges={"y": (0.0, 1.0)})
+    data = Dataset(tuple(range(9)), U, np.minimum(1e-6 * np.exp(30.0 * U), 1.0), U[:0])
+    belief = Believer().fit(problem, data)
+    low, middle, high = (each.item() for each in predicted(problem, belief, np.array([[1.0]]), LEVEL, 5.0))
+    assert 0.0 <= middle <= 1.0
+    assert -0.5 < low <= middle <= high < 1.5
+
+
 def test_noise_may_carry_a_measurement_out_of_the_range_of_its_output() -> None:
     U = np.linspace(0.0, 1.0, 8)[:, None]
     data = Dataset(tuple(range(8)), U, np.maximum(0.1 - U, 0.0), U[:0])
@@ -170,3 +195,15 @@ def test_a_gap_far_beyond_everything_told_is_not_told(monkeypatch: pytest.Monkey
     monkeypatch.setattr(gaps, "WIDEST", np.inf)
     told = study.data.functions(problem)[:, 0]
     assert study.gap()[0] > 10.0 * np.ptp(told)
+
+
+def test_a_gap_is_infinite_where_no_objective_was_told() -> None:
+    problem = Problem({"x": (0.0, 1.0)}, ["y"], maximize="y", noise=0)
+    study = Study(problem, seed=0, initial=3)
+    for _ in range(5):
+        trial = study.ask()
+        study.tell(trial, {"y": trial.x["x"]})
+    study.revise(outputs=["y", "z"], maximize="z")
+    for _ in range(3):
+        study.ask(again=False)
+    assert study.gap()[0] in (None, np.inf)

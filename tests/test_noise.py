@@ -166,3 +166,12 @@ def test_an_edge_between_regimes_is_approached_where_nobody_said_that_outputs_ar
         told = study.data.functions(study.problem)[:, 0]
         found.append(told.max())
     assert np.median(found) > 1.29  # of 1.317 at most; 1.135 where the trials go elsewhere
+
+
+def test_settings_that_no_output_depends_on_do_not_make_a_point_new() -> None:
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y - b", inputs={"y": ["a"]})
+    U = np.array([[0.1, 0.2], [0.5, 0.2], [0.9, 0.2]])
+    run = CUQB().start(problem, Stream(0))
+    scene = run._scene(4, Dataset((1, 2, 3), U, U[:, :1], U[:0]), None, Stream(0))
+    assert run._is_measured(scene, np.array([0.51, 0.9]))
+    assert not run._is_measured(scene, np.array([0.6, 0.2]))

@@ -124,3 +124,15 @@ def test_what_a_study_prints_to_be_possible_is_as_wide_as_what_its_answer_says()
     assert len(printed) >= 10
     assert np.median(printed) > 0.5 * np.median(answered)
     assert np.median(plain) < 0.2 * np.median(answered)
+
+
+def test_nothing_better_is_expected_where_every_setting_is_known() -> None:
+    """Also if the last belief was far off: the last candidate has been measured since."""
+    x = np.arange(7.0)[:, None]
+    problem = Problem(["x"], ["y"], candidates=x, maximize="y", noise=0)
+    study = Study(problem, seed=0)
+    for _ in range(7):
+        trial = study.ask()
+        study.tell(trial, {"y": float((7 * trial.x["x"] ** 3) % 5)})
+    assert best(study._snapshot()).gap == 0.0
+    assert "nothing better is expected" in str(study)

@@ -15,7 +15,7 @@ from numpy import ndarray
 from pied.bounds import quantile
 from pied.gp import GP
 from pied.problem import Problem
-from pied.records import Dataset
+from pied.records import Dataset, deviations
 from pied.shapes import Float64
 
 FIRST_EXACT, FIRST_NOISY = 17.0, 5.7
@@ -68,8 +68,7 @@ def errors(problem: Problem, data: Dataset) -> dict[int, Float64[ndarray, "m"]]:
 
     The unit is the deviation of the output over all that was told.
     """
-    told = np.isfinite(data.Y)
-    deviation = np.array([data.Y[told[:, j], j].std() if told[:, j].any() else 0.0 for j in range(problem.m)])
+    deviation = deviations(data.Y)
     unit = np.where(deviation > 0, deviation, 1.0)
     return {row: np.nan_to_num(np.abs(data.Y[row] - ends[:, 1]) / unit) for row, ends in _foretold(problem, data)}
 
@@ -87,8 +86,8 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
         data: The told values, with what was expected of those that were proposed, widened by their caution.
         level: p of the bounds.
     """
-    seen = np.full(problem.m, float(_seen(problem, data)))
-    factor = _before_predictions(seen, is_exact=True)
+    factor = _before_predictions(np.full(problem.m, _seen(problem, data)), is_exact=True)
+    counts = np.isfinite(data.Y).astype(float)
     away = misses(problem, data, level, cautious=True)
     is_exact = np.array([noise == 0 for noise in problem.noise])
     for (row, _), miss in zip(_foretold(problem, data), away, strict=True):
@@ -96,8 +95,8 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
         share = np.where(is_exact, 1.0, own)
         outside = miss > quantile.normal(level) * np.sqrt(factor**2 * share + 1.0 - share)
         factor = _learned(factor, np.where(np.isfinite(miss), outside, np.nan), level, own)
-        seen += np.where(np.isfinite(miss), own, 0.0)
-    return np.maximum(factor, _before_predictions(seen, is_exact=True))
+        counts[row] *= own
+    return np.maximum(factor, _before_predictions(counts.sum(0), is_exact=True))
 
 
 def first_caution(count: int, *, is_exact: bool) -> float:
@@ -159,14 +158,16 @@ def predicted(
 ) -> Ends:
     """Return where measurements at points lie with the probability of the bounds, their noise included.
 
-    Noise may carry a measurement out of the range that its output has.
+    Noise may carry a measurement out of the range that its output has, and nothing else may.
     """
     mean, deviation = gp.moments(U)
-    away = quantile.normal(level) * factor * np.hypot(deviation, deviation_of_noise(problem, gp, U))
-    is_noisy = np.array([each != 0 for each in problem.noise])
-    lowest, highest = np.where(is_noisy, [[-np.inf], [np.inf]], problem.ranges.T)
-    ends = [np.clip(gp.unwarp(mean + side * away), lowest, highest) for side in (-1.0, 0.0, 1.0)]
-    return np.minimum(ends[0], ends[2]), ends[1], np.maximum(ends[0], ends[2])
+    z, noise = quantile.normal(level) * factor, deviation_of_noise(problem, gp, U)
+    away = z * np.hypot(deviation, noise)
+    lowest, highest = problem.ranges.T
+    middle = np.clip(gp.unwarp(mean), lowest, highest)
+    beyond = np.nan_to_num(z * noise * np.abs(gp.unwarp_slopes(middle)))
+    ends = [np.clip(gp.unwarp(mean + side * away), lowest - beyond, highest + beyond) for side in (-1.0, 1.0)]
+    return np.minimum.reduce([*ends, middle]), middle, np.maximum.reduce([*ends, middle])
 
 
 def telling(

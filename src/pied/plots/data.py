@@ -50,7 +50,8 @@ class Gaps:
     numbers: Int64[ndarray, "t"]
     """Numbers of the trials."""
     gap: Float64[ndarray, "t"]
-    """Natural units; NaN before the first optimistic optimum, infinite while no value is certain."""
+    """Natural units; NaN before the first optimistic optimum, infinite while no value is certain, or where it would be
+    so large that it says nothing."""
 
 
 @dataclass(frozen=True, eq=False)

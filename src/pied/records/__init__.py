@@ -13,7 +13,7 @@ from pied.records.record import About, Question, Record, Row, Value
 from pied.records.renaming import former_names, name_now, renamed
 
 if TYPE_CHECKING:
-    from pied.records.trial import REPEATED, Dataset, State, Trial, Why, feasible, met, spread, tolerances
+    from pied.records.trial import REPEATED, Dataset, State, Trial, Why, deviations, feasible, met, spread, tolerances
 
 __all__ = [
     "REPEATED",
@@ -32,6 +32,7 @@ __all__ = [
     "Why",
     "annotate",
     "correct",
+    "deviations",
     "feasible",
     "former_names",
     "history",

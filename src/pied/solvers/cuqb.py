@@ -338,11 +338,12 @@ class CUQBRun(BayesRun):
         An objective that is known exactly, at a point where all limits surely hold, is such an optimum. To measure
         there again and again would teach nothing, and a belief that is wrong elsewhere would never be refuted. One
         that is known well is measured on by turns: of a sum of squares, a thousandth of its range may be a poor fit.
-        Nothing is certain where nothing was measured, or at an edge beyond which there may be another regime.
+        Nothing is certain at an edge beyond which there may be another regime, or where nothing was measured. This is
+        left by turns, too: along a setting without influence, the optimum is anywhere.
         """
         if not self._own.widen or not best.satisfied:
             return best, why
-        if to_nearest(best.u[None], scene.data.U).item() > SETTLED_DISTANCE or not scene.is_surely_within(best.u):
+        if not scene.is_surely_within(best.u) or (scene.number % LOOK_EVERY and not self._is_measured(scene, best.u)):
             return best, why
         lower = scene.composite.values(best.u[None], [1.0 - self._own.level] * self.problem.k)[0]
         scale = float(scene.scales[0])
@@ -356,6 +357,11 @@ class CUQBRun(BayesRun):
             if other.satisfied and other.f[0] - lower[0] > least:
                 return other, replace(why, aim="widen")
         return replace(best, u=self._spread_out(scene), active=()), replace(why, aim="spread")
+
+    def _is_measured(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
+        """Whether something was measured at a point, or near to it in all that some output depends on."""
+        seen = self.problem.active.any(0)
+        return not seen.any() or bool(to_nearest(u[None, seen], scene.data.U[:, seen]).item() <= SETTLED_DISTANCE)
 
     def _is_certain(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
         """Whether the objective is known well at a point, and all limits surely hold there."""

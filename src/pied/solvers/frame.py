@@ -310,7 +310,7 @@ class BayesRun(Run):
             why,
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
-            possible=self._possible(scene, u) if believer.cautious and not self.problem.has_front else None,
+            possible=self._doubted_top(scene, u) if believer.cautious and not self.problem.has_front else None,
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
             telling=tuple(telling(self.problem, scene.belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
             widened=float(factor.max()),
@@ -318,14 +318,14 @@ class BayesRun(Run):
             memory=to_memory(scene.belief.choices),
         )
 
-    def _possible(self, scene: Scene, u: Float64[ndarray, "d"]) -> float | None:
+    def _doubted_top(self, scene: Scene, u: Float64[ndarray, "d"]) -> float | None:
         """Return what settings may reach as far as the belief is to be doubted; None: none may meet all limits."""
         level = self.settings.level
         doubted = self.settings.believer.doubted(self.problem, scene.data, scene.belief, scene.stream, level)
         U = np.concatenate([u[None], scene.known, scene.pool[:SCALE_POINTS]])
         f = optimistic(doubted, level).values(U)
         top = f[(f[:, 1:] >= 0).all(1), 0].max(initial=-np.inf)
-        return None if top == -np.inf else float(np.nan_to_num(top))
+        return float(min(top, np.finfo(float).max)) if top > -np.inf else None
 
     def _verifies(self, number: int) -> bool:
         """Whether a trial verifies: by its number alone, so that a resumed run goes on as if uninterrupted."""

@@ -218,7 +218,7 @@ class JointTest:
 
     def _is_young(self, scene: Scene) -> bool:
         """Tell whether a belief has few points."""
-        return len(scene.data.U) <= FEW_POINTS * self.problem.d
+        return scene.told_here <= FEW_POINTS * self.problem.d
 
     def _possible(self, scene: Scene, believer: Believer, belief: GP, factor: Float64[ndarray, "m"] | float) -> Bounds:
         """Return the bounds of a test by a belief with wider deviations."""

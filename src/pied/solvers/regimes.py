@@ -15,7 +15,7 @@ from numpy import ndarray
 from pied.bounds import Believer, coding_of, ratios, sides_told, was_told
 from pied.gp import GP, Choice, split
 from pied.problem import Problem
-from pied.records import Dataset
+from pied.records import Dataset, deviations
 from pied.shapes import Bool, Float64
 
 ROUGH_BELOW = 2.5  # nats a row, standardized (errors of 3 %): an output that is explained better is smooth enough
@@ -138,7 +138,7 @@ def _continued(
 def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
     """Return the leave-one-out log density of each output on its scale, nats a row, in units of its deviation."""
     belief = _of_told(problem, believer, data, belief)
-    deviation = np.nanstd(belief.warped(data.Y), 0)
+    deviation = deviations(belief.warped(data.Y))
     counts = np.isfinite(data.Y).sum(0)
     density = belief.density / np.maximum(counts, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
     return np.where(np.isfinite(density), density, np.inf)

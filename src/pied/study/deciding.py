@@ -67,7 +67,7 @@ class Deciding(ABC):
         return proposal(self.outlook, sweep)
 
     def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
-        """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
+        """Return the gap and the relative gap: how much better any point could still be (see `gaps.gap`)."""
         return self._snapshot().gap(recommendation)
 
     def relaxation(self) -> Relaxation | None:

@@ -62,7 +62,7 @@ class Snapshot(Moment):
         return front_of(self)
 
     def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
-        """Return the gap and the relative gap: how much better any point could still be (see `recommendation.gap`)."""
+        """Return the gap and the relative gap: how much better any point could still be (see `gaps.gap`)."""
         if self.problem.has_front:  # its analogue is the growth of the front
             return None, None
         if self.is_exhausted and self.is_met:
@@ -76,10 +76,11 @@ class Snapshot(Moment):
         width = gap(optima, certain)
         if found is not None and math.isfinite(width) and self.settings.believer.cautious:
             width = max(width, self._possible_gain(found))
+        if certain is None or not math.isfinite(width):
+            return math.inf, math.inf
         f = self.data.functions(self.problem)[:, :1]
         f = f[np.isfinite(f[:, 0])]
-        width = told_width(width, float(np.ptp(f)))
-        if certain is None or not math.isfinite(width):
+        if not math.isfinite(told_width(width, float(np.ptp(f)) if len(f) else 0.0)):
             return math.inf, math.inf
         size = max(abs(width + certain), abs(certain), float(spread(f)[0]))
         return width, width / size

@@ -82,7 +82,14 @@ def _question(problem: Problem) -> str:
 def _gaps(view: View) -> list[Any]:
     assert view.snapshot is not None
     snapshot = view.snapshot
-    return view.kept("gaps", lambda: numbers(gaps(snapshot.problem, snapshot.current).gap) if snapshot.trials else [])
+
+    def compute() -> list[Any]:
+        found = gaps(snapshot.problem, snapshot.current).gap
+        if len(found) and snapshot.is_exhausted and snapshot.is_met:
+            found[-1] = 0.0
+        return numbers(found)
+
+    return view.kept("gaps", compute)
 
 
 def _functions(view: View) -> dict[int, tuple[list[float], bool]]:

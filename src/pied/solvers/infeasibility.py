@@ -214,11 +214,8 @@ class JointTest:
         for other in others:
             believer = replace(self.believer, model=other)
             belief = believer.fit(self.problem, scene.data)
-            yield self._possible(scene, believer, belief, factor if self._is_young(scene) else 1.0)
-
-    def _is_young(self, scene: Scene) -> bool:
-        """Tell whether a belief has few points."""
-        return scene.told_here <= FEW_POINTS * self.problem.d
+            is_young = len(scene.data.U) <= FEW_POINTS * self.problem.d
+            yield self._possible(scene, believer, belief, factor if is_young else 1.0)
 
     def _possible(self, scene: Scene, believer: Believer, belief: GP, factor: Float64[ndarray, "m"] | float) -> Bounds:
         """Return the bounds of a test by a belief with wider deviations."""
@@ -233,7 +230,8 @@ class JointTest:
         much open as exact ones, and what is learned of their noise can hide it.
         """
         least = LEAST_WIDENING if self._is_exact else LEAST_NOISY_WIDENING
-        first = first_caution(scene.told_here, is_exact=self._is_exact or self._is_young(scene))
+        is_young = scene.told_here <= FEW_POINTS * self.problem.d
+        first = first_caution(scene.told_here, is_exact=self._is_exact or is_young)
         shown = max(least, first, self._missed(scene))
         return np.maximum(shown, self.believer.caution(self.problem, scene.data, self.level))
 

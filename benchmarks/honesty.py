@@ -16,6 +16,7 @@ import slices  # first: see there
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,6 @@ PAPER = ("booth", "bazaraa", "rosen-suzuki", "williams-otto")
 NOISES = ("exact", "constant", "growing", "outliers", "unstated")
 SIGMA = 0.02
 """Noise in spreads of each output; of growing noise, a quarter of it is constant and the rest grows."""
-UNSTATED = 1e-13
-"""Noise in spreads where there is none, but the statement does not say so."""
 GROWTH = 0.04
 """Standard deviation of growing noise in sizes of the output."""
 OUTLIERS = 0.05
@@ -96,13 +95,13 @@ def impossible() -> list[str]:
 def stated(problem: str, noise: str, seed: int) -> Benchmark:
     """Return a problem with its noise, relative to the spread of each output over the box."""
     exact = runner.benchmark_of(problem)
-    if noise == "exact":
-        return exact
+    if noise in ("exact", "unstated"):
+        return exact if noise == "exact" else replace(exact, whole=exact.whole.revised(noise=None))
     name, whole = problem.rpartition(":")[2], exact.whole
-    if name in OWN_NOISE and noise != "unstated":  # the noise that the problem is about
+    if name in OWN_NOISE:  # the noise that the problem is about
         return exact.told("full", seed=seed, **OWN_NOISE[name])
     Y = exact.outputs(whole.from_unit(Stream(0).at("noise").sobol(POOL, whole.d)))
-    sigma = {"growing": SIGMA / 4, "unstated": UNSTATED}.get(noise, SIGMA)
+    sigma = SIGMA / 4 if noise == "growing" else SIGMA
     std = dict(zip(whole.outputs, (sigma * spread(Y)).tolist(), strict=True))
     words = {"growing": {"growth": GROWTH}, "outliers": {"outliers": OUTLIERS}}.get(noise, {})
     return exact.told("full", std, seed=seed, **words)

@@ -113,7 +113,7 @@ def _question(problem: Problem) -> str:
     kinds = [[name, _values(each) + ("" if name in problem.axes else ", follows from the others"),
               each.unit + (" (log scale)" if each.log else "")]
              for name, each in problem.variables.items()]  # fmt: skip
-    outputs = [[name, problem.units.get(name, ""), _open(*problem.ranges[j].tolist()), _noise(problem.noise[j])]
+    outputs = [[name, problem.units.get(name, ""), _open(*problem.ranges[j].tolist()), _noise(problem.stated_noise[j])]
                for j, name in enumerate(problem.outputs)]  # fmt: skip
     limits = [[name, each.get("formula") or "a function, met when >= 0"]
               for name, each in zip(problem.constraints, stated["subject_to"], strict=True)]  # fmt: skip
@@ -277,7 +277,9 @@ def _predicted(study: Study, shown: Predictions | None) -> str:
         stated = "stated" if problem.noise[j] is not None else "learned"
         least, most = (about(each) for each in noise[name])
         size = least if least == most else f"{least} to {most}"
-        told = "exact" if problem.noise[j] == 0 else f"{words.united(size, name)} ({stated})"
+        told = f"{words.united(size, name)} ({stated})"
+        if problem.noise[j] == 0:
+            told = "exact (gave the same values again)" if name in problem.exact_by_repetition else "exact"
         rows.append([name, words.united(error, name) if count else "-", f"{held} of {count}", told])
     heads = ["output", "typical error", "within its band", "noise (standard deviation)"]
     return (

@@ -18,7 +18,7 @@ from scipy.special import log_ndtr
 from pied.gp.coding import Coding
 from pied.shapes import Bool, Float64
 
-SIZES = (2.0, 40.0, 800.0)  # deviation of the latent process, in deviations of a label's noise
+SIZES = (2.0, 40.0, 800.0, 16000.0)  # deviation of the latent process, in deviations of a label's noise
 SCALES = (0.4, 1.2)  # length scales, in units of sqrt(inputs)
 BENDS = (0.03, 0.3)  # variance of what is not linear, in units of the trend's
 SLOPE_VARIANCE = 4.0  # of the linear trend along each input, in units of that of its constant

@@ -1,7 +1,7 @@
 """The statement of a partly known problem: variables, outputs, objective and constraints, in the user's units."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -118,9 +118,11 @@ class Problem(Functions):
         self._set(_words={word: validation.kept(value) for word, value in words.items()})
         mixtures = self._state_variables(variables, candidates)
         self._state_outputs(outputs, constants, blackbox)
+        stated_noise = validation.read_per_name(noise, self.outputs, "noise", "output")
         self._set(
             _inputs=validation.read_active(inputs, self._x, self._y),
-            noise=validation.read_per_name(noise, self.outputs, "noise", "output"),
+            noise=stated_noise,
+            stated_noise=stated_noise,
             ranges=validation.read_ranges(ranges, self._y),
         )
         if several:
@@ -298,6 +300,21 @@ class Problem(Functions):
         )
         return made
 
+    @property
+    def exact_by_repetition(self) -> tuple[str, ...]:
+        """Names of the outputs that were found to have no noise, although that was not stated."""
+        rows = zip(self.outputs, self.stated_noise, self.noise, strict=True)
+        return tuple(name for name, stated, noise in rows if stated is None and noise == 0)
+
+    def found_exact(self, outputs: Collection[str]) -> "Problem":
+        """Return the problem with outputs that were found to have no noise; what was stated stays (`stated_noise`)."""
+        stated = zip(self.outputs, self.stated_noise, strict=True)
+        noise = (0.0 if each is None and name in outputs else each for name, each in stated)
+        made = Problem.__new__(Problem)
+        made._set(**{name: each for name, each in self.__dict__.items() if name != "side_by_side"})
+        made._set(noise=tuple(noise))
+        return made
+
     def with_limits(self, values: Mapping[str, float]) -> "Problem":
         """Return the problem with other limits: numbers by the names of constraints in `movable_limits`."""
         movable = self.movable_limits()
@@ -311,7 +328,10 @@ class Problem(Functions):
         return self._words[name]
 
     def revised(self, **changes: Any) -> "Problem":
-        """Return the problem with some arguments replaced; `maximize` replaces `minimize` and vice versa."""
+        """Return the problem with some arguments replaced; `maximize` replaces `minimize` and vice versa.
+
+        Outputs that were found to be exact stay so, unless their noise is stated now.
+        """
         for word in changes:
             if word not in self._words:
                 raise UnknownName(f"A problem has no word '{word}'.{did_you_mean(word, self._words)}", word)
@@ -320,7 +340,7 @@ class Problem(Functions):
             same |= {"maximize": None, "minimize": None}
         if any(isinstance(changes.get(word), Mapping) for word in ("maximize", "minimize")):  # it brings its name
             same["name"] = None
-        return Problem(**(same | changes))
+        return Problem(**(same | changes)).found_exact(self.exact_by_repetition)
 
     def folded(self) -> "Problem":
         """Return the problem with g moved into the black box, whose outputs are then the values of the functions.
@@ -365,7 +385,7 @@ class Problem(Functions):
                 name: [each for each, seen in zip(self.variables, row, strict=True) if seen]
                 for name, row in zip(self.outputs, self._inputs.tolist(), strict=True)
             },
-            "noise": dict(zip(self.outputs, self.noise, strict=True)),
+            "noise": dict(zip(self.outputs, self.stated_noise, strict=True)),
             "ranges": dict(zip(self.outputs, ends, strict=True)),
             "constants": {
                 name: list(each) if isinstance(each, tuple) else each for name, each in self.constants.items()

@@ -13,10 +13,23 @@ from pied.records.record import About, Question, Record, Row, Value
 from pied.records.renaming import former_names, name_now, renamed
 
 if TYPE_CHECKING:
-    from pied.records.trial import REPEATED, Dataset, State, Trial, Why, deviations, feasible, met, spread, tolerances
+    from pied.records.trial import (
+        REPEATED,
+        SAME_VALUES,
+        Dataset,
+        State,
+        Trial,
+        Why,
+        deviations,
+        feasible,
+        met,
+        spread,
+        tolerances,
+    )
 
 __all__ = [
     "REPEATED",
+    "SAME_VALUES",
     "About",
     "Dataset",
     "Entry",

@@ -17,6 +17,9 @@ DEFAULT_TOLERANCE = 1e-6
 """In spreads of a constraint: how far below zero it still counts as met, unless the problem states a tolerance."""
 ROUNDED_OUTSIDE = 1e-9
 """Unit cube: a point this little outside was put there by rounding."""
+SAME_VALUES = 1e-9
+"""Of an output's deviation: values at the same settings that differ by less are equal; a sum in parallel rounds anew
+each time."""
 REPEATED = 1e-7
 """Unit cube, every coordinate: measurements this near to each other are repetitions."""
 SPREAD_ROUNDING = 1e-13
@@ -301,6 +304,31 @@ class Dataset:
             tuple(failures),
             tuple(pending),
             moved,
+        )
+
+    def distinct(self, problem: Problem) -> "Dataset":
+        """Return the data without rows that repeat an earlier one with the same values, if the black box is exact.
+
+        They say nothing more, and each would count as a point that is predicted perfectly.
+        """
+        if any(noise != 0 for noise in problem.noise):
+            return self
+        firsts: dict[bytes, int] = {}
+        least = SAME_VALUES * deviations(self.Y)
+        kept = [
+            row
+            for row, u in enumerate(self.U)
+            if firsts.setdefault(u.tobytes(), row) == row
+            or not (np.abs(self.Y[row] - self.Y[firsts[u.tobytes()]]) <= least).all()
+        ]
+        if len(kept) == len(self.U):
+            return self
+        return replace(
+            self,
+            numbers=tuple(self.numbers[row] for row in kept),
+            U=self.U[kept],
+            Y=self.Y[kept],
+            whys=tuple(self.whys[row] for row in kept) if self.whys else (),
         )
 
     def near(self, u: Float64[ndarray, "d"], most: int) -> "Dataset":

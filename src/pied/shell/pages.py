@@ -44,7 +44,8 @@ def statement_lines(problem: Problem, *, sense: str | None = None, why: bool = T
     lines += ["", f"variables{listed}", *(f"  {line}" for line in variable_lines(problem))]
     lines += ["outputs (and what they depend on)", *(f"  {line}" for line in output_lines(problem))]
     if None in problem.noise:
-        lines.append("  (say noise = 0 where the same settings always give the same value: it saves evaluations)")
+        saved = "evaluations" if problem.blackbox is None else "an evaluation"
+        lines.append(f"  (say noise = 0 where the same settings always give the same value: it saves {saved})")
     return lines
 
 

@@ -53,6 +53,11 @@ class Solver(ABC):
     fronts: ClassVar[bool] = False
     """Whether it can seek the front of several objectives."""
 
+    @property
+    def finds_exact(self) -> bool:
+        """Whether a trial is repeated after the initial design if a program's noise is not stated."""
+        return False
+
     @abstractmethod
     def start(self, problem: Problem, stream: Stream) -> Run:
         """Begin a run."""

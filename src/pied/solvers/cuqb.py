@@ -100,6 +100,9 @@ class CUQB(Solver):
     """Whether expected improvement (`solvers.sampled`) is sought by turns with bounds: with noise, and where nothing
     explains an exact output of a limit; there, always and of a plain belief where predictions have been far off
     (`solvers.plainly`)."""
+    compare: bool = True
+    """Whether the best trial of the initial design is repeated if a program's noise is not stated: equal values show
+    that its outputs are exact (`study.repetition`)."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
@@ -124,6 +127,7 @@ class CUQB(Solver):
             joint=False,
             regimes=False,
             expect=False,
+            compare=False,
             penalty=1e5,
             believer=Believer(
                 Model(
@@ -146,6 +150,11 @@ class CUQB(Solver):
             search=PenaltySearch(),
             verdict="single",
         )
+
+    @property
+    def finds_exact(self) -> bool:
+        """Whether a trial is repeated after the initial design if a program's noise is not stated."""
+        return self.compare
 
     def start(self, problem: Problem, stream: Stream) -> BayesRun:
         """Begin a run: for one best point, or for the front of several objectives."""

@@ -195,6 +195,7 @@ class BayesRun(Run):
         in the user's functions, and is raised.
         """
         began = time.perf_counter()
+        data = data.distinct(self.problem)
         stream = self.stream.at("trial", number)
         previous = from_memory(data.last.memory) if data.last else None
         try:

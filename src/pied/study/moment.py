@@ -18,6 +18,8 @@ from pied.study.relaxation import Relaxation
 if TYPE_CHECKING:
     from pied.solvers.cuqb import CUQB
 
+UNSOUGHT = ("initial", "repeat", "compare")
+"""Aims of trials that were not sought by a belief."""
 FIRST_FAILURES = 3
 """Trials: if these first ones all fail for reasons that cannot depend on the point, a run stops."""
 
@@ -55,6 +57,11 @@ class Moment:
 
     @cached_property
     def data(self) -> Dataset:
+        """What beliefs are made from: the record as arrays, without repetitions of exact values."""
+        return self.record.distinct(self.problem)
+
+    @cached_property
+    def record(self) -> Dataset:
         """The record as arrays."""
         return Dataset.of(self.problem, self.believed)
 
@@ -206,7 +213,7 @@ class Moment:
         """
         chains: list[tuple[Trial, int]] = []
         for trial in self.of_this_question:
-            if trial.is_added or trial.why.aim in ("initial", "repeat"):
+            if trial.is_added or trial.why.aim in UNSOUGHT:
                 continue
             if trial.why.margin is None or not trial.why.margin < 0:
                 chains = []

@@ -104,7 +104,7 @@ def _last_trials(snapshot: Snapshot) -> str:
     """Return the newest trials: settings, outputs, the objective, and whether all limits are met."""
     problem, words = snapshot.problem, Words.of(snapshot.problem)
     outputs = problem.outputs[:MOST_OUTPUTS]
-    data = snapshot.data
+    data = snapshot.record
     f = data.functions(problem)
     worth = dict(zip(data.numbers, f[:, 0].tolist(), strict=True))
     meets = dict(zip(data.numbers, feasible(problem, f).tolist(), strict=True))

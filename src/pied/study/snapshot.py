@@ -15,7 +15,7 @@ from pied.records import feasible, spread
 from pied.shapes import Float64
 from pied.study.gaps import gap, told_width
 from pied.study.messages import confirmed, message
-from pied.study.moment import Moment
+from pied.study.moment import UNSOUGHT, Moment
 from pied.study.reframing import for_question
 from pied.study.relaxation import Relaxation, conflict_of, relax
 from pied.study.result import Result, Revision
@@ -134,10 +134,7 @@ class Snapshot(Moment):
         data, settings = self.data, self.settings
         rows = {trial.number: trial for trial in self.believed}
         asked = [rows[number] for number in data.numbers]
-        plain = [
-            trial.is_added or trial.why.aim in ("initial", "repeat") or trial.revision != self.revision
-            for trial in asked
-        ]
+        plain = [trial.is_added or trial.why.aim in UNSOUGHT or trial.revision != self.revision for trial in asked]
         return recommend(
             self.problem,
             data,

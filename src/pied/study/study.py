@@ -22,6 +22,7 @@ from pied.study.opening import check_settings, opened
 from pied.study.reading import added_point, remark, same_rows, told_values
 from pied.study.reframing import same_frame
 from pied.study.relaxation import conflict_of
+from pied.study.repetition import exact_outputs, look, to_repeat
 from pied.study.result import Result
 from pied.study.snapshot import Snapshot
 from pied.study.words import expectation
@@ -150,7 +151,7 @@ class Study(Amendable, Deciding, Evaluating):
     @property
     def data(self) -> Dataset:
         """The record as arrays."""
-        return self._snapshot().data
+        return self._snapshot().record
 
     @property
     def snapshot(self) -> Snapshot:
@@ -207,11 +208,22 @@ class Study(Amendable, Deciding, Evaluating):
             self._begin()
         if rows or self._latest is None or self._latest.is_done != self._is_done:
             trials = tuple(self._trials[number] for number in sorted(self._trials))
+            self._find_exact(trials)
             self._latest = Snapshot(
                 self.problem, lambda: self.solver, self.seed, self.patience, self.initial, trials, self._revision,
                 self._conflict_of, self._is_done,
             )  # fmt: skip
         return self._latest
+
+    def _find_exact(self, trials: tuple[Trial, ...]) -> None:
+        """Let outputs that repeated themselves in all digits count as exact, as long as the record says so."""
+        self._change_noise(self.problem.found_exact(exact_outputs(self.problem, trials)))
+
+    def _change_noise(self, problem: Problem) -> None:
+        """Go on with other outputs that count as exact; the solver begins anew."""
+        if problem.noise != self.problem.noise:
+            self.problem = problem
+            self._begin()
 
     # ------------------------------------------------------------------------------------------------ ask and tell
 
@@ -262,8 +274,7 @@ class Study(Amendable, Deciding, Evaluating):
             self._check_parallel(snapshot)
             number = max(self._trials, default=0) + 1
             proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
-            x = self.problem.named_x(self.problem.natural(proposal.u))
-            if self._take(snapshot, number, dict(x), proposal.why):
+            if self._take(snapshot, number, self._settings_of(proposal), proposal.why):
                 return self._logged(number)
         raise StoreError(NUMBERS_TAKEN)
 
@@ -304,14 +315,35 @@ class Study(Amendable, Deciding, Evaluating):
 
     def _proposal(self, snapshot: Snapshot, number: int) -> Proposal:
         """Take the next point of the initial design, or ask the solver once it is complete."""
-        index, data = snapshot.initial_index, snapshot.data
+        index, data = snapshot.initial_index, snapshot.record
         try:
             if index is None:
-                return self._running().ask(number, data)
+                again = to_repeat(self.problem, snapshot.trials, data) if self.solver.finds_exact else None
+                if again is not None:
+                    return Proposal(data.U[data.numbers.index(again.number)], Why("compare", repeats=again.number))
+                return self._sought(snapshot, number)
             return Proposal(initial_point(self.problem, self._stream, index, data), Why("initial"))
         except SolverDone:
             self._is_done = True
             raise
+
+    def _sought(self, snapshot: Snapshot, number: int) -> Proposal:
+        """Ask the solver; a look whether outputs that repeated themselves scatter is remembered with its proposal."""
+        seen = look(self.problem, snapshot.trials, snapshot.data)
+        scattering = [name for name in self.problem.exact_by_repetition if name in seen.get("outputs", ())]
+        if scattering:
+            left = [name for name in self.problem.exact_by_repetition if name not in scattering]
+            self._change_noise(self.problem.found_exact(left))
+            logger.warning("%s scatters between points close together: its noise is learned", ", ".join(scattering))
+        proposal = self._running().ask(number, snapshot.record)
+        memory = {**proposal.why.memory, "scatter": seen} if seen else proposal.why.memory
+        return replace(proposal, why=replace(proposal.why, memory=memory))
+
+    def _settings_of(self, proposal: Proposal) -> dict[str, Any]:
+        """Return the variables of a proposal; those of a repetition are the same in all digits."""
+        if proposal.why.repeats is not None:
+            return dict(self._trials[proposal.why.repeats].x)
+        return dict(self.problem.named_x(self.problem.natural(proposal.u)))
 
     def _logged(self, number: int) -> Trial:
         self._snapshot()

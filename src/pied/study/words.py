@@ -41,8 +41,11 @@ AIMS = {
     "sweep": "sharpens a curve over constants or limits",
     "fill": "far from all earlier points",
     "repeat": "measured again",
+    "compare": "evaluated again",
 }
 """Why a point is proposed, in plain words."""
+REASONS = {"repeat": "as asked", "compare": "to see whether it gives the same values"}
+"""Why a trial is repeated, if not to average out the noise."""
 
 
 def places(width: float) -> int:
@@ -247,7 +250,7 @@ def expectation(problem: Problem, why: Why) -> str:
     """Return what is expected of a proposed trial, as a phrase."""
     text = AIMS.get(why.aim, why.aim)
     if why.repeats is not None:
-        text = f"repeats trial {why.repeats}, {'as asked' if why.aim == 'repeat' else 'to average out the noise'}"
+        text = f"repeats trial {why.repeats}, {REASONS.get(why.aim, 'to average out the noise')}"
     if not why.lower:
         return text
     low, high = sorted((problem.user_value(why.lower[0]), problem.user_value(why.upper[0])))

@@ -97,9 +97,10 @@ def _functions(view: View) -> dict[int, tuple[list[float], bool]]:
     snapshot = view.believed()
 
     def compute() -> dict[int, tuple[list[float], bool]]:
-        f = snapshot.data.functions(snapshot.problem)
+        data = snapshot.record
+        f = data.functions(snapshot.problem)
         fine = feasible(snapshot.problem, f).tolist()
-        return {n: (row, ok) for n, row, ok in zip(snapshot.data.numbers, f.tolist(), fine, strict=True)}
+        return {n: (row, ok) for n, row, ok in zip(data.numbers, f.tolist(), fine, strict=True)}
 
     return view.kept("functions", compute)
 

@@ -183,3 +183,17 @@ def test_a_restarted_study_knows_it_again(tmp_path: Any) -> None:
         assert again.problem.noise == (0.0,)
         again.run(10)
         assert len(compared(again)) == 1
+
+
+def test_a_solver_with_a_tolerance_is_not_exact_although_it_repeats_itself() -> None:
+    def tolerant(x: Any) -> float:
+        return (x["a"] - 0.4) ** 2 + 0.5 * (x["b"] - 0.3) ** 2 + 1e-4 * math.sin(1e5 * x["a"] + 3e5 * x["b"])
+
+    study = Study(stated(tolerant), seed=SEED)
+    study.run(34)
+    assert study.problem.noise == (None,)
+    looks = [trial.why.memory["scatter"] for trial in study.trials if "scatter" in trial.why.memory]
+    assert looks[0]["outputs"] == []
+    assert looks[-1]["outputs"] == ["y"]
+    assert exact_outputs(study.problem, study.trials) == ()  # what was seen is in the record
+    assert len(compared(study)) == 1

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from pied import Problem, Study
+from pied.plots import predictions
 from pied.records import State
 from pied.solvers.cuqb import CUQB
 from pied.study.repetition import exact_outputs
@@ -197,3 +198,58 @@ def test_a_solver_with_a_tolerance_is_not_exact_although_it_repeats_itself() -> 
     assert looks[-1]["outputs"] == ["y"]
     assert exact_outputs(study.problem, study.trials) == ()  # what was seen is in the record
     assert len(compared(study)) == 1
+
+
+def test_reports_and_pictures_of_predictions_leave_the_repetition_out(tmp_path: Any) -> None:
+    study = Study(stated(), seed=SEED)
+    study.run(9)
+    study.report(tmp_path / "report.html")
+    assert "exact (gave the same values again)" in (tmp_path / "report.html").read_text()
+    shown = predictions(study)
+    assert len(shown.numbers) == len(shown.middle) == 8
+
+
+@pytest.mark.parametrize("solver", ["bobyqa", "snobfit", "direct"])
+def test_routines_with_a_loop_of_their_own_go_on(solver: str) -> None:
+    if solver == "bobyqa":
+        pytest.importorskip("pybobyqa")
+    study = Study(stated(), seed=SEED, solver=solver)
+    study.run(14)
+    assert study.used == 14
+
+
+@pytest.mark.parametrize("huge", [1e10, 1e4])
+def test_values_that_are_large_elsewhere_hide_no_noise(huge: float) -> None:
+    random = np.random.default_rng(SEED)
+
+    def punished(x: Any) -> float:
+        return huge if x["a"] > 1.0 else smooth(x) + 0.05 * random.normal()
+
+    study = Study(stated(punished), seed=SEED)
+    study.run(9)
+    assert compared(study)
+    assert study.problem.noise == (None,)
+
+
+def test_only_outputs_that_are_open_decide_what_is_repeated() -> None:
+    def both(x: Any) -> dict[str, float]:
+        return {"y": round(smooth(x), 2), "z": x["b"] / 3.0}
+
+    words = {"blackbox": both, "minimize": "y + z", "noise": {"z": 0.1}}
+    study = Study(Problem({"a": (-1.0, 2.0), "b": (0.0, 1.0)}, ["y", "z"], **words), seed=SEED)
+    study.run(8)
+    assert compared(study) == []
+
+
+def test_old_rows_of_the_same_settings_do_not_stand_in_the_way() -> None:
+    def both(x: Any) -> dict[str, float]:
+        return {"y": smooth(x), "z": x["b"] / 3.0}
+
+    problem = Problem({"a": (-1.0, 2.0), "b": (0.0, 1.0)}, ["y", "z"], blackbox=both, minimize="y + z")
+    study = Study(problem, seed=SEED)
+    point = {"a": 0.2, "b": 0.7}
+    study.add(point, {"y": both(point)["y"]})
+    study.add(point, {"z": both(point)["z"]})
+    study.run(8)
+    assert len(compared(study)) == 1
+    assert study.problem.noise == (0.0, 0.0)

@@ -23,7 +23,7 @@ def column(recovery, reflux):
 problem = pied.Problem(
     {"recovery": (0.8, 0.99), "reflux": (1.1, 3.0)}, ["ethanol", "purity", "heat", "price"],
     blackbox=column, maximize={"profit": "0.05*ethanol - 0.02*heat - 0.3*price"}, subject_to=["purity >= 0.74"],
-)  # fmt: skip  # the noise is learned: stages are whole numbers, so the outputs have steps
+)  # fmt: skip  # stages are whole numbers, so the outputs have steps
 
 if __name__ == "__main__":
     print(pied.solve(problem, budget=20, seed=0))

@@ -233,7 +233,7 @@ def plot_study(
 def _parts(study: Study | Result, problem: Problem | None) -> tuple[Problem, tuple[Trial, ...]]:
     """Return the problem and the trials."""
     if isinstance(study, Study):
-        return study.problem, study.snapshot.current
+        return study.snapshot.problem, study.snapshot.current
     if problem is None:
         raise SettingError("a result does not contain its problem: give the study instead, or problem=")
     return problem, study.trials

@@ -57,8 +57,9 @@ class Functions(Space):
     ranges: Float64[ndarray, "m 2"]
     """Smallest and largest possible value of each output, infinite if open."""
     noise: tuple[float | None, ...]
+    """Standard deviation of each output's error, natural units: 0 exact, stated or found, None learned."""
     stated_noise: tuple[float | None, ...]
-    """Standard deviation of each output's error, natural units: 0 exact, None learned."""
+    """The same as it was stated."""
     tolerance: tuple[float | None, ...]
     """How far below zero a constraint may be and still count as met, natural units; None: set from the data."""
     structure: tuple[Structure, ...]

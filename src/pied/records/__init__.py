@@ -15,11 +15,11 @@ from pied.records.renaming import former_names, name_now, renamed
 if TYPE_CHECKING:
     from pied.records.trial import (
         REPEATED,
-        SAME_VALUES,
         Dataset,
         State,
         Trial,
         Why,
+        are_equal,
         deviations,
         feasible,
         met,
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "REPEATED",
-    "SAME_VALUES",
     "About",
     "Dataset",
     "Entry",
@@ -44,6 +43,7 @@ __all__ = [
     "Value",
     "Why",
     "annotate",
+    "are_equal",
     "correct",
     "deviations",
     "feasible",

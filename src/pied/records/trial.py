@@ -17,9 +17,8 @@ DEFAULT_TOLERANCE = 1e-6
 """In spreads of a constraint: how far below zero it still counts as met, unless the problem states a tolerance."""
 ROUNDED_OUTSIDE = 1e-9
 """Unit cube: a point this little outside was put there by rounding."""
-SAME_VALUES = 1e-9
-"""Of an output's deviation: values at the same settings that differ by less are equal; a sum in parallel rounds anew
-each time."""
+SAME_VALUES = 1e-12
+"""Of their size: values at the same settings that differ by less are equal; a sum in parallel rounds anew each time."""
 REPEATED = 1e-7
 """Unit cube, every coordinate: measurements this near to each other are repetitions."""
 SPREAD_ROUNDING = 1e-13
@@ -49,7 +48,7 @@ class Why:
     noise), "improve" (the largest expected improvement), "feasibility" (no point satisfies the bounds), "spread" (any
     other point would be a repetition), "narrow" (the same, of a batch: where the best may be and is least known),
     "sweep" (it sharpens a sweep most), "fill" (the search failed), "repeat" (someone asked for these settings once
-    more)."""
+    more), "compare" (the same, to see whether a program gives the same values)."""
     lower: tuple[float, ...] = ()
     """Lower bounds of objective and constraints at the point, in the paper's form."""
     upper: tuple[float, ...] = ()
@@ -314,13 +313,11 @@ class Dataset:
         if any(noise != 0 for noise in problem.noise):
             return self
         firsts: dict[bytes, int] = {}
-        least = SAME_VALUES * deviations(self.Y)
-        kept = [
-            row
-            for row, u in enumerate(self.U)
-            if firsts.setdefault(u.tobytes(), row) == row
-            or not (np.abs(self.Y[row] - self.Y[firsts[u.tobytes()]]) <= least).all()
-        ]
+        kept = []
+        for row, u in enumerate(self.U):
+            first = firsts.setdefault(u.tobytes(), row)
+            if first == row or not are_equal(self.Y[[first, row]]).all():
+                kept.append(row)
         if len(kept) == len(self.U):
             return self
         return replace(
@@ -401,6 +398,11 @@ def spread(values: Float64[ndarray, "b k"]) -> Float64[ndarray, "k"]:
     width, largest = _at(ordered, 0.75) - _at(ordered, 0.25), np.abs(ordered[[0, -1]]).max(0)
     width = np.where(width > SPREAD_ROUNDING * largest, width, largest)
     return np.where(width > 0, width, 1.0)
+
+
+def are_equal(values: Float64[ndarray, "b m"]) -> Bool[ndarray, "m"]:
+    """Tell in which columns all values are known and equal, but for rounding."""
+    return np.asarray(np.ptp(values, axis=0) <= SAME_VALUES * np.abs(values).max(0))
 
 
 def deviations(values: Float64[ndarray, "b m"]) -> Float64[ndarray, "m"]:

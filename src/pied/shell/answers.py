@@ -57,7 +57,7 @@ def status_data(desk: "Desk") -> dict[str, Any]:
     from pied.records import State
     from pied.shell.pages import missing
 
-    study, problem = desk.study, desk.stated.problem
+    study, problem = desk.study, desk.study.problem
     rows = {row.number: row for row in desk.record.changes(0)[1]}
     trials = study.trials
     states = [trial.state for trial in trials if not trial.is_added]
@@ -103,7 +103,7 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
     if data["status"] != "INFEASIBLE" and (doubt := desk.study.snapshot.doubt):
         say(f"No settings are known to meet all limits{doubt}.")
     leases = {each["trial"]: each for each in data["open"]}
-    for line in trial_lines(desk.stated.problem, desk.study.trials, leases):
+    for line in trial_lines(desk.study.problem, desk.study.trials, leases):
         say(line)
 
 
@@ -308,7 +308,7 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
     from pied.shell.pages import when
     from pied.study import AIMS
 
-    problem, trials = desk.stated.problem, desk.study.trials
+    problem, trials = desk.study.problem, desk.study.trials
     rows = {row.number: row for row in desk.record.changes(0)[1]}
     data = Dataset.of(problem, trials)
     whole = problem.side_by_side

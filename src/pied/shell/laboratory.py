@@ -222,7 +222,7 @@ def tell(
             say_json(data[0] if sheet is None else data)
         elif not as_json:
             for trial in done:
-                say(told_line(problem, trial))
+                say(told_line(desk.study.problem, trial))
                 if trial.proposed is not None:
                     say(f"trial {trial.number} was run at {run_elsewhere(problem, trial)}")
             if not told:

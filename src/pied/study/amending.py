@@ -117,11 +117,10 @@ class Amendable(ABC):
             The answer to the new question anywhere in the box (possible because h was modelled, not the objective),
             and the old optimum under the new question.
         """
-        old, number = self.problem, self._revision
+        old, number = self._snapshot().problem, self._revision
         if isinstance(words.get("constants"), Mapping):
             words["constants"] = _constants(old, words)
         new = old.revised(**renamed_words(old, renamed or {}, words))
-        self._snapshot()
         names = element_names(list(old.outputs), renamed or {})
         is_new = has_code(words)
         self._revision = reframe(self._record, new, is_new=is_new, names=names, worker=self.worker)
@@ -139,6 +138,8 @@ class Amendable(ABC):
             return self._snapshot().compared(None, 0)
         events = self._record.events()
         names = {name: name_now(events, name, earlier[-1].asked) for name in (*old.variables, *old.outputs)}
+        found = self._snapshot().problem.exact_by_repetition
+        old = old.found_exact([name for name in old.outputs if names[name] in found])
         return self._snapshot().compared(old, earlier[-1].number, names)
 
 

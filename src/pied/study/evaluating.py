@@ -156,10 +156,10 @@ class Evaluating(ABC):
         data = self._snapshot().data
         if len(data.U) < JITTER_LOOKS * self._looked_at:
             return
-        found = jitter(self.problem, data)
+        found = jitter(self.problem.found_exact(()), data)  # what was found and not stated is looked at by itself
         self._looked_at = math.inf if found else len(data.U)
         if found:
-            logger.warning("%s", said(self.problem, found))
+            logger.warning("%s", said(self.problem.found_exact(()), found))
 
     def _observed(self, line: "Line", on_tell: Observer | None, trial: Trial) -> None:
         """Show an evaluation to those who look on."""

@@ -15,12 +15,14 @@ from typing import Any
 import numpy as np
 
 from pied.problem import Problem, raw
-from pied.records import SAME_VALUES, Dataset, State, Trial, deviations, feasible
+from pied.records import Dataset, State, Trial, are_equal, deviations, feasible
 
 LOOKS = 1.25
 """Times as many told points as at the last look for scatter, until the next one."""
 RESOLVED = 1e-6
-"""Of an output's deviation: values that are given at least this finely, and are equal, leave no room for noise."""
+"""Of an output's deviation, and of the value: values that are given at least this finely, and are equal, leave no room
+for noise."""
+KNOWN = (State.TOLD, State.PARTIAL)
 
 
 def exact_outputs(problem: Problem, trials: Sequence[Trial]) -> tuple[str, ...]:
@@ -31,20 +33,15 @@ def exact_outputs(problem: Problem, trials: Sequence[Trial]) -> tuple[str, ...]:
     if None not in problem.stated_noise:
         return ()
     scattering = _last_look(trials)["outputs"]
-    groups: dict[tuple[float, ...], list[Trial]] = defaultdict(list)
-    rows = []
-    for trial in trials:
-        if trial.y is not None and trial.state in (State.TOLD, State.PARTIAL):
-            groups[tuple(raw(trial.x))].append(trial)
-            rows.append(raw(trial.y))
-    repeated = [group for group in groups.values() if len(group) > 1]
+    repeated = _by_settings(trials)
     if not repeated:
         return ()
+    rows = [raw(trial.y) for trial in trials if trial.y is not None and trial.state in KNOWN]
     found = []
     for j, (name, deviation) in enumerate(zip(problem.outputs, deviations(np.array(rows)).tolist(), strict=True)):
         pairs = [pair for pair in (_values(group, j) for group in repeated) if len(pair[0]) > 1]
-        is_same = all(max(values) - min(values) <= SAME_VALUES * deviation for values, _ in pairs)
-        is_fine = any(_resolution(values[0]) <= RESOLVED * deviation for values, is_new in pairs if is_new)
+        is_same = all(are_equal(np.array(values)[:, None]).all() for values, _ in pairs)
+        is_fine = any(_is_fine(values[0], deviation) for values, is_new in pairs if is_new)
         if problem.stated_noise[j] is None and is_same and is_fine and name not in scattering:
             found.append(name)
     return tuple(found)
@@ -53,18 +50,23 @@ def exact_outputs(problem: Problem, trials: Sequence[Trial]) -> tuple[str, ...]:
 def to_repeat(problem: Problem, trials: Sequence[Trial], data: Dataset) -> Trial | None:
     """Return the trial to evaluate once more, so that one knows whether the program has noise; None: that was done.
 
-    People who measure are not asked for it: their noise is real. Of the trials whose digits would prove most it is the
-    best one, which is worth knowing better if there is noise.
+    People who measure are not asked for it: their noise is real. Of the proposed trials whose digits would prove most
+    it is the best one, which is worth knowing better if there is noise.
     """
-    if problem.blackbox is None or None not in problem.noise or any(trial.why.repeats is not None for trial in trials):
+    is_done = any(trial.why.aim == "compare" and trial.state is not State.WITHDRAWN for trial in trials)
+    if problem.blackbox is None or is_done:
         return None
+    groups = _by_settings(trials)
+    pairs = [[_values(group, j) for group in groups] for j in range(problem.m)]
+    is_open = [
+        noise is None and not any(len(values) > 1 and is_new for values, is_new in pairs[j])
+        for j, noise in enumerate(problem.noise)
+    ]
     proposed = {trial.number: trial for trial in trials if not trial.is_added}
-    if len({tuple(raw(trial.x)) for trial in trials}) < len(trials):
-        return None
-    least, f = RESOLVED * deviations(data.Y), data.functions(problem)
+    deviation, f = deviations(data.Y).tolist(), data.functions(problem)
     meets = feasible(problem, f)
     ranked = [
-        (sum(_resolution(value) <= least[j] for j, value in enumerate(data.Y[row].tolist())), meets[row], f[row, 0], n)
+        (sum(_is_fine(data.Y[row, j], deviation[j]) for j in np.flatnonzero(is_open)), meets[row], f[row, 0], n)
         for row, n in enumerate(data.numbers)
         if n in proposed and n not in data.moved and np.isfinite(f[row]).all()
     ]
@@ -88,6 +90,15 @@ def _last_look(trials: Sequence[Trial]) -> dict[str, Any]:
     return next((each for each in looks if each), {"told": 0, "outputs": []})
 
 
+def _by_settings(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """Return the told trials whose settings were repeated, those of the same settings together."""
+    groups: dict[tuple[float, ...], list[Trial]] = defaultdict(list)
+    for trial in trials:
+        if trial.y is not None and trial.state in KNOWN:
+            groups[tuple(raw(trial.x))].append(trial)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def _values(group: Sequence[Trial], j: int) -> tuple[list[float], bool]:
     """Return the values of an output in trials of the same settings, and whether any of them was proposed."""
     told = [(raw(trial.y)[j], trial.is_added) for trial in group if trial.y is not None]
@@ -95,8 +106,9 @@ def _values(group: Sequence[Trial], j: int) -> tuple[list[float], bool]:
     return [value for value, _ in known], any(not is_added for _, is_added in known)
 
 
-def _resolution(value: float) -> float:
-    """Return the place value of the last digit of a number: 0.01 for 3.25, 100 for 1500."""
+def _is_fine(value: float, deviation: float) -> bool:
+    """Tell whether the last digit of a value is small enough: its place value is 0.01 for 3.25, 100 for 1500."""
     if not value or not math.isfinite(value):
-        return math.inf
-    return 10.0 ** int(Decimal(repr(value)).normalize().as_tuple().exponent)
+        return False
+    place = 10.0 ** int(Decimal(repr(float(value))).normalize().as_tuple().exponent)
+    return bool(place <= RESOLVED * min(deviation, abs(value)))

@@ -106,6 +106,8 @@ class Study(Amendable, Deciding, Evaluating):
         self._put(problem)
         if isinstance(self._stored_solver, Solver):  # a solver that cannot work on this problem is refused now
             self._running()
+        if None in problem.stated_noise:  # the record may say that outputs are exact
+            self._snapshot()
 
     @cached_property
     def solver(self) -> Solver:
@@ -133,7 +135,8 @@ class Study(Amendable, Deciding, Evaluating):
     def _running(self) -> Run:
         """Return the solver's run, and start it when there is none."""
         if self._run is None:
-            self._run = self.solver.start(self.problem, self._stream)
+            problem = self.problem if self.solver.finds_exact else self.problem.found_exact(())
+            self._run = self.solver.start(problem, self._stream)
         return self._run
 
     # ------------------------------------------------------------------------------------------------ the record
@@ -202,7 +205,8 @@ class Study(Amendable, Deciding, Evaluating):
             self._rows[row.number] = row
             if row.revision not in self._continued:  # beliefs about another box, or about other outputs
                 old = self._trials[row.number]
-                self._trials[row.number] = replace(old, why=replace(old.why, memory={}))
+                kept = {word: each for word, each in old.why.memory.items() if word == "scatter"}
+                self._trials[row.number] = replace(old, why=replace(old.why, memory=kept))
         self._change = change
         if self._latest is not None and any(row.corrected > self._latest.correction for row in rows):
             self._begin()
@@ -222,7 +226,7 @@ class Study(Amendable, Deciding, Evaluating):
     def _change_noise(self, problem: Problem) -> None:
         """Go on with other outputs that count as exact; the solver begins anew."""
         if problem.noise != self.problem.noise:
-            self.problem = problem
+            self.problem, self._latest = problem, None
             self._begin()
 
     # ------------------------------------------------------------------------------------------------ ask and tell
@@ -329,7 +333,7 @@ class Study(Amendable, Deciding, Evaluating):
 
     def _sought(self, snapshot: Snapshot, number: int) -> Proposal:
         """Ask the solver; a look whether outputs that repeated themselves scatter is remembered with its proposal."""
-        seen = look(self.problem, snapshot.trials, snapshot.data)
+        seen = look(self.problem, snapshot.trials, snapshot.data) if self.solver.finds_exact else {}
         scattering = [name for name in self.problem.exact_by_repetition if name in seen.get("outputs", ())]
         if scattering:
             left = [name for name in self.problem.exact_by_repetition if name not in scattering]

@@ -142,7 +142,7 @@ def detail(room: Room, view: View) -> dict[str, Any]:
             {"name": name, "value": each} for name, each in problem.constants.items() if isinstance(each, float)
         ],
         "limits": [_limit(problem, name, name in movable) for name in problem.constraints],
-        "trials_told": 0 if view.snapshot is None else int(view.snapshot.data.complete.sum()),
+        "trials_told": 0 if view.snapshot is None else int(view.snapshot.record.complete.sum()),
         "notes": [event.why for event in view.events.get(0, []) if event.kind == "noted"],
     }  # fmt: skip
 
@@ -223,7 +223,7 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
     problem = view.stated.problem if result.words is None else None
     words = result.words or Words.of(problem or view.stated.problem)
     plain = {word: each for word, each in result.to_dict().items() if word != "trials"}
-    told = int(view.believed().data.complete.sum())
+    told = int(view.believed().record.complete.sum())
     plain |= {
         "text": str(result),
         "care": "",

@@ -45,13 +45,21 @@ class SuccessModel:
 
     @classmethod
     def fit(
-        cls, inside: Float64[ndarray, "N d"], outside: Float64[ndarray, "q d"], coding: Coding | None = None
+        cls,
+        inside: Float64[ndarray, "N d"],
+        outside: Float64[ndarray, "q d"],
+        coding: Coding | None = None,
+        *,
+        is_exact: bool = True,
     ) -> "SuccessModel | None":
-        """Learn from points that succeeded and that failed; None while nothing has failed."""
+        """Learn from points that succeeded and that failed; None while nothing has failed.
+
+        Where regimes of noisy outputs take the place of success and failure, sides are not exactly known.
+        """
         if not len(outside):
             return None
         U = np.concatenate([inside, outside])
-        return cls(Border.fit(U, np.arange(len(U)) < len(inside), coding), U.shape[1])
+        return cls(Border.fit(U, np.arange(len(U)) < len(inside), coding, is_exact=is_exact), U.shape[1])
 
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b 1"]:
         """Return the bound."""

@@ -56,10 +56,18 @@ class Border:
         return self.form.size
 
     @classmethod
-    def fit(cls, U: Float64[ndarray, "N d"], inside: Bool[ndarray, "N"], coding: Coding | None = None) -> "Border":
-        """Learn a border from points on both sides."""
+    def fit(
+        cls,
+        U: Float64[ndarray, "N d"],
+        inside: Bool[ndarray, "N"],
+        coding: Coding | None = None,
+        *,
+        is_exact: bool = True,
+    ) -> "Border":
+        """Learn a border from points on both sides; of noisy outputs, a side near to it may be mistaken."""
         V = U if coding is None else coding.inputs(U)
-        forms = [Form(*each) for each in itertools.product(SIZES, SCALES, BENDS)]
+        sizes = SIZES if is_exact else SIZES[:-1]
+        forms = [Form(*each) for each in itertools.product(sizes, SCALES, BENDS)]
         trend, bent = _trend(V, V), {scale: _bent(V, V, scale)[0] for scale in SCALES}
         K = np.stack([form.size**2 * (trend + form.bend * bent[form.scale]) for form in forms])
         found = _posteriors(K, np.where(inside, 1.0, -1.0))

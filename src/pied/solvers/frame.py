@@ -134,7 +134,9 @@ class Scene:
             return self.nearby
         U, out = self.data.U, np.zeros(len(self.data.U), dtype=bool) if self.elsewhere is None else self.elsewhere
         outside = np.concatenate([self.data.failed, U[out]])
-        return SuccessModel.fit(U[~out], outside, coding_of(self.composite.problem))
+        problem = self.composite.problem
+        is_exact = self.elsewhere is None or all(noise == 0 for noise in problem.noise)
+        return SuccessModel.fit(U[~out], outside, coding_of(problem), is_exact=is_exact)
 
     @property
     def has_regimes(self) -> bool:

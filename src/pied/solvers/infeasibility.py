@@ -193,7 +193,7 @@ class JointTest:
         U, out = self.scene.data.U, self.scene.elsewhere
         if out is None:
             return None
-        found = SuccessModel.fit(U[~out], U[out], coding_of(self.problem))
+        found = SuccessModel.fit(U[~out], U[out], coding_of(self.problem), is_exact=self._is_exact)
         return None if found is None else replace(found, z=REGIME_DEVIATIONS)
 
     def _cautious(self, scene: Scene) -> Iterator[Bounds]:

@@ -39,9 +39,10 @@ def sides_of(problem: Problem, believer: Believer, data: Dataset, why: Why) -> l
     if not kept or elsewhere is None:
         return []
     rough, made = np.array(kept["rough"], dtype=bool), []
+    is_exact = all(noise == 0 for noise in problem.noise)
     for out in (elsewhere, ~elsewhere):
         own = data.settled.without(out, rough)
-        region = SuccessModel.fit(data.U[~out], data.U[out], coding_of(problem))
+        region = SuccessModel.fit(data.U[~out], data.U[out], coding_of(problem), is_exact=is_exact)
         region = None if region is None else replace(region, z=REGIME_DEVIATIONS)
         made.append(Side(own, believer.fit(problem, own), region, int((~out).sum())))
     return made

@@ -132,7 +132,7 @@ def test_the_model_of_success_is_fitted_once_an_ask(monkeypatch: pytest.MonkeyPa
             study.tell(trial, problem.evaluate(trial.x).tolist())
     study.fail(study.ask(), "too hot")
     fits, fit = [], SuccessModel.fit
-    monkeypatch.setattr(SuccessModel, "fit", lambda *given: fits.append(1) or fit(*given))
+    monkeypatch.setattr(SuccessModel, "fit", lambda *given, **words: fits.append(1) or fit(*given, **words))
     monkeypatch.setattr("pied.solvers.cuqb.WIDEN_BELOW_GAIN", math.inf)  # every ask widens
     monkeypatch.setattr("pied.solvers.cuqb.CUQBRun._verifies", lambda *_: False)
     assert study.ask().why.aim in ("widen", "spread")

@@ -214,7 +214,8 @@ def _unit(problem: Problem) -> str:
 
 def trial_line(problem: Problem, trial: Trial) -> str:
     """Return a settled trial on one line."""
-    text = f"{trial.number:>4}  {point(trial.x)}"
+    again = "" if trial.why.repeats is None else f"   (repeats trial {trial.why.repeats})"
+    text = f"{trial.number:>4}  {point(trial.x)}{again}"
     if trial.state is State.FAILED:
         return f"{text}   failed: {trial.reason}"
     return f"{text}   {verdict(problem, trial)}" if trial.state is State.TOLD else text

@@ -338,7 +338,8 @@ class Study(Amendable, Deciding, Evaluating):
         if scattering:
             left = [name for name in self.problem.exact_by_repetition if name not in scattering]
             self._change_noise(self.problem.found_exact(left))
-            logger.warning("%s scatters between points close together: its noise is learned", ", ".join(scattering))
+            names = ", ".join(f"'{name}'" for name in scattering)
+            logger.warning("values of %s scatter between points that lie close together: the noise is learned", names)
         proposal = self._running().ask(number, snapshot.record)
         memory = {**proposal.why.memory, "scatter": seen} if seen else proposal.why.memory
         return replace(proposal, why=replace(proposal.why, memory=memory))

@@ -35,6 +35,15 @@ def test_caution_begins_large_and_is_smaller_with_more_points_and_with_noise() -
     assert (caution(noisy, record(noisy, [], first=5), LEVEL) < few).all()
 
 
+def test_a_repetition_before_predictions_is_no_further_point() -> None:
+    problem = parabola(noise=0.1)
+    with_it = record(problem, [], first=9)
+    with_it = replace(with_it, whys=(*with_it.whys[:-1], Why("compare", repeats=1)))
+    for told in (caution, doubt):
+        assert told(problem, with_it, LEVEL) == pytest.approx(told(problem, record(problem, []), LEVEL))
+        assert (told(problem, with_it, LEVEL) > told(problem, record(problem, [], first=9), LEVEL)).all()
+
+
 def test_measurements_within_what_was_said_lower_it_and_others_raise_it() -> None:
     problem = parabola()
     start = caution(problem, record(problem, []), LEVEL)

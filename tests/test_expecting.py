@@ -87,6 +87,40 @@ def test_a_first_feasible_point_is_sought_where_it_is_most_likely():
     assert slack[0] > slack[1]
 
 
+def noisy_scene(values, **words):
+    """A run with noise, and its scene after these values at points over the box."""
+    problem = stated(noise=0.05, **words)
+    with Study(problem, seed=0) as study:
+        for u, y in zip(Stream(0).sobol(len(values), 2), values, strict=True):
+            study.add({"a": float(u[0]), "b": float(u[1])}, {"y": float(y)})
+        data = study.data
+    run = CUQB().start(problem, Stream(0))
+    return run, run._scene(len(values) + 1, data, None, Stream(0))
+
+
+def test_with_noise_a_first_feasible_point_is_sought_where_it_is_most_likely():
+    run, scene = noisy_scene([1.0 + np.sin(5 * i) for i in range(9)], limit=-0.2)
+    assert incumbent(scene) is None
+    best, why = run._explore(scene)
+    assert why.aim == "feasibility"
+    hopeful = run._tested(scene)[0].u
+    likely = scene.composite.probability(np.stack([best.u, hopeful]))[1]
+    assert likely[0] > likely[1]
+
+
+def test_with_noise_a_verdict_does_not_wait_for_a_feasible_point(turns):
+    run, scene = noisy_scene(np.linspace(1.0, 1.1, 9), limit=-50.0)
+    assert run._seeks_limits(scene)
+    assert run._explore(scene)[1].margin < 0
+    assert turns == []
+
+
+def test_a_point_that_meets_the_limits_in_the_median_is_enough(turns):
+    run, scene = noisy_scene(np.linspace(-1.0, 1.0, 9), limit=0.3)
+    assert incumbent(scene) is not None
+    assert not run._seeks_limits(scene)
+
+
 # --- Where a measurement tells something ------------------------------------------------------------------------------
 
 CORNER = (1.0, 0.0)

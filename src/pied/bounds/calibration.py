@@ -16,7 +16,7 @@ from pied.bounds import quantile
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset, deviations
-from pied.shapes import Float64
+from pied.shapes import Bool, Float64
 
 FIRST_EXACT, FIRST_NOISY = 17.0, 5.7
 """Caution before anything was predicted, times the root of the number of told points. Measured: nine of ten first
@@ -87,7 +87,7 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
         level: p of the bounds.
     """
     factor = _before_predictions(np.full(problem.m, _seen(problem, data)), is_exact=True)
-    counts = np.isfinite(data.Y).astype(float)
+    counts = np.isfinite(data.Y) * _is_new(data)[:, None]
     away = misses(problem, data, level, cautious=True)
     is_exact = np.array([noise == 0 for noise in problem.noise])
     for (row, _), miss in zip(_foretold(problem, data), away, strict=True):
@@ -95,7 +95,7 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
         share = np.where(is_exact, 1.0, own)
         outside = miss > quantile.normal(level) * np.sqrt(factor**2 * share + 1.0 - share)
         factor = _learned(factor, np.where(np.isfinite(miss), outside, np.nan), level, own)
-        counts[row] *= own
+        counts[row] = np.isfinite(data.Y[row]) * own
     return np.maximum(factor, _before_predictions(counts.sum(0), is_exact=True))
 
 
@@ -117,9 +117,14 @@ def _first(problem: Problem, data: Dataset) -> Float64[ndarray, "m"]:
 
 
 def _seen(problem: Problem, data: Dataset) -> int:
-    """Return how many points had been told before anything was predicted."""
+    """Return how many points had been told before anything was predicted; one that was repeated counts once."""
     told = _foretold(problem, data)
-    return max(told[0][0] if told else len(data.U), 1)
+    return max(int(_is_new(data)[: told[0][0] if told else None].sum()), 1)
+
+
+def _is_new(data: Dataset) -> Bool[ndarray, "N"]:
+    """Tell which rows do not repeat another on purpose."""
+    return np.array([why.repeats is None for why in data.whys], dtype=bool)
 
 
 def _foretold(problem: Problem, data: Dataset) -> list[tuple[int, Float64[ndarray, "m 3"]]]:

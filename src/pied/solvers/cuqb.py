@@ -36,7 +36,7 @@ from pied.records import Why
 from pied.rng import Stream
 from pied.search import Mixed, Optimum, PenaltySearch, Search
 from pied.shapes import Bool, Float64
-from pied.solvers import nearby, plainly, probes, regimes
+from pied.solvers import clipped, nearby, plainly, probes, regimes
 from pied.solvers.acquisition import incumbent, maximize
 from pied.solvers.base import Solver
 from pied.solvers.frame import USUAL_POINTS, BayesRun, Scene, Settings, meets_white
@@ -183,6 +183,10 @@ class CUQBRun(BayesRun):
         if not self._own.regimes or self.problem.listing is not None:
             return scene, {}
         memory = last.memory.get("home", {}) if last else {}
+        is_abroad = scene.number % regimes.ABROAD_EVERY == 0
+        edge = None if is_abroad else self._beside_plateaus(scene)
+        if edge is not None:
+            return edge, {"edge": to_memory(edge.belief.choices), **({"home": memory} if memory else {})}
         believer, is_met = self._own.believer, bool(scene.is_feasible.any())
         scanned = last.memory.get("scanned") if last else None
         if is_met and not self._is_exact and scanned is not None and len(data.U) < scanned + regimes.SCAN_EVERY:
@@ -199,13 +203,39 @@ class CUQBRun(BayesRun):
 
         if not found.is_clear:
             return self._partly(replace(scene, sides=sides)), {}
-        is_abroad = scene.number % regimes.ABROAD_EVERY == 0
         staged = scene if is_abroad else replace(home(), whole=scene)
         kept = found.to_memory(data, home().belief.choices)
         both = None if self._is_exact else self._both(scene, home(), found, memory)
         if both is not None:
             kept |= {"rough": found.rough.tolist(), "other": to_memory(both.beliefs[1].choices)}
         return replace(staged, sides=sides, regimes=both), {"home": kept}
+
+    def _beside_plateaus(self, scene: Scene) -> Scene | None:
+        """Return the surroundings of the best point with a belief about outputs beside their plateaus, if it is right.
+
+        That concerns limits on outputs that are badly explained otherwise. Of the objective, plateaus are a part.
+        """
+        data, problem = scene.data, self.problem
+        if not self._is_exact or not isinstance(scene.search, Search) or len(data.imagined):
+            return None
+        rough = regimes.rough_limits(problem, self._own.believer, data, scene.told)
+        rough[sorted(problem.structure[0].outputs)] = False
+        if not scene.is_feasible.any() or not rough.any():
+            return None
+        found = clipped.beside_plateaus(data, scene.known[0], rough)
+        if found is None:
+            return None
+        previous = from_memory(data.last.memory.get("edge", {})) if data.last else None
+        side = self._scene(scene.number, found.data, previous, scene.stream)
+        if not clipped.leads_up(found, side.belief, data):
+            return None
+        told = replace(side, data=data, f=scene.f, is_feasible=scene.is_feasible, known=scene.known)
+        return self._within(told, found.ball, scene)
+
+    def _within(self, side: Scene, ball: nearby.Ball, whole: Scene) -> Scene:
+        """Return a scene that is searched only around the best point."""
+        pool, region = self.problem.on_equalities(ball.points(whole.pool)), SuccessModel(ball, self.problem.d)
+        return replace(side, pool=pool, scales=whole.scales, whole=whole, nearby=region)
 
     def _partly(self, scene: Scene) -> Scene:
         """Return what is searched where an output of a limit is badly explained, without regimes; else the given scene.
@@ -229,8 +259,7 @@ class CUQBRun(BayesRun):
         if not is_met or len(data.imagined) or scene.number % nearby.EVERY == 0:
             return scene
         side = self._scene(scene.number, data.without(far, np.ones(self.problem.m, dtype=bool)), None, scene.stream)
-        pool, region = self.problem.on_equalities(ball.points(scene.pool)), SuccessModel(ball, self.problem.d)
-        return replace(side, pool=pool, scales=scene.scales, whole=scene, nearby=region)
+        return self._within(side, ball, scene)
 
     def _both(self, scene: Scene, home: Scene, found: regimes.Home, memory: Mapping[str, Any]) -> TwoRegimes | None:
         """Return what is said of noisy outputs with regimes.
@@ -259,16 +288,23 @@ class CUQBRun(BayesRun):
         """Seek by bounds; by turns, where they say little, by what is to be expected.
 
         Bounds of a limit that nothing explains are met everywhere, and the most optimistic of all points is at some
-        corner of the box, again and again. An expectation counts how likely a limit is to hold.
+        corner of the box, again and again. An expectation counts how likely a limit is to hold. So do noisy outputs
+        while no told point meets all limits in the median.
         """
         is_known, is_turn = bool(scene.is_feasible.any()), self._is_exact and self._expects(scene)
         if is_turn and is_known:
             return self._expected(scene), Why("improve")
         usual = scene.whole if scene.is_plain else None  # whether any point meets the limits is tested by this belief
         best, why = self._tested(usual or scene)
-        if is_turn and best.satisfied and why.margin is None:
+        if (is_turn or self._seeks_limits(scene)) and best.satisfied and why.margin is None:
             return self._expected(scene), Why("feasibility")
         return best, why
+
+    def _seeks_limits(self, scene: Scene) -> bool:
+        """Whether, with noise, the point that is most likely to meet all limits is sought, since none is known to."""
+        if self._is_exact or not self._can_expect(scene) or len(scene.data.pending):
+            return False
+        return incumbent(scene) is None
 
     def _expects(self, scene: Scene) -> bool:
         """Whether it is the turn of expected improvement.
@@ -280,16 +316,20 @@ class CUQBRun(BayesRun):
         """
         if scene.is_plain:
             return True
-        if not self._own.expect or scene.nearby is not None or not isinstance(scene.search, Search):
+        if not self._can_expect(scene):
             return False
         if self._is_exact:
             return scene.number % BOUNDS_EVERY != 0 and self._is_limit_rough(scene, regimes.UNKNOWN_BELOW)
         is_turn = float(scene.stream.at("turn").uniform(1)[0]) * BOUNDS_EVERY >= 1.0
         return is_turn and not scene.has_regimes and incumbent(scene) is not None
 
+    def _can_expect(self, scene: Scene) -> bool:
+        """Whether expectation may be sought: in all of a box, which has no list of settings."""
+        return self._own.expect and scene.nearby is None and isinstance(scene.search, Search)
+
     def _is_limit_rough(self, scene: Scene, below: float = regimes.ROUGH_BELOW) -> bool:
         """Whether some output of a limit is badly explained: by less than so many nats a row."""
-        return regimes.is_limit_rough(self.problem, self._own.believer, scene.data, scene.told, below)
+        return bool(regimes.rough_limits(self.problem, self._own.believer, scene.data, scene.told, below).any())
 
     def _expected(self, scene: Scene) -> Optimum:
         """Maximize the expected improvement; the probability that all limits hold while no told point meets them."""

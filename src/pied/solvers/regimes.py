@@ -108,10 +108,12 @@ def home(
     return Home(elsewhere, rough, is_clear, found.score / len(U), len(U) if is_due else int(memory["scanned"]))
 
 
-def is_limit_rough(problem: Problem, believer: Believer, data: Dataset, belief: GP, below: float = ROUGH_BELOW) -> bool:
-    """Whether the belief about what was told explains some output of a limit badly: by less than so many nats a row."""
-    limited = sorted({j for each in problem.structure[1:] for j in each.outputs})
-    return bool((_explained(problem, believer, data, belief)[limited] < below).any())
+def rough_limits(
+    problem: Problem, believer: Believer, data: Dataset, belief: GP, below: float = ROUGH_BELOW
+) -> Bool[ndarray, "m"]:
+    """Tell which outputs of limits the belief about what was told explains badly: by less than so many nats a row."""
+    limited = np.isin(np.arange(problem.m), [j for each in problem.structure[1:] for j in each.outputs])
+    return limited & (_explained(problem, believer, data, belief) < below)
 
 
 def explain_better(

@@ -141,7 +141,8 @@ def _posteriors(K: Float64[ndarray, "F N N"], t: Float64[ndarray, "N"]) -> _Post
         + 0.5 * cavity_mean * cavity / both * (tau * cavity_mean - 2.0 * nu)
     ).sum(1) - 0.5 * np.linalg.slogdet(B)[1]
     weights = nu - _times(M, _times(K, nu))
-    return _Posteriors(weights, M, np.where(np.isfinite(evidence), evidence, -np.inf))
+    is_sound = np.isfinite(evidence) & (evidence <= 0)  # it is the logarithm of a probability
+    return _Posteriors(weights, M, np.where(is_sound, evidence, -np.inf))
 
 
 def _times(A: Float64[ndarray, "F N N"], b: Float64[ndarray, "F N"]) -> Float64[ndarray, "F N"]:

@@ -107,6 +107,8 @@ def test_a_belief_is_not_trusted_more_than_a_first_one_from_as_many_points() -> 
     right = record(problem, [[0.1] * problem.m] * 24, told=(1.0,) * problem.m)
     assert (caution(problem, right, LEVEL) == LEAST).all()
     assert doubt(problem, right, LEVEL) == pytest.approx(caution(problem, record(problem, [], first=32), LEVEL))
+    less = record(problem, [[0.1] * problem.m] * 96, told=(0.5,) * problem.m)  # a quarter of a point each
+    assert doubt(problem, less, LEVEL) == pytest.approx(caution(problem, record(problem, [], first=32), LEVEL))
 
 
 def test_points_that_nobody_predicted_count_as_well() -> None:

@@ -87,7 +87,7 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
         level: p of the bounds.
     """
     factor = _before_predictions(np.full(problem.m, _seen(problem, data)), is_exact=True)
-    counts = np.isfinite(data.Y) * _is_new(data)[:, None]
+    counts = (np.isfinite(data.Y) & _is_new(data)[:, None]).astype(float)
     away = misses(problem, data, level, cautious=True)
     is_exact = np.array([noise == 0 for noise in problem.noise])
     for (row, _), miss in zip(_foretold(problem, data), away, strict=True):
@@ -124,7 +124,9 @@ def _seen(problem: Problem, data: Dataset) -> int:
 
 def _is_new(data: Dataset) -> Bool[ndarray, "N"]:
     """Tell which rows do not repeat another on purpose."""
-    return np.array([why.repeats is None for why in data.whys], dtype=bool)
+    found = np.ones(len(data.U), dtype=bool)
+    found[: len(data.whys)] = [why.repeats is None for why in data.whys]
+    return found
 
 
 def _foretold(problem: Problem, data: Dataset) -> list[tuple[int, Float64[ndarray, "m 3"]]]:

@@ -44,6 +44,14 @@ def test_a_repetition_before_predictions_is_no_further_point() -> None:
         assert (told(problem, with_it, LEVEL) > told(problem, record(problem, [], first=9), LEVEL)).all()
 
 
+@pytest.mark.parametrize(("moved", "repeats"), [((9,), 1), ((), 77)], ids=["run elsewhere", "of a withdrawn trial"])
+def test_a_repetition_elsewhere_or_of_nothing_is_a_point(moved, repeats) -> None:
+    problem = parabola(noise=0.1)
+    other = record(problem, [], first=9, moved=moved)
+    other = replace(other, whys=(*other.whys[:-1], Why("compare", repeats=repeats)))
+    assert caution(problem, other, LEVEL) == pytest.approx(caution(problem, record(problem, [], first=9), LEVEL))
+
+
 def test_measurements_within_what_was_said_lower_it_and_others_raise_it() -> None:
     problem = parabola()
     start = caution(problem, record(problem, []), LEVEL)

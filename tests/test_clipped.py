@@ -83,6 +83,22 @@ def test_what_varies_leads_up_to_an_edge_but_not_to_a_cliff():
         assert clipped.leads_up(found, belief_of(found.data), data) is is_edge
 
 
+def test_the_edge_of_one_output_does_not_excuse_the_cliff_of_another():
+    both = data_of(U, np.stack([slip(U), dropping(U)], 1))
+    found = clipped.beside_plateaus(both, BEST, np.array([True, True]))
+    assert (found.sides != 0).any(0).all()
+    active, ratios = np.ones((2, D), dtype=bool), np.ones(D)
+    belief = GP.fit(U, found.data.Y, active=active, ratios=ratios, noise=[0.0, 0.0], model=Model())
+    assert not clipped.leads_up(found, belief, both)
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_output_that_was_never_told_has_no_plateau():
+    told = data_of(U, np.stack([slip(U), np.full(len(U), np.nan)], 1))
+    found = clipped.beside_plateaus(told, BEST, np.array([True, True]))
+    assert (found.sides != 0).any(0).tolist() == [True, False]
+
+
 # --- Runs -------------------------------------------------------------------------------------------------------------
 
 
@@ -110,6 +126,20 @@ def edges(monkeypatch):
 
     monkeypatch.setattr(CUQBRun, "_beside_plateaus", noted)
     return found
+
+
+def test_the_belief_beside_plateaus_is_sure_of_nothing_on_them():
+    """Values that count as not told are not imagined either: there, such a belief would be sure of its guesses."""
+    problem = stated()
+    with Study(problem, seed=0) as study:
+        for u in Stream(2).sobol(40, 3):
+            x = dict(zip(problem.variables, problem.from_unit(u[None])[0].tolist(), strict=True))
+            study.add(x, spent(x))
+        data = study.data
+    run = CUQB().start(problem, Stream(0))
+    side = run._beside_plateaus(run._scene(41, data, None, Stream(0)))
+    is_flat = data.Y[:, 0] == 0
+    assert side.belief.moments(data.U[is_flat])[1].min() > 3 * side.belief.moments(data.U[~is_flat])[1].min()
 
 
 def shortfall(study):

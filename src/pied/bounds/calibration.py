@@ -123,9 +123,10 @@ def _seen(problem: Problem, data: Dataset) -> int:
 
 
 def _is_new(data: Dataset) -> Bool[ndarray, "N"]:
-    """Tell which rows do not repeat another on purpose."""
-    found = np.ones(len(data.U), dtype=bool)
-    found[: len(data.whys)] = [why.repeats is None for why in data.whys]
+    """Tell which rows do not repeat another on purpose, at the same settings."""
+    found, numbers, moved = np.ones(len(data.U), dtype=bool), set(data.numbers), set(data.moved)
+    for row, why in enumerate(data.whys):
+        found[row] = why.repeats not in numbers or data.numbers[row] in moved
     return found
 
 

@@ -159,8 +159,9 @@ class Trial:
         What was computed from a record that has been corrected since is left out, and so are the bounds at a proposed
         point when it was run elsewhere.
         """
-        if self.why.basis < correction:
-            return replace(self, why=Why(self.why.aim, rung=self.why.rung, pending=self.why.pending))
+        why = self.why
+        if why.basis < correction:
+            return replace(self, why=Why(why.aim, rung=why.rung, pending=why.pending, repeats=why.repeats))
         return self if self.proposed is None else replace(self, why=replace(self.why, lower=(), upper=()))
 
     def knew(self, other: "Trial") -> bool:

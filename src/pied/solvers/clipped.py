@@ -8,6 +8,7 @@ plateau are left out of it and test it: there it has to be beyond the value of t
 drops to its plateau from a cliff does not pass.
 """
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ class Clipped(NamedTuple):
     """What was told beside the plateaus, near the best point."""
 
     data: Dataset
-    """Clipped outputs count as not told on their plateaus and far from the best point."""
+    """Clipped outputs count as not told on their plateaus and far from the best point; others stay."""
     ball: Ball
     """The surroundings of the best point."""
     sides: Float64[ndarray, "N m"]
@@ -46,7 +47,7 @@ def beside_plateaus(data: Dataset, best: Float64[ndarray, "d"], limited: Bool[nd
         limited: The outputs that may be clipped.
     """
     d = data.U.shape[1]
-    sides = np.where(limited, _sides(data), 0.0)
+    sides = _sides(data, limited)
     away = np.sqrt(((data.U - best) ** 2).sum(1))
     radius = LEAST_RADIUS
     for j in np.flatnonzero(sides.any(0)):
@@ -61,27 +62,29 @@ def beside_plateaus(data: Dataset, best: Float64[ndarray, "d"], limited: Bool[nd
 
 
 def leads_up(found: Clipped, belief: GP, told: Dataset) -> bool:
-    """Whether what varies leads up to the plateaus: at most of their nearest points it is beyond them, or nearly so.
+    """Whether what varies leads up to each plateau: at most of its nearest points it is beyond it, or nearly so.
 
     Args:
         found: What was told beside the plateaus.
-        belief: The belief about it.
+        belief: The belief about it, and about nothing that is imagined.
         told: Everything that was told.
     """
-    rows = np.flatnonzero(found.sides.any(1))
-    away = ((told.U[rows] - found.ball.centre) ** 2).sum(1)
-    rows = rows[away.argsort(kind="stable")[: 2 * told.U.shape[1]]]
-    sides = found.sides[rows]
-    mean, deviation = belief.moments(told.U[rows])
-    reached = belief.unwarp(mean + NEARLY * sides * deviation)
-    is_beyond = (sides * (reached - told.Y[rows]) >= 0)[sides != 0]
-    return bool(is_beyond.mean() >= BEYOND)
+    away = ((told.U - found.ball.centre) ** 2).sum(1)
+    for j, side in itertools.product(np.flatnonzero(found.sides.any(0)), (-1.0, 1.0)):
+        rows = np.flatnonzero(found.sides[:, j] == side)
+        rows = rows[away[rows].argsort(kind="stable")[: 2 * told.U.shape[1]]]
+        mean, deviation = belief.moments(told.U[rows])
+        reached = belief.unwarp(mean + NEARLY * side * deviation)[:, j]
+        if len(rows) and (side * (reached - told.Y[rows, j]) >= 0).mean() < BEYOND:
+            return False
+    return True
 
 
-def _sides(data: Dataset) -> Float64[ndarray, "N m"]:
+def _sides(data: Dataset, limited: Bool[ndarray, "m"]) -> Float64[ndarray, "N m"]:
     """Return on which plateau outputs are: -1 on that of the least value, 1 on that of the largest, 0 on none."""
     found = np.zeros_like(data.Y)
-    for j, y in enumerate(data.Y.T):
+    for j in np.flatnonzero(limited & np.isfinite(data.Y).any(0)):
+        y = data.Y[:, j]
         for side, end in ((1.0, np.nanmax(y)), (-1.0, np.nanmin(y))):
             is_same = y == end
             if is_same.any() and not is_same[np.isfinite(y)].all() and _extends(data.U[is_same]):

@@ -94,8 +94,9 @@ class CUQB(Solver):
     """Whether functions of the same outputs share one outcome (`bounds.joint`); False: each has its own upper bound
     (the paper's)."""
     regimes: bool = True
-    """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`), and where nothing explains an
-    output well, by turns the surroundings of the best point (`solvers.nearby`)."""
+    """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`), those with a plateau from the
+    side on which they vary (`solvers.clipped`), and where nothing explains an output well, by turns the surroundings of
+    the best point (`solvers.nearby`)."""
     expect: bool = True
     """Whether expected improvement (`solvers.sampled`) is sought by turns with bounds: with noise, and where nothing
     explains an exact output of a limit; there, always and of a plain belief where predictions have been far off
@@ -227,10 +228,13 @@ class CUQBRun(BayesRun):
             return None
         previous = from_memory(data.last.memory.get("edge", {})) if data.last else None
         side = self._scene(scene.number, found.data, previous, scene.stream)
-        if not clipped.leads_up(found, side.belief, data):
+        belief = regimes.of_told(problem, self._own.believer, found.data, side.told)
+        if not clipped.leads_up(found, belief, data):
             return None
-        told = replace(side, data=data, f=scene.f, is_feasible=scene.is_feasible, known=scene.known)
-        return self._within(told, found.ball, scene)
+        composite = self._own.believer.bound(problem, data, belief, scene.stream)
+        side = replace(side, told=belief, belief=belief, composite=composite, data=data)
+        side = replace(side, f=scene.f, is_feasible=scene.is_feasible, known=scene.known)
+        return self._within(side, found.ball, scene)
 
     def _within(self, side: Scene, ball: nearby.Ball, whole: Scene) -> Scene:
         """Return a scene that is searched only around the best point."""
@@ -288,8 +292,8 @@ class CUQBRun(BayesRun):
         """Seek by bounds; by turns, where they say little, by what is to be expected.
 
         Bounds of a limit that nothing explains are met everywhere, and the most optimistic of all points is at some
-        corner of the box, again and again. An expectation counts how likely a limit is to hold. So do noisy outputs
-        while no told point meets all limits in the median.
+        corner of the box, again and again. An expectation counts how likely a limit is to hold. With noise, it is also
+        sought while no told point meets all limits in the median.
         """
         is_known, is_turn = bool(scene.is_feasible.any()), self._is_exact and self._expects(scene)
         if is_turn and is_known:

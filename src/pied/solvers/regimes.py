@@ -139,7 +139,7 @@ def _continued(
 
 def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
     """Return the leave-one-out log density of each output on its scale, nats a row, in units of its deviation."""
-    belief = _of_told(problem, believer, data, belief)
+    belief = of_told(problem, believer, data, belief)
     deviation = deviations(belief.warped(data.Y))
     counts = np.isfinite(data.Y).sum(0)
     density = belief.density / np.maximum(counts, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
@@ -148,11 +148,11 @@ def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) 
 
 def _log_density(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
     """Return the leave-one-out log density of each output, in natural units."""
-    belief = _of_told(problem, believer, data, belief)
+    belief = of_told(problem, believer, data, belief)
     return belief.density - np.nansum(np.log(np.abs(belief.unwarp_slopes(data.Y))), 0)
 
 
-def _of_told(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> GP:
+def of_told(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> GP:
     """Return the belief without imagined values, which would explain themselves."""
     if not len(data.imagined) and data.complete.all():
         return belief

@@ -35,6 +35,15 @@ def test_after_a_correction_the_answer_is_that_of_a_record_without_the_mistake()
     assert wrong.ask().x.x == pytest.approx(right.ask().x.x, rel=1e-9)
 
 
+def test_after_a_correction_a_repetition_is_still_one() -> None:
+    study = Study(lab_problem(), solver=fast(), seed=0)
+    for x, y in POINTS:
+        study.add({"x": x}, {"y": y})
+    study.tell(study.repeat(3), {"y": 0.9})
+    study.correct(1, {"y": -0.45}, why="a digit")
+    assert [why.repeats for why in study.data.whys] == [None] * len(POINTS) + [3]
+
+
 def test_a_withdrawn_trial_counts_nowhere_and_stays_listed() -> None:
     without, study = (Study(lab_problem(), solver=fast(), seed=0) for _ in range(2))
     for x, y in POINTS:

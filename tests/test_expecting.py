@@ -115,7 +115,7 @@ def test_with_noise_a_verdict_does_not_wait_for_a_feasible_point(turns):
     assert turns == []
 
 
-def test_a_point_that_meets_the_limits_in_the_median_is_enough(turns):
+def test_a_point_that_meets_the_limits_in_the_median_is_enough():
     run, scene = noisy_scene(np.linspace(-1.0, 1.0, 9), limit=0.3)
     assert incumbent(scene) is not None
     assert not run._seeks_limits(scene)

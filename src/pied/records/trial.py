@@ -162,7 +162,7 @@ class Trial:
         why = self.why
         if why.basis < correction:
             return replace(self, why=Why(why.aim, rung=why.rung, pending=why.pending, repeats=why.repeats))
-        return self if self.proposed is None else replace(self, why=replace(self.why, lower=(), upper=()))
+        return self if self.proposed is None else replace(self, why=replace(why, lower=(), upper=()))
 
     def knew(self, other: "Trial") -> bool:
         """Return whether another trial had been settled when this one was proposed.

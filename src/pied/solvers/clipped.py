@@ -20,8 +20,8 @@ from pied.shapes import Bool, Float64
 from pied.solvers.nearby import LEAST_RADIUS, Ball
 
 SAME = 3  # points with the same least or largest value are on a plateau, if every variable has so many values there
-BEYOND = 0.5  # of the nearest points of plateaus, at least, pass the test
-NEARLY = 2.0  # deviations
+BEYOND = 0.5  # share of the nearest points of a plateau that have to pass the test
+NEARLY = 2.0  # deviations within which the value of a plateau counts as reached
 
 
 class Clipped(NamedTuple):
@@ -87,7 +87,7 @@ def _sides(data: Dataset, limited: Bool[ndarray, "m"]) -> Float64[ndarray, "N m"
         y = data.Y[:, j]
         for side, end in ((1.0, np.nanmax(y)), (-1.0, np.nanmin(y))):
             is_same = y == end
-            if is_same.any() and not is_same[np.isfinite(y)].all() and _extends(data.U[is_same]):
+            if not is_same[np.isfinite(y)].all() and _extends(data.U[is_same]):
                 found[is_same, j] = side
     return found
 

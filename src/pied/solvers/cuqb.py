@@ -232,8 +232,8 @@ class CUQBRun(BayesRun):
         if not clipped.leads_up(found, belief, data):
             return None
         composite = self._own.believer.bound(problem, data, belief, scene.stream)
-        side = replace(side, told=belief, belief=belief, composite=composite, data=data)
-        side = replace(side, f=scene.f, is_feasible=scene.is_feasible, known=scene.known)
+        side = replace(side, told=belief, belief=belief, composite=composite)
+        side = replace(side, data=data, f=scene.f, is_feasible=scene.is_feasible, known=scene.known)
         return self._within(side, found.ball, scene)
 
     def _within(self, side: Scene, ball: nearby.Ball, whole: Scene) -> Scene:

@@ -7,7 +7,8 @@ import pytest
 
 from pied import CUQB, Problem, Study
 from pied.bounds import Believer, Widened, caution, doubt, predicted, telling
-from pied.bounds.calibration import LEAST
+from pied.bounds.calibration import LEAST, OWN_LEARNED, OWN_STATED, deviation_of_noise, widened
+from pied.gp import GP, Model
 from pied.records import Dataset, Why
 from pied.rng import Stream
 from pied.study import gaps
@@ -185,6 +186,43 @@ def test_a_factor_for_each_output_widens_moments_and_their_slopes_alike() -> Non
     np.testing.assert_allclose(wide[1], plain[1] * factor)
     np.testing.assert_allclose(wide[3], plain[3] * factor[:, None])
     np.testing.assert_allclose(wide[0], plain[0])
+
+
+@pytest.mark.parametrize("stated", [True, False])
+def test_caution_is_about_what_lies_between_measurements(stated: bool) -> None:
+    """Far from all of them deviations grow by it; at one, measured n times, to its noise over root n at most."""
+    own = {True: OWN_STATED, False: OWN_LEARNED}[stated]
+    problem = parabola(noise=0.2 if stated else None)
+    x = [0.05, 0.1, 0.2, 0.2, 0.2, 0.2, 0.3, 0.35, 0.4]
+    U = np.array(x)[:, None]
+    data = Dataset(tuple(range(9)), U, np.sin(9 * U) + 0.2 * Stream(3).normal(9, 1), U[:0])
+    belief = Believer().fit(problem, data)
+    far, measured = np.array([[1.0]]), U[3:4]
+    wide = widened(problem, belief, np.array([10.0]))
+    assert wide.moments(far)[1] > 5.0 * belief.moments(far)[1]
+    noise = own * deviation_of_noise(problem, belief, measured) / 2.0
+    assert belief.moments(measured)[1] < wide.moments(measured)[1] <= noise * (1 + 1e-9)
+    little = widened(problem, belief, np.array([1.4]))
+    np.testing.assert_allclose(little.moments(U)[0], belief.moments(U)[0], rtol=1e-9)
+    np.testing.assert_allclose(little.moments(U)[1], 1.4 * belief.moments(U)[1], rtol=1e-9)
+
+
+def test_noise_of_a_wider_belief_is_wider_by_its_own_factor() -> None:
+    U = Stream(1).uniform(12, 2)
+    Y = np.stack([np.sin(3 * U[:, 0]), np.cos(2 * U[:, 1])], 1) + 0.1 * Stream(2).normal(12, 2)
+    belief = GP.fit(U, Y, noise=(None, None))
+    wide = belief.widened(np.array([6.0, 3.0]), np.array([2.0, 3.0]))
+    np.testing.assert_allclose(wide.noise_deviation(U), belief.noise_deviation(U) * [2.0, 3.0])
+
+
+def test_outputs_that_share_a_model_share_how_far_their_noise_is_trusted() -> None:
+    U = Stream(1).uniform(12, 2)
+    Y = np.stack([np.sin(3 * U[:, 0]), np.cos(2 * U[:, 1])], 1) + 0.1 * Stream(2).normal(12, 2)
+    belief = GP.fit(U, Y, noise=(None, None), model=Model(shared=2))
+    assert [len(group) for block in belief.blocks for group in block.groups] == [2]
+    wide = belief.widened(np.array([6.0, 3.0]), np.array([2.0, 2.0]))
+    assert (wide.moments(U)[1] >= belief.moments(U)[1]).all()
+    np.testing.assert_allclose(wide.noise_deviation(U), belief.noise_deviation(U) * [4.0, 2.0])
 
 
 @pytest.mark.slow

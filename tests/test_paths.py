@@ -67,7 +67,7 @@ def test_a_factor_moves_functions_away_from_the_mean_and_their_slopes_with_them(
     U = points(14, 2)
     gp = GP.fit(U, np.stack([wavy(U), np.sin(12 * U[:, 0])], 1))
     factor, which = np.array([4.0, 1.5]), np.array([1])
-    plain, wide = (Paths.of(gp, 3, Stream(2), each) for each in (None, factor))
+    plain, wide = (Paths.of(each, 3, Stream(2)) for each in (gp, gp.widened(factor, factor)))
     mean = gp.moments(V[:1])[0]
     (values, _), (wider, slope) = (each.values_and_slopes(V[:1], which) for each in (plain, wide))
     assert wider - mean == pytest.approx(factor * (values - mean), rel=1e-6, abs=1e-9)

@@ -58,10 +58,13 @@ class Believer:
         """Return the factor by which the deviations of each output are multiplied before anything is said of them."""
         return calibration.caution(problem, data, level) if self.cautious else np.ones(problem.m)
 
-    def said(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream, level: float) -> Composite:
+    def careful(self, problem: Problem, data: Dataset, belief: GP, level: float) -> GP:
+        """Return a belief as far as it is to be trusted (`calibration.widened`)."""
+        return calibration.widened(problem, belief, self.caution(problem, data, level))
+
+    def said(self, problem: Problem, data: Dataset, belief: GP, stream: Stream, level: float) -> Composite:
         """Compose a belief with the white box for what is said of it, not for a search."""
-        factor = self.caution(problem, data, level)
-        return self.bound(problem, data, belief if (factor == 1.0).all() else Widened(belief, factor), stream)
+        return self.bound(problem, data, self.careful(problem, data, belief, level), stream)
 
     def doubted(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream, level: float) -> Composite:
         """Compose a belief with the white box for what may be where nothing was measured (`calibration.doubt`)."""

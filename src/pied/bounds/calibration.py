@@ -24,6 +24,9 @@ predictions of exact outputs from eight points lie within six times what the bel
 LEAST, MOST = 1.0, 100.0
 GAIN = 1.0
 """How much one measurement outside of its bounds raises the logarithm of the caution, times how rare it should be."""
+OWN_STATED, OWN_LEARNED = 1.5, 2.0
+"""Caution of a measurement's own noise, at most: points are chosen for their luck, too, and a learned noise may be too
+small. Measured: nine of ten recommended points then lie within their bounds, with 1 for a stated noise eight of ten."""
 SHARED = 0.3
 """Share of what is learned from the other outputs of the same measurement: a rough region is rough in most of them."""
 
@@ -97,6 +100,18 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
         factor = _learned(factor, np.where(np.isfinite(miss), outside, np.nan), level, own)
         counts[row] = np.isfinite(data.Y[row]) * own
     return np.maximum(factor, _before_predictions(counts.sum(0), is_exact=True))
+
+
+def widened(problem: Problem, gp: GP, factor: Float64[ndarray, "m"]) -> GP:
+    """Return a belief as it is said, with deviations multiplied by the caution of each output.
+
+    Caution is about what lies between measurements. A measured point is known as well as its own noise lets it be, and
+    that is multiplied by no more than `OWN_STATED` or `OWN_LEARNED`.
+    """
+    largest = np.array(
+        [OWN_LEARNED if noise is None else OWN_STATED if noise > 0 else np.inf for noise in problem.noise]
+    )
+    return gp if (factor == 1.0).all() else gp.widened(factor, np.minimum(factor, largest))
 
 
 def first_caution(count: int, *, is_exact: bool) -> float:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import ndtr
 
-from pied.bounds.believer import Believer, Widened, coding_of, from_memory
-from pied.bounds.calibration import Ends, deviation_of_noise, first_caution, predicted
+from pied.bounds.believer import Believer, coding_of, from_memory
+from pied.bounds.calibration import Ends, deviation_of_noise, first_caution, predicted, widened
 from pied.bounds.composite import Composite
 from pied.bounds.success import SuccessModel
 from pied.gp import GP, Choice
@@ -73,7 +73,7 @@ class TwoRegimes:
         beliefs = home or believer.fit(problem, parts[0], previous[0]), believer.fit(problem, parts[1], previous[1])
         factors = [_caution(problem, believer, data, int(side.sum()), level) for side in (~elsewhere, elsewhere)]
         said = [
-            believer.bound(problem, data, Widened(belief, factor), stream)
+            believer.bound(problem, data, widened(problem, belief, factor), stream)
             for belief, factor in zip(beliefs, factors, strict=True)
         ]
         return cls(problem, beliefs, (factors[0], factors[1]), (said[0], said[1]), region)

@@ -35,22 +35,19 @@ class Paths:
     """The draws of each block of outputs."""
     count: int
     """Number of functions."""
-    factor: Float64[ndarray, "m"] | None = None
-    """By which the distance of each output from its mean is multiplied; None: as drawn."""
 
     @classmethod
     @np.errstate(all="ignore")
-    def of(cls, gp: GP, count: int, stream: Stream, factor: Float64[ndarray, "m"] | None = None) -> "Paths":
+    def of(cls, gp: GP, count: int, stream: Stream) -> "Paths":
         """Draw functions from a belief.
 
         Args:
             gp: The belief.
             count: Number of functions.
             stream: Of random numbers.
-            factor: By which the belief's deviations are multiplied, as those of what is said of it.
         """
         parts = (_draw(block, count, stream.at("block", i)) for i, block in enumerate(gp.blocks))
-        return cls(gp, tuple(parts), count, None if factor is None or (factor == 1.0).all() else factor)
+        return cls(gp, tuple(parts), count)
 
     @np.errstate(all="ignore")
     def values_and_slopes(
@@ -62,11 +59,7 @@ class Paths:
         found = [part.values_and_slopes(inputs, which) for part in self.parts]
         values, slopes = (gp.ordered(each, 1) for each in zip(*found, strict=True))
         slopes = slopes if gp.coding is None else gp.coding.by_cube(slopes)
-        values, slopes = gp.location + gp.deviation * values, gp.deviation[:, None] * slopes
-        if self.factor is None:
-            return values, slopes
-        mean, _, by_mean, _ = gp.moments_and_slopes(U)
-        return mean + self.factor * (values - mean), by_mean + self.factor[:, None] * (slopes - by_mean)
+        return gp.location + gp.deviation * values, gp.deviation[:, None] * slopes
 
 
 @dataclass(frozen=True, eq=False)

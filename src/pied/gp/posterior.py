@@ -4,6 +4,7 @@ What `likelihood` has learned is used here some hundred times per suggestion, at
 points the time goes into calls, not arithmetic.
 """
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,12 @@ class Posterior:
         self._H, self._inverse_A = H.swapaxes(1, 2), inverse_A
         # One product with the kernel gives everything that is linear in it.
         self._linear = np.concatenate([weights, H, root.swapaxes(1, 2)], -1)
+
+    def widened(self, factor: Float64[ndarray, "B c"]) -> "Posterior":
+        """Return the same with deviations multiplied by a factor of each output."""
+        wider = copy(self)
+        wider._variance = self._variance * factor[:, None, :] ** 2
+        return wider
 
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "B b c"], Float64[ndarray, "B b c"]]:
         """Return mean and standard deviation of every output of every task."""

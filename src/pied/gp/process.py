@@ -255,6 +255,24 @@ class GP:
         inputs, noise = self._inputs(U), self._noise_factors(U).T
         return replace(self, blocks=tuple(block.imagine(inputs, mean, rows, noise) for block in self.blocks))
 
+    def widened(self, factor: Float64[ndarray, "m"], noise: Float64[ndarray, "m"]) -> "GP":
+        """Return the same models with larger deviations: of every output by a factor, of its noise by another one.
+
+        Where the two are equal, the mean stays and deviations are multiplied. Where noise grows less, deviations are
+        multiplied far from all points, and at a measured one they are at most those of the noise there.
+
+        Args:
+            factor: Of the deviations of each output before anything was told.
+            noise: Of those of its noise, at most as large.
+        """
+        shift = 2.0 * np.log(noise / factor)
+        blocks = tuple(block.widened(factor, shift) for block in self.blocks)
+        moved = {
+            j: float(block.theta[i, -1]) for block in blocks for i, group in enumerate(block.groups) for j in group
+        }
+        choices = tuple(replace(each, theta=(*each.theta[:-1], moved[j])) for j, each in enumerate(self.choices))
+        return replace(self, blocks=blocks, choices=choices)
+
     def _inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
         """Return what the regressions see of points."""
         return U if self.coding is None else self.coding.inputs(U)
@@ -321,6 +339,19 @@ class Block:
             scatter=None if T.scatter is None else np.concatenate([T.scatter, noise[first]], 1),
         )
         return replace(self, tasks=tasks)
+
+    def widened(self, factor: Float64[ndarray, "m"], shift: Float64[ndarray, "m"]) -> "Block":
+        """Multiply the deviations of every output, and shift the logarithm of its nugget.
+
+        Outputs that share their hyperparameters share the shift: the least of theirs.
+        """
+        own = factor[list(self.outputs)].reshape(self.variance.shape)
+        shifts = np.array([shift[list(group)].max() for group in self.groups])
+        theta = np.concatenate([self.theta[:, :-1], self.theta[:, -1:] + shifts[:, None]], 1)
+        wider = replace(self, theta=theta, variance=self.variance * own**2)
+        if not shifts.any():  # the same covariance need not be factorized again
+            vars(wider)["_factorized"] = self.posterior.widened(own), self.jitter
+        return wider
 
 
 def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Sequence[Choice]) -> Block:

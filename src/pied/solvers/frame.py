@@ -300,7 +300,8 @@ class BayesRun(Run):
         """Write the bounds at the proposed point and the choices of the belief into its origin."""
         believer, level = self.settings.believer, self.settings.level
         factor = believer.caution(self.problem, scene.data, level)
-        said = scene.regimes or believer.said(self.problem, scene.data, scene.belief, scene.stream, level)
+        wide = Widened(scene.belief, factor)  # nothing was measured at a new point itself
+        said = scene.regimes or believer.bound(self.problem, scene.data, wide, scene.stream)
         lower, _, upper = said.bounds(u[None], level)
         if scene.regimes is None:
             ends = predicted(self.problem, scene.belief, u[None], level, factor)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Composite, SuccessModel, Widened, coding_of, first_caution, placed
+from pied.bounds import Believer, Composite, SuccessModel, coding_of, first_caution, placed
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset, Why
@@ -54,8 +54,9 @@ def chance(problem: Problem, believer: Believer, sides: list[Side], level: float
     for side in sides:
         is_exact = all(noise == 0 for noise in problem.noise)
         factor: Float64[ndarray, "m"] = np.full(problem.m, first_caution(side.points, is_exact=is_exact))
-        composite = believer.bound(problem, side.data, Widened(side.belief, factor), stream)
-        none *= 1.0 - chance_of_any(composite, side.belief, factor, level, side.data.U, stream, side.region)
+        careful = side.belief.widened(factor, factor)
+        composite = believer.bound(problem, side.data, careful, stream)
+        none *= 1.0 - chance_of_any(composite, careful, level, side.data.U, stream, side.region)
     return 1.0 - none
 
 

@@ -285,20 +285,23 @@ class Outlook:
         """Return the bounds of all functions of a changed problem."""
         snapshot, data = self.snapshot, self.data
         stream = snapshot.stream.at("outlook")
-        return snapshot.settings.believer.said(problem, data, self._belief, stream, snapshot.settings.level)
+        return snapshot.settings.believer.bound(problem, data, self._belief, stream)
 
     @cached_property
     def _belief(self) -> Remembered:
-        return Remembered(self.snapshot.told_belief, self.pool)
+        return Remembered(self._careful, self.pool)
+
+    @cached_property
+    def _careful(self) -> GP:
+        snapshot = self.snapshot
+        return snapshot.settings.believer.careful(snapshot.problem, self.data, snapshot.told_belief, self.level)
 
     @cached_property
     def paths(self) -> Paths:
         """Functions drawn from the belief, as far from its mean as its errors so far call for."""
         if self.origin is not None:
             return self.origin.paths
-        snapshot = self.snapshot
-        factor = snapshot.settings.believer.caution(snapshot.problem, self.data, self.level)
-        return Paths.of(snapshot.told_belief, DRAWS, snapshot.stream.at("draws"), factor)
+        return Paths.of(self._careful, DRAWS, self.snapshot.stream.at("draws"))
 
     @cached_property
     def search(self) -> "Search | Enumeration | Mixed":

@@ -50,7 +50,6 @@ def possible_gain(composite: Composite, found: Recommendation, level: float, str
 def chance_of_any(
     composite: Composite,
     belief: GP,
-    factor: Float64[ndarray, "m"],
     level: float,
     known: Float64[ndarray, "s d"],
     stream: Stream,
@@ -60,8 +59,7 @@ def chance_of_any(
 
     Args:
         composite: Bounds of all functions, as they are said.
-        belief: From which functions are drawn.
-        factor: By which their deviations from the mean are multiplied, as those of the bounds are.
+        belief: From which functions are drawn, as far as it is to be trusted.
         level: p of the bounds.
         known: Told points.
         stream: Random numbers.
@@ -78,8 +76,7 @@ def chance_of_any(
     best = pool[(-margin).argsort(kind="stable")[:LIKELIEST]]
     paths = Paths.of(belief, DRAWS, stream.at("paths"))
     U, which = np.tile(best, (DRAWS, 1)), np.repeat(np.arange(DRAWS), len(best))
-    mean = np.tile(belief.moments(best)[0], (DRAWS, 1))
-    W = mean + factor * (paths.values_and_slopes(U, which)[0] - mean)
+    W, _ = paths.values_and_slopes(U, which)
     G = problem.g(problem.from_unit(U), composite.physical(W)[None], which=range(1, problem.k))
     holds = np.all([np.broadcast_to(g >= 0, (1, len(U)))[0] for g in G], 0)
     return float(holds.reshape(DRAWS, -1).any(1).mean())

@@ -109,8 +109,7 @@ class Snapshot(Moment):
             return apart.chance(self.problem, settings.believer, self._sides, settings.level, stream)
         return chance_of_any(
             self.composite("recommend"),
-            self.told_belief,
-            settings.believer.caution(self.problem, self.data, settings.level),
+            settings.believer.careful(self.problem, self.data, self.told_belief, settings.level),
             settings.level,
             self.data.U,
             self.stream.at("chance"),

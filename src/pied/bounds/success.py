@@ -42,6 +42,8 @@ class SuccessModel:
     """Dimensions of the cube."""
     z: float = 1.0
     """How many standard deviations the bound lies above the mean; 1: a chance of one in six is worth a try."""
+    within: "SuccessModel | None" = None
+    """Points have to be inside of this, too; None: of nothing else."""
 
     @classmethod
     def fit(
@@ -64,7 +66,8 @@ class SuccessModel:
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b 1"]:
         """Return the bound."""
         mean, deviation = self.border.moments(U)
-        return (mean + self.z * deviation)[:, None] / self.border.size
+        bound = (mean + self.z * deviation)[:, None] / self.border.size
+        return bound if self.within is None else np.minimum(bound, self.within.values(U))
 
     def values_and_slopes(
         self, U: Float64[ndarray, "b d"]
@@ -72,7 +75,11 @@ class SuccessModel:
         """Return the bound and its slopes."""
         mean, deviation, by_mean, by_deviation = self.border.moments_and_slopes(U)
         bound, slopes = mean + self.z * deviation, by_mean + self.z * by_deviation
-        return bound[:, None] / self.border.size, slopes[:, None] / self.border.size
+        bound, slopes = bound[:, None] / self.border.size, slopes[:, None] / self.border.size
+        if self.within is None:
+            return bound, slopes
+        other, other_slopes = self.within.values_and_slopes(U)
+        return np.minimum(bound, other), np.where((bound <= other)[..., None], slopes, other_slopes)
 
     def is_likely(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
         """Tell at which points an evaluation may succeed."""

@@ -217,7 +217,7 @@ class CUQBRun(BayesRun):
         That concerns limits on outputs that are badly explained otherwise. Of the objective, plateaus are a part.
         """
         data, problem = scene.data, self.problem
-        if not self._is_exact or not isinstance(scene.search, Search) or len(data.imagined):
+        if not self._is_exact or not isinstance(scene.search, Search) or len(data.pending):
             return None
         rough = regimes.rough_limits(problem, self._own.believer, data, scene.told)
         rough[sorted(problem.structure[0].outputs)] = False
@@ -237,8 +237,9 @@ class CUQBRun(BayesRun):
         return self._within(side, found.ball, scene)
 
     def _within(self, side: Scene, ball: nearby.Ball, whole: Scene) -> Scene:
-        """Return a scene that is searched only around the best point."""
+        """Return a scene that is searched only around the best point, where evaluations are likely to succeed."""
         pool, region = self.problem.on_equalities(ball.points(whole.pool)), SuccessModel(ball, self.problem.d)
+        region = region if whole.success is None else replace(whole.success, within=region)
         return replace(side, pool=pool, scales=whole.scales, whole=whole, nearby=region)
 
     def _partly(self, scene: Scene) -> Scene:
@@ -260,7 +261,7 @@ class CUQBRun(BayesRun):
     def _nearby(self, scene: Scene, ball: nearby.Ball, far: Bool[ndarray, "N"]) -> Scene:
         """Return the surroundings of the best point, by turns; else the whole."""
         data, is_met = scene.data, bool(scene.is_feasible.any())
-        if not is_met or len(data.imagined) or scene.number % nearby.EVERY == 0:
+        if not is_met or len(data.pending) or scene.number % nearby.EVERY == 0:
             return scene
         side = self._scene(scene.number, data.without(far, np.ones(self.problem.m, dtype=bool)), None, scene.stream)
         return self._within(side, ball, scene)

@@ -155,6 +155,15 @@ def test_every_solver_comes_back_from_its_data(name: str) -> None:
     assert solver_from_data(json.loads(json.dumps(solver_to_data(solver)))) == solver
 
 
+@pytest.mark.parametrize("made", [CUQB.paper(), CUQB(), CUQB(level=0.9)])
+def test_settings_newer_than_a_record_are_those_of_the_method_that_it_names(made: CUQB) -> None:
+    data = json.loads(json.dumps(solver_to_data(made)))
+    for newer in ("expect", "compare"):
+        del data["settings"][newer]
+    del data["settings"]["believer"]["model"]["uneven"]
+    assert solver_from_data(data) == made
+
+
 def test_a_study_in_a_store_needs_a_name_and_reading_needs_a_store(url: str) -> None:
     with pytest.raises(SettingError, match="needs a name"):
         Study(parabola(), store=url)

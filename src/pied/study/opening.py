@@ -14,7 +14,7 @@ from pied.errors import PiedError, SettingError, StatementError, StoreError, Stu
 from pied.problem import Listing, Problem, restored_goals
 from pied.records import About, Memory, Record, key, take_in, to_plain
 from pied.rng import fresh_seed
-from pied.solvers import check_name, make
+from pied.solvers import check_name, make, registry
 from pied.solvers.base import Solver
 from pied.solvers.initial import design_size
 
@@ -264,9 +264,17 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any], path: str = 
 
 
 def solver_from_data(data: Mapping[str, Any]) -> Solver:
-    """Create a solver from its name and settings; only classes named by its own fields are created."""
-    solver = make(str(data.get("name")))
-    return _settings_from_data(type(solver), data["settings"]) if data.get("settings") else solver
+    """Create a solver from its name and settings; only classes named by its own fields are created.
+
+    Settings that are newer than the record take their defaults; in a method as it was published, those of that method.
+    """
+    solver, settings = make(str(data.get("name"))), data.get("settings")
+    if not settings:
+        return solver
+    for name in (solver.name, f"{solver.name}-paper"):
+        if name in registry and not _differences(settings, solver_to_data(known := make(name))["settings"]):
+            return known
+    return _settings_from_data(type(solver), settings)
 
 
 def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:

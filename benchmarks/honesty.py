@@ -3,8 +3,9 @@
     PYTHONPATH=src python3 benchmarks/honesty.py --jobs 16 --limit 550 --out honesty.jsonl.gz    # until none is left
     python benchmarks/honesty.py --out honesty.jsonl.gz --report                                 # append the page
 
-Sets: 'draws' (random problems, rough and smooth kinds), 'rough' (fixed problems with rough outputs), 'paper' (some of
-the suite) and 'infeasible' (problems without a feasible point, rough ones first). Noise is 2 % of each output's spread:
+Sets: 'draws' (random problems, rough and smooth kinds), 'rough' (fixed problems with rough outputs), 'failing' (those,
+with evaluations that fail in a quarter of the box), 'paper' (some of the suite) and 'infeasible' (problems without a
+feasible point, rough ones first). Noise is 2 % of each output's spread:
 constant, growing with the output, or with 5 % gross errors; solvers have to learn it, also where there is none
 ('unstated'), as in a simulator of which nobody said that it is exact. Starts: the usual design, or
 3, 5 or 50 old rows in one cluster or along one line. Everything is asked through the public interface of `Study`.
@@ -15,7 +16,7 @@ import slices  # first: see there
 # isort: split
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -36,7 +37,7 @@ from pied.study.result import Result
 from pied.suite import Benchmark, twins
 from pied.suite.rough import OWN_NOISE
 
-SETS = ("draws", "rough", "paper", "infeasible")
+SETS = ("draws", "rough", "paper", "infeasible", "failing")
 KINDS = (*suite.rough_kinds, "gp", "steep", "oscillating")
 """Kinds of the draws: the rough ones, and three smooth ones to see that nothing is lost there."""
 PAPER = ("booth", "bazaraa", "rosen-suzuki", "williams-otto")
@@ -46,6 +47,10 @@ SIGMA = 0.02
 GROWTH = 0.04
 """Standard deviation of growing noise in sizes of the output."""
 OUTLIERS = 0.05
+FAILING = 0.25
+"""Share of the box in which evaluations fail: beyond some plane, on the side without the optimum."""
+FREE = 0.02
+"""Distance of the optimum from that plane, in widths of the box, at least."""
 STARTS = ("design", "3 clustered", "5 line", "5 clustered", "50 line", "50 clustered")
 CLUSTER = 0.08
 """Standard deviation of a cluster of old rows, in widths of the box."""
@@ -76,6 +81,7 @@ def items_of(
         named += [("rough", name, name) for name in suite.sets.get("rough", ())]
         named += [("paper", "smooth", name) for name in PAPER]
         named += [("infeasible", text.partition(":")[0], text) for text in impossible()]
+        named += [("failing", name, f"failing:{name}") for name in suite.sets.get("rough", ())]
         for group, kind, problem in named:
             for noise, start in itertools.product(noises, starts if group == "draws" else starts[:1]):
                 if group in sets:
@@ -94,7 +100,7 @@ def impossible() -> list[str]:
 @lru_cache(maxsize=16)
 def stated(problem: str, noise: str, seed: int) -> Benchmark:
     """Return a problem with its noise, relative to the spread of each output over the box."""
-    exact = runner.benchmark_of(problem)
+    exact = runner.benchmark_of(problem.removeprefix("failing:"))
     if noise in ("exact", "unstated"):
         return exact if noise == "exact" else replace(exact, whole=exact.whole.revised(noise=None))
     name, whole = problem.rpartition(":")[2], exact.whole
@@ -123,6 +129,24 @@ def old_rows(benchmark: Benchmark, start: str, seed: int) -> ndarray:
     return benchmark.settable(benchmark.whole.from_unit(np.clip(U, 0.0, 1.0)))
 
 
+def failing_side(benchmark: Benchmark, seed: int) -> Callable[[Mapping[str, Any]], bool]:
+    """Return where evaluations fail: in a quarter of the box, beyond a plane that leaves the optimum free."""
+    whole, stream = benchmark.whole, Stream(seed).at("failing", benchmark.name)
+    assert benchmark.known is not None
+
+    def at(x: Mapping[str, Any]) -> ndarray:
+        return np.asarray(whole.to_unit(np.array([float(x[name]) for name in whole.variables])))
+
+    best = at(benchmark.known.x)
+    normal = stream.at("normal").normal(whole.d)
+    normal /= np.sqrt(normal @ normal)
+    heights = stream.at("points").uniform(POOL, whole.d) @ normal
+    if best @ normal > np.median(heights):
+        normal, heights = -normal, -heights
+    edge = max(float(np.quantile(heights, 1.0 - FAILING)), float(best @ normal) + FREE)
+    return lambda x: bool(at(x) @ normal > edge)
+
+
 def usual_budget(benchmark: Benchmark) -> int:
     """Return the evaluations of a run."""
     return 24 + 8 * benchmark.whole.d
@@ -136,6 +160,8 @@ def run(item: slices.Item) -> dict[str, Any]:
     benchmark = stated(item["problem"], item["noise"], item["seed"])
     budget = item["budget"] or usual_budget(benchmark)
     watched = Watched(benchmark, budget)
+    if item["set"] == "failing":
+        watched.fails = failing_side(benchmark, item["seed"])
     with Study(benchmark.problem, seed=item["seed"]) as study:
         for x in old_rows(benchmark, item["start"], item["seed"]):
             point = study.problem.named_x(x)
@@ -157,6 +183,9 @@ def run(item: slices.Item) -> dict[str, Any]:
 class Watched:
     """One run, and what was said at its proposals and stages."""
 
+    fails: Callable[[Mapping[str, Any]], bool] = staticmethod(lambda x: False)
+    """Whether an evaluation fails."""
+
     def __init__(self, benchmark: Benchmark, budget: int) -> None:
         self.benchmark, self.budget = benchmark, budget
         self.stages = {max(1, math.ceil(share * budget)): name for name, share in STAGES.items()}
@@ -174,11 +203,14 @@ class Watched:
                 trial = study.ask()
             except (Infeasible, SolverDone):
                 return
-            expected = None if trial.why.aim == "initial" else study.expect(dict(trial.x))
-            y = study.problem.named_y(study.problem.evaluate(trial.x))
-            study.tell(trial, y, anyway=True)
-            if expected is not None:
-                self.proposals.append(self.compared(trial, expected, dict(y)))
+            if self.fails(trial.x):
+                study.fail(trial, "no solution")
+            else:
+                expected = None if trial.why.aim == "initial" else study.expect(dict(trial.x))
+                y = study.problem.named_y(study.problem.evaluate(trial.x))
+                study.tell(trial, y, anyway=True)
+                if expected is not None:
+                    self.proposals.append(self.compared(trial, expected, dict(y)))
             if self.benchmark.known is not None and (t in self.stages or (self.proposals and t % EVERY == 0)):
                 self.results.append(self.said(study, self.stages.get(t, "")))
 
@@ -226,6 +258,7 @@ class Watched:
             "inside": inside,
             "probability": [[result.probability[name], bool(f[i] >= 0)] for i, name in enumerate(names, 1)],
             "feasible": result.is_feasible,
+            "fails": self.fails(result.x),
         }
 
 

@@ -104,6 +104,13 @@ def solved(records: Iterable[Record], tolerance: float) -> Count:
     return held(loss(record["results"][-1]) <= tolerance if record["results"] else False for record in records)
 
 
+def fails(records: Iterable[Record]) -> Count:
+    """Return how many recommendations of all stages are where evaluations fail, if any do."""
+    return held(
+        said.get("fails") for record in records if record["item"]["set"] == "failing" for said in _stages([record])
+    )
+
+
 # --- Tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -134,6 +141,7 @@ WORTH: dict[str, Callable[[Sequence[Record]], str]] = {
     "gaps told at the end": lambda runs: of(told_gaps(runs, "end")),
     "wrong stops": lambda runs: of(wrong_stops(runs)),
     **{f"to {each:.0e}": lambda runs, t=each: of(solved(runs, t)) for each in TOLERANCES},  # type: ignore[misc]
+    "recommended, but fail": lambda runs: of(fails(runs)),
     "false verdicts": lambda runs: of(held(run["verdict"] is not None for run in runs)),
     "seconds": lambda runs: f"{report.quantile([run['seconds'] for run in runs], 0.5):.2f}",
 }

@@ -142,6 +142,21 @@ def test_the_belief_beside_plateaus_is_sure_of_nothing_on_them():
     assert side.belief.moments(data.U[is_flat])[1].min() > 3 * side.belief.moments(data.U[~is_flat])[1].min()
 
 
+def test_a_failed_evaluation_does_not_end_it():
+    problem, U = stated(), Stream(2).sobol(60, 3)
+    fails = U[:, 1] > 0.8
+    Y = np.array([[spent(problem.named_x(x))["slip"]] for x in problem.from_unit(U[~fails])])
+    data = Dataset(tuple(range(len(Y))), U[~fails], Y, U[fails], failures=tuple(range(int(fails.sum()))))
+    run = CUQB().start(problem, Stream(0))
+    side = run._beside_plateaus(run._scene(61, data, None, Stream(0)))
+    assert side is not None
+    grid = Stream(3).sobol(512, 3)
+    near = ((grid - side.known[0]) ** 2).sum(1) < side.nearby.within.border.radius**2
+    likely = side.success.is_likely(grid)
+    assert likely.any()
+    assert not likely[~near | (grid[:, 1] > 0.95)].any()
+
+
 def shortfall(study):
     """By how much the result is worse than the optimum, which is on the line where the slip is 1."""
     flow, bed = np.meshgrid(np.linspace(0.2, 2.0, 1500), np.linspace(0.4, 3.0, 1500))

@@ -12,6 +12,7 @@ tables = importlib.import_module("honesty_tables")
 honesty = importlib.import_module("honesty")
 
 from pied import suite  # noqa: E402  after the benchmarks, which set the number of threads
+from pied.rng import Stream  # noqa: E402
 from pied.study import Study  # noqa: E402
 
 
@@ -68,6 +69,24 @@ def test_the_page_is_appended_with_its_origin(tmp_path):
     assert text.count("## Honesty") == 2
     assert "commit" in text
     assert "| infeasible:x | exact | 1 of 1 | 1 within 31 | 20 |" in text
+
+
+def test_recommendations_where_evaluations_fail_are_counted():
+    failing = record([{**said("1/3"), "fails": True}, {**said("end"), "fails": False}], group="failing")
+    other = record([{**said("end"), "fails": False}])
+    assert tables.fails([failing, other]) == (1, 2)
+    assert tables.fails([other]) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["burn-out", "breakthrough"])
+def test_a_quarter_of_the_box_fails_and_the_optimum_does_not(name):
+    benchmark = suite[name]
+    for seed in range(3):
+        fails = honesty.failing_side(benchmark, seed)
+        points = benchmark.whole.from_unit(Stream(1).sobol(512, benchmark.whole.d))
+        share = np.mean([fails(benchmark.whole.named_x(x)) for x in points])
+        assert 0.02 < share < 0.3
+        assert not fails(benchmark.known.x)
 
 
 def test_old_rows_lie_in_a_cluster_or_along_a_line():

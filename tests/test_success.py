@@ -59,14 +59,42 @@ def test_a_failing_half_is_learned():
     assert right[clear].mean() > 0.95
 
 
-def test_slopes_are_those_of_finite_differences():
-    model, U, step = learned(), 0.1 + 0.8 * Stream(2).sobol(16, 2), 1e-6
+def two_borders() -> SuccessModel:
+    """Evaluations with u1 > 0.5 failed, those with u2 > 0.6 are in another regime."""
+    data = record(48)
+    model = SuccessModel.of_regime(data.U, data.U[:, 1] > 0.6, data.failed)
+    assert model is not None
+    return model
+
+
+@pytest.mark.parametrize("make", [learned, two_borders])
+def test_slopes_are_those_of_finite_differences(make):
+    model, U, step = make(), 0.1 + 0.8 * Stream(2).sobol(16, 2), 1e-6
     _, slopes = model.values_and_slopes(U)
     for j in range(2):
         move = np.zeros(2)
         move[j] = step
         rise = (model.values(U + move) - model.values(U - move)) / (2 * step)
         np.testing.assert_allclose(slopes[:, :, j], rise, rtol=1e-4, atol=1e-5)
+
+
+def test_a_regime_and_success_have_a_border_each():
+    grid, model = Stream(9).sobol(512, 2), two_borders()
+    clear = (np.abs(grid - [0.5, 0.6]) > 0.12).all(1)
+    right = model.is_likely(grid) == ((grid[:, 0] < 0.5) & (grid[:, 1] < 0.6))
+    assert right[clear].mean() > 0.95
+    fewer = model.at(-2.0).is_likely(grid)
+    assert 0 < fewer.sum() < model.is_likely(grid).sum()
+    assert not fewer[(grid > [0.5, -1.0]).all(1) | (grid > [-1.0, 0.6]).all(1)].any(), "surely on both sides"
+
+
+def test_without_another_regime_only_success_counts_and_without_failures_only_the_regime():
+    data, grid = record(), Stream(9).sobol(64, 2)
+    alone = SuccessModel.of_regime(data.U, np.zeros(len(data.U), dtype=bool), data.failed)
+    np.testing.assert_array_equal(alone.values(grid), learned().values(grid))
+    out = data.U[:, 1] > 0.6
+    home = SuccessModel.of_regime(data.U, out, data.failed[:0])
+    np.testing.assert_array_equal(home.values(grid), SuccessModel.fit(data.U[~out], data.U[out]).values(grid))
 
 
 @pytest.mark.parametrize("more", [0, 1])
@@ -183,6 +211,6 @@ def test_nothing_is_recommended_where_evaluations_fail():
         variables={"a": (0.0, 1.0), "b": (0.0, 1.0)}, outputs=["y"], noise={"y": 0.01}, maximize="y",
         blackbox=lambda x: {"y": x["a"] + 0.1 * x["b"]},
     )  # fmt: skip
-    study = run(problem, lambda x: x["a"] > 0.6, CUQB(), 24, seed=1)
-    found = study.result()
-    assert found.x["a"] < 0.7
+    for seed in range(4):
+        study = run(problem, lambda x: x["a"] > 0.6, CUQB(), 24, seed=seed)
+        assert 0.4 < study.result().x["a"] <= 0.6

@@ -65,8 +65,8 @@ class TwoRegimes:
         """
         if elsewhere.all() or not elsewhere.any():
             return None
-        outside = np.concatenate([data.failed, data.U[elsewhere]])
-        region = region or SuccessModel.fit(data.U[~elsewhere], outside, coding_of(problem), is_exact=False)
+        coding = coding_of(problem)
+        region = region or SuccessModel.of_regime(data.U, elsewhere, data.failed, coding, is_exact=False)
         parts = data.settled.without(elsewhere, rough), data.settled.without(~elsewhere, rough)
         if region is None or any(_is_empty(each) for each in parts):
             return None

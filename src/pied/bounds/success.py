@@ -63,6 +63,32 @@ class SuccessModel:
         U = np.concatenate([inside, outside])
         return cls(Border.fit(U, np.arange(len(U)) < len(inside), coding, is_exact=is_exact), U.shape[1])
 
+    @classmethod
+    def of_regime(
+        cls,
+        U: Float64[ndarray, "N d"],
+        elsewhere: Bool[ndarray, "N"],
+        failed: Float64[ndarray, "q d"],
+        coding: Coding | None = None,
+        *,
+        is_exact: bool = True,
+    ) -> "SuccessModel | None":
+        """Learn where a regime is and evaluations succeed: two borders, for each has its own reason.
+
+        Args:
+            U: Points that succeeded.
+            elsewhere: Which of them are in another regime.
+            failed: Points that failed.
+            coding: Which coordinates are labels.
+            is_exact: Whether it is exactly known in which regime a point is.
+        """
+        success, home = cls.fit(U, failed, coding), cls.fit(U[~elsewhere], U[elsewhere], coding, is_exact=is_exact)
+        return success if home is None else replace(home, within=success)
+
+    def at(self, z: float) -> "SuccessModel":
+        """Return the same with bounds that lie so many standard deviations above the mean."""
+        return replace(self, z=z, within=None if self.within is None else self.within.at(z))
+
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b 1"]:
         """Return the bound."""
         mean, deviation = self.border.moments(U)

@@ -132,11 +132,11 @@ class Scene:
         """Where points may be proposed: where evaluations are likely to succeed; None: anywhere, as in the paper."""
         if isinstance(self.search, PenaltySearch) or self.nearby is not None:
             return self.nearby
-        U, out = self.data.U, np.zeros(len(self.data.U), dtype=bool) if self.elsewhere is None else self.elsewhere
-        outside = np.concatenate([self.data.failed, U[out]])
-        problem = self.composite.problem
-        is_exact = self.elsewhere is None or all(noise == 0 for noise in problem.noise)
-        return SuccessModel.fit(U[~out], outside, coding_of(problem), is_exact=is_exact)
+        data, coding = self.data, coding_of(self.composite.problem)
+        if self.elsewhere is None:
+            return SuccessModel.fit(data.U, data.failed, coding)
+        is_exact = all(noise == 0 for noise in self.composite.problem.noise)
+        return SuccessModel.of_regime(data.U, self.elsewhere, data.failed, coding, is_exact=is_exact)
 
     @property
     def has_regimes(self) -> bool:
@@ -172,11 +172,11 @@ class Scene:
         """The search for a point to verify: only where success is more likely than not."""
         if isinstance(self.search, PenaltySearch) or self.success is None:
             return self.search
-        return where_success_is_likely(self.search, replace(self.success, z=VERIFIED_SUCCESS))
+        return where_success_is_likely(self.search, self.success.at(VERIFIED_SUCCESS))
 
     def is_surely_within(self, u: Float64[ndarray, "d"]) -> bool:
         """Tell whether a point is where success, or the regime that is searched, is more likely than not."""
-        return self.success is None or bool(replace(self.success, z=VERIFIED_SUCCESS).is_likely(u[None]).all())
+        return self.success is None or bool(self.success.at(VERIFIED_SUCCESS).is_likely(u[None]).all())
 
 
 class BayesRun(Run):

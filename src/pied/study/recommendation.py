@@ -236,20 +236,29 @@ def _asked(given: Inputs) -> Recommendation:
 
 def _anywhere(given: Inputs) -> Recommendation:
     """Recommend the best median objective where every lower bound holds; by the rule "lower" if none is found."""
-    if given.regimes is not None and (found := _at_home(given, given.regimes)) is not None:
-        return found
-    best = _searched(given, given.composite, None)
-    if not best.satisfied:
-        return _lower(given)
-    return replace(
-        describe(given.composite, best.u, None, "anywhere", given.level, True), multipliers=tuple(best.multipliers)
-    )
+    if given.regimes is not None and (home := _at_home(given, given.regimes)) is not None:
+        return home
+    composite, level = given.composite, given.level
+    success = SuccessModel.fit(given.data.U, given.data.failed, coding_of(given.problem))
+    found, best = [], _searched(given, composite, success)
+    if best.satisfied:
+        surely = describe(composite, best.u, None, "anywhere", level, True)
+        found.append(replace(surely, multipliers=tuple(best.multipliers)))
+    if success is not None and (row := _best_median(given)) is not None:  # where it succeeded, it can
+        found.append(describe(composite, given.data.U[row], row, "anywhere", level, True))
+    return max(found, key=lambda each: float(each.value[0])) if found else _lower(given)
+
+
+def _best_median(given: Inputs) -> int | None:
+    """Return the told point with the best median objective where every lower bound holds; None without one."""
+    lower, median, _ = given.composite.bounds(given.data.U, given.level)
+    fine = settable(given.problem, given.data) & (lower[:, 1:] >= 0).all(1)
+    return _largest(np.where(fine, median[:, 0], -np.inf)) if fine.any() else None
 
 
 def _at_home(given: Inputs, regimes: TwoRegimes) -> Recommendation | None:
     """Recommend a point that surely is in the regime of the best told one, by the belief of that regime."""
-    home = replace(regimes.region, z=-quantile.normal(0.5 + 0.5 * given.level))
-    best = _searched(given, regimes.composites[0], home)
+    best = _searched(given, regimes.composites[0], regimes.region)
     if not best.satisfied or float(regimes.at_home(best.u[None])[0]) < SURELY_HOME:
         return None
     found = describe(regimes, best.u, None, "anywhere", given.level, True)
@@ -257,18 +266,15 @@ def _at_home(given: Inputs, regimes: TwoRegimes) -> Recommendation | None:
 
 
 def _searched(given: Inputs, composite: Composite, region: SuccessModel | None) -> Optimum:
-    """Search the best median objective where every lower bound holds, and a point is in a region."""
+    """Search the best median objective where every lower bound holds, and a point surely is in a region."""
     problem, stream = given.problem, given.stream.at("anywhere")
     lower, median, _ = composite.bounds(given.data.U, given.level)
-    fine = (lower[:, 1:] >= 0).all(1)
+    fine, search = (lower[:, 1:] >= 0).all(1), searched(problem, given.search)
     if region is not None:
-        fine &= region.is_likely(given.data.U)
+        surely = region.at(-quantile.normal(0.5 + 0.5 * given.level))
+        fine, search = fine & surely.is_likely(given.data.U), where_success_is_likely(search, surely)
     order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
     known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
-    search = searched(problem, given.search)
-    region = region or SuccessModel.fit(given.data.U, given.data.failed, coding_of(given.problem))
-    if region is not None:
-        search = where_success_is_likely(search, region)
     pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     pool = problem.on_equalities(pool)

@@ -66,10 +66,10 @@ class Believer:
         """Compose a belief with the white box for what is said of it, not for a search."""
         return self.bound(problem, data, self.careful(problem, data, belief, level), stream)
 
-    def doubted(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream, level: float) -> Composite:
+    def doubted(self, problem: Problem, data: Dataset, belief: GP, stream: Stream, level: float) -> Composite:
         """Compose a belief with the white box for what may be where nothing was measured (`calibration.doubt`)."""
         factor = calibration.doubt(problem, data, level) if self.cautious else np.ones(problem.m)
-        return self.bound(problem, data, Widened(belief, factor), stream)
+        return self.bound(problem, data, calibration.widened(problem, belief, factor), stream)
 
 
 @dataclass(frozen=True, eq=False)

@@ -252,7 +252,7 @@ def _anywhere(given: Inputs) -> Recommendation:
 def _best_median(given: Inputs) -> int | None:
     """Return the told point with the best median objective where every lower bound holds; None without one."""
     lower, median, _ = given.composite.bounds(given.data.U, given.level)
-    fine = settable(given.problem, given.data) & (lower[:, 1:] >= 0).all(1)
+    fine = given.data.complete & settable(given.problem, given.data) & (lower[:, 1:] >= 0).all(1)
     return _largest(np.where(fine, median[:, 0], -np.inf)) if fine.any() else None
 
 

@@ -68,7 +68,7 @@ def test_bounds_are_widened_by_what_the_study_has_seen_of_its_errors():
     assert (caution > 1.5).all()  # few points were predicted yet
     wide = made.sensitivities().limits["waste limit"].bounds
     plain = replace(made.outlook)
-    plain.__dict__["_careful"] = made.outlook.snapshot.told_belief
+    plain.__dict__["_careful"] = made.outlook.snapshot.belief
     narrow = sensitivities(plain).limits["waste limit"].bounds
     assert wide[1] - wide[0] > 1.3 * (narrow[1] - narrow[0])
 

@@ -31,8 +31,18 @@ class Believer:
     robust: bool = False
     """Whether measurements of noisy outputs that do not fit hardly count until they are repeated (`gp.outliers`)."""
 
-    def fit(self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None) -> GP:
-        """Fit the belief to the told values; pending, failed and missing ones are imagined at their mean."""
+    def fit(
+        self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None, *, imagine: bool = True
+    ) -> GP:
+        """Fit the belief to the told values.
+
+        Args:
+            problem: The statement.
+            data: The told values.
+            previous: Models chosen before.
+            imagine: Whether pending, failed and missing values are imagined at their mean, so that a search goes
+                elsewhere; what is said must not rest on them.
+        """
         gp = GP.fit(
             data.U,
             data.Y,
@@ -44,11 +54,29 @@ class Believer:
             coding=coding_of(problem),
             robust=self.robust,
         )
+        if not imagine:
+            return gp
         untold = ~np.isfinite(data.Y)
         partial = untold.any(1)
         points = np.concatenate([data.U[partial], data.imagined])
         everything = np.ones((len(data.imagined), problem.m), dtype=bool)
         return gp.imagine(points, np.concatenate([untold[partial], everything]))
+
+    def of_told(self, problem: Problem, data: Dataset, belief: GP) -> GP:
+        """Return a belief without what was imagined, its models kept."""
+        if not len(data.imagined) and data.complete.all():
+            return belief
+        return GP.at_choices(
+            data.U,
+            data.Y,
+            belief.choices,
+            active=problem.active,
+            ratios=ratios(problem),
+            noise=problem.noise,
+            model=self.model,
+            coding=coding_of(problem),
+            robust=self.robust,
+        )
 
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
         """Compose a belief with the white box."""

@@ -70,7 +70,8 @@ class TwoRegimes:
         parts = data.settled.without(elsewhere, rough), data.settled.without(~elsewhere, rough)
         if region is None or any(_is_empty(each) for each in parts):
             return None
-        beliefs = home or believer.fit(problem, parts[0], previous[0]), believer.fit(problem, parts[1], previous[1])
+        first = home or believer.fit(problem, parts[0], previous[0], imagine=False)
+        beliefs = first, believer.fit(problem, parts[1], previous[1], imagine=False)
         factors = [_caution(problem, believer, data, int(side.sum()), level) for side in (~elsewhere, elsewhere)]
         said = [
             believer.bound(problem, data, widened(problem, belief, factor), stream)
@@ -167,7 +168,7 @@ def placed(
     old = [data.settled.without(fresh | side, rough) for side in (elsewhere, ~elsewhere)]
     if any(_is_empty(each) for each in old):
         return None
-    fits = [believer.fit(problem, each, choices) for each, choices in zip(old, previous, strict=True)]
+    fits = [believer.fit(problem, each, choices, imagine=False) for each, choices in zip(old, previous, strict=True)]
     home, other = (_log_density(problem, each, data, rough) for each in fits)
     return np.where(fresh, other > home, elsewhere)
 

@@ -150,11 +150,12 @@ class GP:
         noise: Sequence[float | None],
         model: Model,
         coding: Coding | None = None,
+        robust: bool = False,
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         data = Observations.of(U, Y, active, ratios, noise, model, coding)
         kept = data.allowed(choices)
-        return _assemble(_scattered(data, kept, robust=False), kept)
+        return _assemble(_scattered(data, kept, robust), kept)
 
     @property
     def nugget_deviation(self) -> Float64[ndarray, "m"]:

@@ -228,7 +228,7 @@ class CUQBRun(BayesRun):
             return None
         previous = from_memory(data.last.memory.get("edge", {})) if data.last else None
         side = self._scene(scene.number, found.data, previous, scene.stream)
-        belief = regimes.of_told(problem, self._own.believer, found.data, side.told)
+        belief = self._own.believer.of_told(problem, found.data, side.told)
         if not clipped.leads_up(found, belief, data):
             return None
         composite = self._own.believer.bound(problem, data, belief, scene.stream)
@@ -272,10 +272,11 @@ class CUQBRun(BayesRun):
         Values of exact ones show what a belief that spans a cliff is worth, and its bounds are widened by it; noise
         hides that.
         """
-        previous = None, from_memory(memory.get("other", {}))
+        previous, believer = (None, from_memory(memory.get("other", {}))), self._own.believer
+        told = believer.of_told(self.problem, home.data, home.told)
         return TwoRegimes.of(
-            self.problem, self._own.believer, scene.data, found.elsewhere, found.rough, previous, scene.stream,
-            self._own.level, home.told, home.success,
+            self.problem, believer, scene.data, found.elsewhere, found.rough, previous, scene.stream,
+            self._own.level, told, home.success,
         )  # fmt: skip
 
     def _side(

@@ -300,13 +300,15 @@ class BayesRun(Run):
         """Write the bounds at the proposed point and the choices of the belief into its origin."""
         believer, level = self.settings.believer, self.settings.level
         factor = believer.caution(self.problem, scene.data, level)
-        wide = Widened(scene.belief, factor)  # nothing was measured at a new point itself
+        belief = believer.of_told(self.problem, scene.data, scene.belief)
+        wide = Widened(belief, factor)  # nothing was measured at a new point itself
         said = scene.regimes or believer.bound(self.problem, scene.data, wide, scene.stream)
         lower, _, upper = said.bounds(u[None], level)
         if scene.regimes is None:
-            ends = predicted(self.problem, scene.belief, u[None], level, factor)
+            ends = predicted(self.problem, belief, u[None], level, factor)
         else:
             ends = scene.regimes.predicted(u[None], level)
+        has_gap = believer.cautious and not self.problem.has_front
         misjudged = scene.composite.misjudged(u[None], self.settings.level)
         if misjudged:
             logger.warning("the closed form of %s does not hold at %s: it is not affine there", misjudged, u.tolist())
@@ -314,18 +316,18 @@ class BayesRun(Run):
             why,
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
-            possible=self._doubted_top(scene, u) if believer.cautious and not self.problem.has_front else None,
+            possible=self._doubted_top(scene, belief, u) if has_gap else None,
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
-            telling=tuple(telling(self.problem, scene.belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
+            telling=tuple(telling(self.problem, belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
             widened=float(factor.max()),
             rung=scene.belief.rung,
             memory=to_memory(scene.belief.choices),
         )
 
-    def _doubted_top(self, scene: Scene, u: Float64[ndarray, "d"]) -> float | None:
+    def _doubted_top(self, scene: Scene, belief: GP, u: Float64[ndarray, "d"]) -> float | None:
         """Return what settings may reach as far as the belief is to be doubted; None: none may meet all limits."""
         level = self.settings.level
-        doubted = self.settings.believer.doubted(self.problem, scene.data, scene.belief, scene.stream, level)
+        doubted = self.settings.believer.doubted(self.problem, scene.data, belief, scene.stream, level)
         U = np.concatenate([u[None], scene.known, scene.pool[:SCALE_POINTS]])
         f = optimistic(doubted, level).values(U)
         top = f[(f[:, 1:] >= 0).all(1), 0].max(initial=-np.inf)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, coding_of, ratios, sides_told, was_told
+from pied.bounds import Believer, coding_of, sides_told, was_told
 from pied.gp import GP, Choice, split
 from pied.problem import Problem
 from pied.records import Dataset, deviations
@@ -139,7 +139,7 @@ def _continued(
 
 def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
     """Return the leave-one-out log density of each output on its scale, nats a row, in units of its deviation."""
-    belief = of_told(problem, believer, data, belief)
+    belief = believer.of_told(problem, data, belief)
     deviation = deviations(belief.warped(data.Y))
     counts = np.isfinite(data.Y).sum(0)
     density = belief.density / np.maximum(counts, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
@@ -148,21 +148,5 @@ def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) 
 
 def _log_density(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
     """Return the leave-one-out log density of each output, in natural units."""
-    belief = of_told(problem, believer, data, belief)
+    belief = believer.of_told(problem, data, belief)
     return belief.density - np.nansum(np.log(np.abs(belief.unwarp_slopes(data.Y))), 0)
-
-
-def of_told(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> GP:
-    """Return the belief without imagined values, which would explain themselves."""
-    if not len(data.imagined) and data.complete.all():
-        return belief
-    return GP.at_choices(
-        data.U,
-        data.Y,
-        belief.choices,
-        active=problem.active,
-        ratios=ratios(problem),
-        noise=problem.noise,
-        model=believer.model,
-        coding=coding_of(problem),
-    )

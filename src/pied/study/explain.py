@@ -135,7 +135,7 @@ def importance(outlook: Outlook) -> dict[str, dict[str, float]]:
     setting that makes no difference. The indices of an output add up to 1 or, with interactions, to more. A setting
     that an equality determines has none of its own.
     """
-    problem, belief = outlook.problem, outlook.snapshot.told_belief
+    problem, belief = outlook.problem, outlook.snapshot.belief
     if not outlook.has_belief:
         raise SettingError("this needs a belief: tell at least two complete evaluations first")
     base = outlook.snapshot.stream.at("importance").sobol(IMPORTANCE_POINTS, 2 * problem.d)

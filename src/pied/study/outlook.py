@@ -294,7 +294,7 @@ class Outlook:
     @cached_property
     def _careful(self) -> GP:
         snapshot = self.snapshot
-        return snapshot.settings.believer.careful(snapshot.problem, self.data, snapshot.told_belief, self.level)
+        return snapshot.settings.believer.careful(snapshot.problem, self.data, snapshot.belief, self.level)
 
     @cached_property
     def paths(self) -> Paths:

@@ -197,7 +197,7 @@ class Inputs:
         """Return the bounds under the belief of some of the data."""
         if self.belief_of is not None and data is self.data:
             return self.composite
-        return self._bound(data, self.believer.fit(self.problem, data, self.previous))
+        return self._bound(data, self.believer.fit(self.problem, data, self.previous, imagine=False))
 
     def _bound(self, data: Dataset, belief: GP) -> Composite:
         return self.believer.said(self.problem, data, belief, self.stream.at("recommend"), self.level)
@@ -313,7 +313,7 @@ def _lower_when_proposed(given: Inputs) -> Float64[ndarray, "N k"]:
             unscored.append(row)
     if unscored:
         first = data.first(max(2, unscored[-1] + 1 if len(unscored) == len(data.U) else _leading(asked)))
-        belief = given.believer.fit(problem, first)
+        belief = given.believer.fit(problem, first, imagine=False)
         composite = given.believer.said(problem, first, belief, given.stream.at("first"), given.level)
         lower[unscored] = composite.bounds(data.U[unscored], given.level)[0]
     return lower

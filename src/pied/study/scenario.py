@@ -70,22 +70,17 @@ def what_if(outlook: Outlook, problem: Problem) -> Scenario:
     low, high = answer.bounds
     prices, remark = ({}, "") if answer.u is None else limit_prices(other, answer)
     gap = math.inf if answer.u is None else high - low
-    return Scenario(answer, replace(result, gap=gap), prices, remark, _as_told(snapshot))
+    return Scenario(answer, replace(result, gap=gap), prices, remark, snapshot)
 
 
 def _recommended(outlook: Outlook, answer: Answer) -> Recommendation:
     """Return what is known at the settings of an answer; if it has none, at the told ones that are closest."""
     problem, level = outlook.problem, outlook.level
     if answer.u is None:
-        closest = _as_told(outlook.snapshot).recommend(None)
+        closest = outlook.snapshot.recommend(None)
         assert closest is not None
         return closest
     row = None if answer.trial is None else outlook.data.numbers.index(answer.trial)
     rule = "anywhere" if row is None else "observed"
     found = describe(outlook.composite(problem), answer.u, row, rule, level, True)
     return found if row is None else found.with_told(outlook.data.functions(problem)[row])
-
-
-def _as_told(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot that believes in told values alone, as answers do: one belief is enough for both."""
-    return replace(snapshot, belief_of=lambda: snapshot.told_belief)

@@ -42,8 +42,6 @@ class Snapshot(Moment):
 
     belief_of: "Callable[[], GP] | None" = None
     """Return the belief, if it is that of another question on the same data; None: it is fitted when first needed."""
-    told_belief_of: "Callable[[], GP] | None" = None
-    """The same for the belief from told values alone."""
 
     @property
     def _previous(self) -> "tuple[Choice, ...] | None":
@@ -109,7 +107,7 @@ class Snapshot(Moment):
             return apart.chance(self.problem, settings.believer, self._sides, settings.level, stream)
         return chance_of_any(
             self.composite("recommend"),
-            settings.believer.careful(self.problem, self.data, self.told_belief, settings.level),
+            settings.believer.careful(self.problem, self.data, self.belief, settings.level),
             settings.level,
             self.data.U,
             self.stream.at("chance"),
@@ -165,10 +163,10 @@ class Snapshot(Moment):
 
     @cached_property
     def belief(self) -> "GP":
-        """The belief behind the answers: what is pending or failed is imagined."""
+        """The belief behind the answers, from told values alone: nothing that is pending or failed is imagined."""
         if self.belief_of is not None:
             return self.belief_of()
-        return self.settings.believer.fit(self.problem, self.data, self._previous)
+        return self.settings.believer.fit(self.problem, self.data, self._previous, imagine=False)
 
     @property
     def snapshot(self) -> "Snapshot":
@@ -182,18 +180,7 @@ class Snapshot(Moment):
         """
         return replace(
             self, problem=problem, revision=OTHER_QUESTION, conflict_of=lambda: None, belief_of=lambda: self.belief,
-            told_belief_of=lambda: self.told_belief,
         )  # fmt: skip
-
-    @cached_property
-    def told_belief(self) -> "GP":
-        """The belief from told values alone: what is pending or failed is not imagined."""
-        if self.told_belief_of is not None:
-            return self.told_belief_of()
-        if not len(self.data.imagined) and not self.data.failures:
-            return self.belief
-        data = replace(self.data, imagined=self.data.imagined[:0], failures=())
-        return self.settings.believer.fit(self.problem, data, self._previous)
 
     def expected(
         self, X: Float64[ndarray, "b v"]
@@ -206,7 +193,7 @@ class Snapshot(Moment):
         if self.regimes is not None:
             return self.regimes.predicted(U, level)
         factor = self.settings.believer.caution(self.problem, self.data, level)
-        return predicted(self.problem, self.told_belief, U, level, factor)
+        return predicted(self.problem, self.belief, U, level, factor)
 
     def left_out(
         self,
@@ -214,13 +201,13 @@ class Snapshot(Moment):
         """Return what the other measurements predict for each one, models kept: lower end, median, upper end."""
         from pied.study.prediction import left_out
 
-        return left_out(self.problem, self.data, self.told_belief, self.settings)
+        return left_out(self.problem, self.data, self.belief, self.settings)
 
     def noise(self) -> dict[str, tuple[float, float]]:
         """Return the standard deviation of each output's noise: as stated, else the smallest and largest learned."""
         from pied.study.prediction import deviations
 
-        return dict(zip(self.problem.outputs, deviations(self.problem, self.told_belief, self.data), strict=True))
+        return dict(zip(self.problem.outputs, deviations(self.problem, self.belief, self.data), strict=True))
 
     @cached_property
     def doubtful(self) -> "tuple[Doubtful, ...]":
@@ -229,7 +216,7 @@ class Snapshot(Moment):
 
         if (np.isfinite(self.data.Y).sum(0) < 2).any():
             return ()
-        return doubtful_of(self.problem, self.data, self.told_belief, self.settings)
+        return doubtful_of(self.problem, self.data, self.belief, self.settings)
 
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""

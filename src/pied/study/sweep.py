@@ -206,7 +206,7 @@ def _sharpest(outlook: Outlook, answers: Sequence[Answer]) -> tuple[Float64[ndar
             candidates.append(u)
         if len(candidates) == CANDIDATES:
             break
-    belief = outlook.snapshot.told_belief
+    belief = outlook.snapshot.belief
     stream, told = outlook.snapshot.stream.at("outlook"), outlook.data.Y
     before, *after = [
         _spreads(outlook, Composite(outlook.problem, each, stream, told=told), answers)

@@ -215,6 +215,15 @@ def test_noise_of_a_wider_belief_is_wider_by_its_own_factor() -> None:
     np.testing.assert_allclose(wide.noise_deviation(U), belief.noise_deviation(U) * [2.0, 3.0])
 
 
+def test_a_wider_belief_is_wider_also_where_noise_is_next_to_nothing() -> None:
+    """Below the nugget of an exact output, rounding errors would make it narrower."""
+    U = Stream(1).uniform(60, 1)
+    belief = GP.fit(U, np.sin(5 * U), noise=(None,))
+    wide = belief.widened(np.array([100.0]), np.array([2.0]))
+    V = np.linspace(0.0, 1.0, 101)[:, None]
+    assert (wide.moments(V)[1] > 1.5 * belief.moments(V)[1]).all()
+
+
 def test_outputs_that_share_a_model_share_how_far_their_noise_is_trusted() -> None:
     U = Stream(1).uniform(12, 2)
     Y = np.stack([np.sin(3 * U[:, 0]), np.cos(2 * U[:, 1])], 1) + 0.1 * Stream(2).normal(12, 2)

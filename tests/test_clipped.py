@@ -151,7 +151,7 @@ def test_a_failed_evaluation_does_not_end_it():
     side = run._beside_plateaus(run._scene(61, data, None, Stream(0)))
     assert side is not None
     grid = Stream(3).sobol(512, 3)
-    near = ((grid - side.known[0]) ** 2).sum(1) < side.nearby.within.border.radius**2
+    near = ((grid - side.known[0]) ** 2).sum(1) < side.nearby.border.radius**2
     likely = side.success.is_likely(grid)
     assert likely.any()
     assert not likely[~near | (grid[:, 1] > 0.95)].any()

@@ -90,6 +90,18 @@ def test_where_nothing_explains_an_output_every_other_trial_stays_around_the_bes
 
 
 @pytest.mark.slow
+def test_a_failed_evaluation_does_not_end_it(balls):
+    study = Study(stated(rugged, 0), seed=0)
+    for _ in range(34):
+        trial = study.ask()
+        if trial.number == 2:
+            study.fail(trial, "no solution")
+        else:
+            study.tell(trial, rugged(trial.x))
+    assert balls
+
+
+@pytest.mark.slow
 def test_where_no_limit_is_rough_the_whole_box_is_searched(balls):
     problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], minimize="y", blackbox=rugged, noise=0)
     Study(problem, seed=0).run(budget=24)

@@ -16,7 +16,7 @@ from pied.bounds.composite import Composite
 from pied.gp.choices import Model
 from pied.records.trial import Dataset, Why
 from pied.rng import Stream
-from pied.study.recommendation import RULES, Recommendation, default_rule, recommend
+from pied.study.recommendation import RULES, Inputs, Recommendation, default_rule, recommend
 from pied.study.relaxation import relax, white_conflict
 from tiny import hill, parabola, waves
 
@@ -204,6 +204,29 @@ def test_probabilities_are_those_of_the_belief() -> None:
     one, two = (float(norm.cdf((mean[j] - limit) / scale[j])) for j, limit in ((0, 0.6), (1, 0.3)))
     assert best.probability.tolist() == pytest.approx([one, two, 1.0], abs=2e-3)
     assert best.joint == pytest.approx(one * two, abs=2e-3)
+
+
+def test_what_is_pending_failed_or_missing_is_not_imagined() -> None:
+    """A belief from values that nobody measured would be sure of them."""
+    problem, far = parabola(noise=0.1), np.array([[0.95]])
+    told = data_of(problem, [[0.1], [0.3], [0.5], [0.7]], [[0.5], [0.9], [1.2], [0.8]])
+    alone = bounds_of_study(problem, told, far)
+    pending = replace(told, imagined=far)
+    failed = replace(pending, failures=(0,))
+    for each in (pending, failed):
+        np.testing.assert_allclose(bounds_of_study(problem, each, far), alone)
+    believer = Believer()
+    missing = replace(
+        told, U=np.concatenate([told.U, far]), Y=np.concatenate([told.Y, [[np.nan]]]), numbers=(1, 2, 3, 4, 5)
+    )
+    narrow, wide = (believer.fit(problem, missing, imagine=each).moments(far)[1] for each in (True, False))
+    assert narrow < 0.5 * wide
+
+
+def bounds_of_study(problem: Problem, data: Dataset, U: ndarray) -> list[ndarray]:
+    """The bounds that a recommendation rests on."""
+    given = Inputs(problem, data, 0.95, Believer(), None, [None] * len(data.U), Stream(0), None, None, None, None)
+    return list(given.composite.bounds(U, 0.95))
 
 
 def test_without_constraints_feasibility_is_certain() -> None:

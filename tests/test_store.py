@@ -164,6 +164,24 @@ def test_settings_newer_than_a_record_are_those_of_the_method_that_it_names(made
     assert solver_from_data(data) == made
 
 
+@pytest.mark.parametrize("settings", ["damaged", ["nonsense"]])
+def test_settings_that_are_none_are_refused(url: str, tmp_path: Path, settings: object) -> None:
+    Study(parabola(), name="a", store=url, seed=0).close()
+    base = sqlite3.connect(tmp_path / "lab.db")
+    base.execute("UPDATE studies SET solver = ?", (json.dumps({"name": "cuqb", "settings": settings}),))
+    base.commit()
+    base.close()
+    with pytest.raises(StoreError, match="the solver of study 'a' cannot be read"):
+        _ = Study(parabola(), name="a", store=url).solver
+
+
+def test_a_setting_that_is_no_longer_known_is_mentioned(caplog: pytest.LogCaptureFixture) -> None:
+    data = solver_to_data(CUQB())
+    data["settings"]["courage"] = 3
+    assert solver_from_data(data) == CUQB()
+    assert "the setting 'courage' of CUQB is no longer known" in caplog.text
+
+
 def test_a_study_in_a_store_needs_a_name_and_reading_needs_a_store(url: str) -> None:
     with pytest.raises(SettingError, match="needs a name"):
         Study(parabola(), store=url)

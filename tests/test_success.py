@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pied import suite
+from pied.bounds import Believer, TwoRegimes
 from pied.bounds.success import SuccessModel, SuccessSearch, WithSuccess, where_success_is_likely
 from pied.problem import Problem
 from pied.problem.candidates import Listing
@@ -15,6 +16,7 @@ from pied.search.enumeration import Enumeration
 from pied.search.multistart import Search
 from pied.solvers.cuqb import CUQB, Scene
 from pied.study import Study
+from pied.study.recommendation import recommend, surely
 
 
 def record(count: int = 24, d: int = 2) -> Dataset:
@@ -203,6 +205,57 @@ def test_a_verdict_on_a_list_ignores_where_evaluations_fail():
     assert isinstance(problem.candidates, Listing)
     study = run(problem, lambda x: x["a"] > 0.75, CUQB(), 20)
     assert study.status.name != "INFEASIBLE"
+
+
+def hill(noise: float = 0.01, **words: object) -> Problem:
+    return Problem(
+        {"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y"], maximize="w*y", constants={"w": 1.0}, noise=noise, **words
+    )
+
+
+def failing_beyond(edge: float, U: np.ndarray, more: np.ndarray) -> Dataset:
+    """Noisy values of a + b/10 at points of which those with a > edge failed, and at some more that succeeded."""
+    fails = U[:, 0] > edge
+    told = np.concatenate([U[~fails], more])
+    Y = told @ [[1.0], [0.1]] + 0.01 * Stream(5).normal(len(told), 1)
+    return Dataset(tuple(range(1, len(told) + 1)), told, Y, U[fails], failures=tuple(range(int(fails.sum()))))
+
+
+def test_a_point_that_succeeded_is_recommended_however_near_to_failures():
+    data = failing_beyond(0.5, Stream(3).sobol(40, 2), np.array([[0.49, 0.95]]))
+    found = recommend(hill(), data)
+    assert found.rule == "anywhere"
+    assert found.row == len(data.U) - 1
+    assert not surely(SuccessModel.fit(data.U, data.failed), 0.95).has(data.U[-1]), "else the test would show nothing"
+    unknown = replace(data, Y=np.where(np.arange(len(data.U))[:, None] == found.row, np.nan, data.Y))
+    assert recommend(hill(), unknown).row != found.row, "it was not told completely"
+    outside = replace(data, U=np.where(np.arange(len(data.U))[:, None] == found.row, [0.49, 1.3], data.U))
+    assert (recommend(hill(), outside).u <= 1.0).all()
+
+
+def test_a_point_of_a_regime_that_succeeded_is_recommended_too():
+    data = failing_beyond(0.7, Stream(3).sobol(40, 2), np.array([[0.85, 0.1]]))
+    regimes = TwoRegimes.of(
+        hill(), Believer(), data, data.U[:, 1] > 0.5, np.array([True]), (None, None), Stream(0), 0.95
+    )  # fmt: skip
+    found = recommend(hill(), data, regimes=regimes)
+    assert found.row == len(data.U) - 1
+    assert not surely(regimes.region, 0.95).has(data.U[-1]), "else the test would show nothing"
+
+
+def test_of_a_list_nothing_is_recommended_that_has_failed_or_may_fail():
+    points = Stream(7).sobol(60, 2)
+    problem = hill(candidates=[{"a": a, "b": b} for a, b in points.tolist()])
+    for count in (8, 16):
+        data = failing_beyond(0.25, points[:count], points[:0])
+        assert recommend(problem, data).u[0] <= 0.25
+
+
+@pytest.mark.slow
+def test_answers_to_other_prices_are_where_evaluations_succeed():
+    study = run(hill(blackbox=lambda x: {"y": x["a"] + 0.1 * x["b"]}), lambda x: x["a"] > 0.6, CUQB(), 24, seed=1)
+    for changes in ({}, {"w": 1.1}):
+        assert 0.4 < study.outlook.answer(changes).x["a"] <= 0.6
 
 
 @pytest.mark.slow

@@ -15,6 +15,9 @@ from pied.rng import Stream
 from pied.search import Enumeration, Functions, Mixed, Optimum, Refined, Search
 from pied.shapes import Bool, Float64
 
+ON_THE_EDGE = 1e-6
+"""Of the scale of a region: a point this far outside is on its edge, where a search ends."""
+
 
 @runtime_checkable
 class Region(Protocol):
@@ -35,7 +38,7 @@ class Region(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SuccessModel:
-    """The upper bound of success at a point: below 0, the evaluation is likely to fail."""
+    """The upper bound of being inside at a point: below 0, an evaluation is likely to fail, or in another regime."""
 
     border: Region
     d: int
@@ -110,6 +113,10 @@ class SuccessModel:
     def is_likely(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
         """Tell at which points an evaluation may succeed."""
         return self.values(U)[:, 0] >= 0
+
+    def has(self, u: Float64[ndarray, "d"]) -> bool:
+        """Tell whether a point that a search found is inside: a list of which nothing is, is searched as a whole."""
+        return bool(self.values(u[None])[0, 0] >= -ON_THE_EDGE)
 
 
 @dataclass(frozen=True, eq=False)

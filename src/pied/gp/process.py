@@ -18,7 +18,7 @@ from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.kernels import TRENDS, View, polynomial
-from pied.gp.likelihood import Tasks
+from pied.gp.likelihood import EXACT_NUGGET, Tasks
 from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
 from pied.gp.regressions import regressions, view
@@ -342,13 +342,16 @@ class Block:
         return replace(self, tasks=tasks)
 
     def widened(self, factor: Float64[ndarray, "m"], shift: Float64[ndarray, "m"]) -> "Block":
-        """Multiply the deviations of every output, and shift the logarithm of its nugget.
+        """Multiply the deviations of every output, and lower the logarithm of its nugget.
 
-        Outputs that share their hyperparameters share the shift: the least of theirs.
+        Outputs that share their hyperparameters share the shift: that of the one whose nugget falls least. A nugget
+        falls no lower than that of an exact output, since rounding errors would take its place.
         """
         own = factor[list(self.outputs)].reshape(self.variance.shape)
         shifts = np.array([shift[list(group)].max() for group in self.groups])
-        theta = np.concatenate([self.theta[:, :-1], self.theta[:, -1:] + shifts[:, None]], 1)
+        nugget = self.theta[:, -1]
+        lower = np.maximum(nugget + shifts, np.minimum(nugget, math.log(EXACT_NUGGET)))
+        theta = np.concatenate([self.theta[:, :-1], lower[:, None]], 1)
         wider = replace(self, theta=theta, variance=self.variance * own**2)
         if not shifts.any():  # the same covariance need not be factorized again
             vars(wider)["_factorized"] = self.posterior.widened(own), self.jitter

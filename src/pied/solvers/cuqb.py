@@ -239,7 +239,7 @@ class CUQBRun(BayesRun):
     def _within(self, side: Scene, ball: nearby.Ball, whole: Scene) -> Scene:
         """Return a scene that is searched only around the best point, where evaluations are likely to succeed."""
         pool, region = self.problem.on_equalities(ball.points(whole.pool)), SuccessModel(ball, self.problem.d)
-        region = region if whole.success is None else replace(whole.success, within=region)
+        region = replace(region, within=whole.success)
         return replace(side, pool=pool, scales=whole.scales, whole=whole, nearby=region)
 
     def _partly(self, scene: Scene) -> Scene:

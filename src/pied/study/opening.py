@@ -271,10 +271,12 @@ def solver_from_data(data: Mapping[str, Any]) -> Solver:
     solver, settings = make(str(data.get("name"))), data.get("settings")
     if not settings:
         return solver
-    for name in (solver.name, f"{solver.name}-paper"):
-        if name in registry and not _differences(settings, solver_to_data(known := make(name))["settings"]):
-            return known
-    return _settings_from_data(type(solver), settings)
+    restored, name = _settings_from_data(type(solver), settings), f"{solver.name}-paper"
+    is_usual = not _differences(settings, solver_to_data(solver)["settings"])
+    published = None if is_usual or name not in registry else make(name)
+    if published is None or _differences(settings, solver_to_data(published)["settings"]):
+        return restored
+    return published
 
 
 def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:

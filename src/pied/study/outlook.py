@@ -7,7 +7,7 @@ Sweeps ask for many answers from one outlook; `scenario` describes one answer in
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from pied.problem import Limit, Named, Problem
 from pied.records import Dataset, feasible, spread
 from pied.search import Enumeration, Mixed, Optimum, Search
 from pied.shapes import Float64
+from pied.study.recommendation import succeeded, surely
 from pied.study.relaxation import searched
 from pied.study.snapshot import Snapshot
 from pied.study.words import figure
@@ -293,6 +294,9 @@ class Outlook:
 
     @cached_property
     def _careful(self) -> GP:
+        """The belief as far as it is to be trusted."""
+        if self.origin is not None:
+            return self.origin._careful
         snapshot = self.snapshot
         return snapshot.settings.believer.careful(snapshot.problem, self.data, snapshot.belief, self.level)
 
@@ -306,11 +310,16 @@ class Outlook:
     @cached_property
     def search(self) -> "Search | Enumeration | Mixed":
         """The search of each case, where evaluations are likely to succeed."""
-        return self._where_possible(searched(self.problem, SEARCH))
+        return self._within(searched(self.problem, SEARCH), self._success)
 
-    def _where_possible(self, search: Any) -> Any:
-        success = SuccessModel.fit(self.data.U, self.data.failed, coding_of(self.problem))
-        return search if success is None else where_success_is_likely(search, success)
+    @cached_property
+    def _success(self) -> SuccessModel | None:
+        """Where evaluations are likely to succeed; None: anywhere."""
+        return SuccessModel.fit(self.data.U, self.data.failed, coding_of(self.problem))
+
+    @staticmethod
+    def _within(search: Any, region: SuccessModel | None) -> Any:
+        return search if region is None else where_success_is_likely(search, region)
 
     @cached_property
     def pool(self) -> Float64[ndarray, "b d"]:
@@ -370,23 +379,45 @@ class Outlook:
         """
         if self.origin is not None:
             return self._answered(self.case({}), [self.origin.base])
-        search = self._where_possible(searched(self.problem, None))
-        return self._answered(self.case({}), [], search, self._screened(search))
+        search = searched(self.problem, None)
+        return self._answered(self.case({}), [], search, self._screened(self._within(search, self._success)))
 
     def _answered(
         self, case: Case, near: Sequence[Answer], search: Any = None, pool: Float64[ndarray, "b d"] | None = None
     ) -> Answer:
         """Return the best settings of a case, with the settings of other answers as starts."""
-        composite = self.composite(case.problem)
+        composite, search = self.composite(case.problem), search or searched(self.problem, SEARCH)
         none = np.zeros((0, self.problem.d))
         known = np.array([each.optimistic if each.u is None else each.u for each in near]).reshape(-1, self.problem.d)
-        found = self.solve(Shifted(pessimistic(composite, self.level), case.shift), known, search, pool)
+        found = self._surely_found(case, composite, known, search, pool)
         known = np.concatenate([none, *(each.optimistic[None] for each in near), found.u[None]])
-        best = self.solve(Shifted(optimistic(composite, self.level), case.shift), known, search, pool)
+        bounds = Shifted(optimistic(composite, self.level), case.shift)
+        best = self.solve(bounds, known, self._within(search, self._success), pool)
         row = self._told_row(case, float(found.f[0]) if found.satisfied else -math.inf)
         if row is None and not found.satisfied:
             return self._nothing(case, best)
         return self._described(case, composite, found.u if row is None else self.data.U[row], row, best)
+
+    def _surely_found(
+        self,
+        case: Case,
+        composite: Composite,
+        known: Float64[ndarray, "s d"],
+        search: Any,
+        pool: Float64[ndarray, "b d"] | None,
+    ) -> Optimum:
+        """Search the best median objective where every lower bound holds, and evaluations surely succeed, or did."""
+        region = None if self._success is None else surely(self._success, self.level)
+        bounds = Shifted(pessimistic(composite, self.level), case.shift)
+        found = self.solve(bounds, known, self._within(search, region), pool)
+        if region is None:
+            return found
+        found = replace(found, satisfied=found.satisfied and region.has(found.u))
+        lower, median, _ = (each + case.shift for each in composite.bounds(self.data.U, self.level))
+        row = None if self._is_exact else succeeded(self.problem, self.data, lower, median)
+        if row is None or (found.satisfied and median[row, 0] <= found.f[0]):
+            return found
+        return replace(found, u=self.data.U[row], f=np.append(median[row, 0], lower[row, 1:]), satisfied=True)
 
     def _functions(self, case: Case) -> Float64[ndarray, "N k"]:
         """Return the functions of a case at told points."""
@@ -394,13 +425,17 @@ class Outlook:
 
     def _told_row(self, case: Case, least: float) -> int | None:
         """Return the row of the best measured point that meets all limits, if measurements are exact and it is best."""
-        if any(noise != 0 for noise in self.problem.noise):
+        if not self._is_exact:
             return None
         f = self._functions(case)
         inside = ((self.data.U >= 0) & (self.data.U <= 1)).all(1)
         score = np.where(feasible(self.problem, f) & inside, f[:, 0], -np.inf)
         row = int(np.nan_to_num(score, nan=-np.inf).argmax())
         return row if score[row] >= least and math.isfinite(score[row]) else None
+
+    @property
+    def _is_exact(self) -> bool:
+        return all(noise == 0 for noise in self.problem.noise)
 
     def _described(
         self, case: Case, composite: Composite, u: Float64[ndarray, "d"], row: int | None, best: Optimum

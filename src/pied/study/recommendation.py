@@ -161,10 +161,41 @@ def observed_row(problem: Problem, f: Float64[ndarray, "N k"]) -> int:
 
 def settable(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
     """Tell which told points can be recommended: complete ones in the box and on the grid, or all if there is none."""
-    fine = np.asarray(((data.U >= 0) & (data.U <= 1)).all(1))
-    if problem.grid is not None:
-        fine = fine & problem.grid.has(data.U)
+    fine = _can_be_set(problem, data)
     return fine if bool((fine & data.complete).any()) else np.ones(len(data.U), dtype=bool)
+
+
+def _can_be_set(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
+    """Tell which told points are in the box and on the grid."""
+    fine = np.asarray(((data.U >= 0) & (data.U <= 1)).all(1))
+    return fine if problem.grid is None else fine & problem.grid.has(data.U)
+
+
+def surely(region: SuccessModel, level: float) -> SuccessModel:
+    """Return where settings may be recommended: surely inside, by the level of the bounds on both sides."""
+    return region.at(-quantile.normal(0.5 + 0.5 * level))
+
+
+def succeeded(
+    problem: Problem,
+    data: Dataset,
+    lower: Float64[ndarray, "N k"],
+    median: Float64[ndarray, "N k"],
+    among: Bool[ndarray, "N"] | bool = True,
+) -> int | None:
+    """Return the row with the best median objective where every lower bound holds; None without one.
+
+    An evaluation has succeeded there, however likely that seems from the others.
+
+    Args:
+        problem: The statement.
+        data: The told values.
+        lower: Lower bounds at the told points.
+        median: Medians there.
+        among: Which told points may be recommended.
+    """
+    fine = among & data.complete & _can_be_set(problem, data) & (lower[:, 1:] >= 0).all(1)
+    return _largest(np.where(fine, median[:, 0], -np.inf)) if fine.any() else None
 
 
 def _largest(scores: Float64[ndarray, "N"]) -> int:
@@ -236,33 +267,46 @@ def _asked(given: Inputs) -> Recommendation:
 
 def _anywhere(given: Inputs) -> Recommendation:
     """Recommend the best median objective where every lower bound holds; by the rule "lower" if none is found."""
-    if given.regimes is not None and (home := _at_home(given, given.regimes)) is not None:
-        return home
-    composite, level = given.composite, given.level
+    if given.regimes is not None and (found := _at_home(given, given.regimes)) is not None:
+        return found
     success = SuccessModel.fit(given.data.U, given.data.failed, coding_of(given.problem))
-    found, best = [], _searched(given, composite, success)
-    if best.satisfied:
-        surely = describe(composite, best.u, None, "anywhere", level, True)
-        found.append(replace(surely, multipliers=tuple(best.multipliers)))
-    if success is not None and (row := _best_median(given)) is not None:  # where it succeeded, it can
-        found.append(describe(composite, given.data.U[row], row, "anywhere", level, True))
-    return max(found, key=lambda each: float(each.value[0])) if found else _lower(given)
-
-
-def _best_median(given: Inputs) -> int | None:
-    """Return the told point with the best median objective where every lower bound holds; None without one."""
-    lower, median, _ = given.composite.bounds(given.data.U, given.level)
-    fine = given.data.complete & settable(given.problem, given.data) & (lower[:, 1:] >= 0).all(1)
-    return _largest(np.where(fine, median[:, 0], -np.inf)) if fine.any() else None
+    return _best_of(given, given.composite, given.composite, success) or _lower(given)
 
 
 def _at_home(given: Inputs, regimes: TwoRegimes) -> Recommendation | None:
     """Recommend a point that surely is in the regime of the best told one, by the belief of that regime."""
-    best = _searched(given, regimes.composites[0], regimes.region)
-    if not best.satisfied or float(regimes.at_home(best.u[None])[0]) < SURELY_HOME:
-        return None
-    found = describe(regimes, best.u, None, "anywhere", given.level, True)
-    return replace(found, multipliers=tuple(best.multipliers))
+    told = regimes.at_home(given.data.U) >= SURELY_HOME
+    found = _best_of(given, regimes, regimes.composites[0], regimes.region, told)
+    return None if found is None or float(regimes.at_home(found.u[None])[0]) < SURELY_HOME else found
+
+
+def _best_of(
+    given: Inputs,
+    said: Composite | TwoRegimes,
+    composite: Composite,
+    region: SuccessModel | None,
+    among: Bool[ndarray, "N"] | bool = True,
+) -> Recommendation | None:
+    """Return the best median objective where every lower bound holds, in a region; None if none is found.
+
+    Where evaluations fail, the search stays away from all of the edge, also from points that succeeded there.
+
+    Args:
+        given: What was told.
+        said: What is said of the point.
+        composite: What is searched.
+        region: Where; None: anywhere.
+        among: Which told points may be recommended.
+    """
+    data, found = given.data, []
+    best = _searched(given, composite, region)
+    if best.satisfied:
+        there = describe(said, best.u, None, "anywhere", given.level, True)
+        found.append(replace(there, multipliers=tuple(best.multipliers)))
+    if len(data.failures):
+        row = succeeded(given.problem, data, *said.bounds(data.U, given.level)[:2], among)
+        found += [] if row is None else [describe(said, data.U[row], row, "anywhere", given.level, True)]
+    return max(found, key=lambda each: float(each.value[0])) if found else None
 
 
 def _searched(given: Inputs, composite: Composite, region: SuccessModel | None) -> Optimum:
@@ -270,15 +314,16 @@ def _searched(given: Inputs, composite: Composite, region: SuccessModel | None) 
     problem, stream = given.problem, given.stream.at("anywhere")
     lower, median, _ = composite.bounds(given.data.U, given.level)
     fine, search = (lower[:, 1:] >= 0).all(1), searched(problem, given.search)
+    region = None if region is None else surely(region, given.level)
     if region is not None:
-        surely = region.at(-quantile.normal(0.5 + 0.5 * given.level))
-        fine, search = fine & surely.is_likely(given.data.U), where_success_is_likely(search, surely)
+        fine, search = fine & region.is_likely(given.data.U), where_success_is_likely(search, region)
     order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
     known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
     pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     pool = problem.on_equalities(pool)
-    return search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
+    best = search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
+    return best if region is None else replace(best, satisfied=best.satisfied and region.has(best.u))
 
 
 _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {

@@ -168,7 +168,8 @@ def placed(
     old = [data.settled.without(fresh | side, rough) for side in (elsewhere, ~elsewhere)]
     if any(_is_empty(each) for each in old):
         return None
-    fits = [believer.fit(problem, each, choices, imagine=False) for each, choices in zip(old, previous, strict=True)]
+    # Each belief imagines what it would have at the points of the other: else it would be open to any value there.
+    fits = [believer.fit(problem, each, choices) for each, choices in zip(old, previous, strict=True)]
     home, other = (_log_density(problem, each, data, rough) for each in fits)
     return np.where(fresh, other > home, elsewhere)
 

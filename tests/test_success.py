@@ -226,7 +226,9 @@ def test_a_point_that_succeeded_is_recommended_however_near_to_failures():
     found = recommend(hill(), data)
     assert found.rule == "anywhere"
     assert found.row == len(data.U) - 1
-    assert not surely(SuccessModel.fit(data.U, data.failed), 0.95).has(data.U[-1]), "else the test would show nothing"
+    assert not surely(SuccessModel.fit(data.U, data.failed), 0.95).is_likely(data.U[-1:])[0], (
+        "else the test would show nothing"
+    )
     unknown = replace(data, Y=np.where(np.arange(len(data.U))[:, None] == found.row, np.nan, data.Y))
     assert recommend(hill(), unknown).row != found.row, "it was not told completely"
     outside = replace(data, U=np.where(np.arange(len(data.U))[:, None] == found.row, [0.49, 1.3], data.U))
@@ -240,7 +242,7 @@ def test_a_point_of_a_regime_that_succeeded_is_recommended_too():
     )  # fmt: skip
     found = recommend(hill(), data, regimes=regimes)
     assert found.row == len(data.U) - 1
-    assert not surely(regimes.region, 0.95).has(data.U[-1]), "else the test would show nothing"
+    assert not surely(regimes.region, 0.95).is_likely(data.U[-1:])[0], "else the test would show nothing"
 
 
 def test_of_a_list_nothing_is_recommended_that_has_failed_or_may_fail():

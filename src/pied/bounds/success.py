@@ -15,9 +15,6 @@ from pied.rng import Stream
 from pied.search import Enumeration, Functions, Mixed, Optimum, Refined, Search
 from pied.shapes import Bool, Float64
 
-ON_THE_EDGE = 1e-6
-"""Of the scale of a region: a point this far outside is on its edge, where a search ends."""
-
 
 @runtime_checkable
 class Region(Protocol):
@@ -114,9 +111,14 @@ class SuccessModel:
         """Tell at which points an evaluation may succeed."""
         return self.values(U)[:, 0] >= 0
 
-    def has(self, u: Float64[ndarray, "d"]) -> bool:
-        """Tell whether a point that a search found is inside: a list of which nothing is, is searched as a whole."""
-        return bool(self.values(u[None])[0, 0] >= -ON_THE_EDGE)
+    def found(self, best: Optimum, search: Search | Enumeration | Mixed) -> Optimum:
+        """Return what a search inside found, as not satisfied where nothing is inside.
+
+        A list or a grid of which nothing is inside is searched as a whole (`where_success_is_likely`). In a box, being
+        inside is one of the constraints.
+        """
+        is_inside = isinstance(search, Search) or bool(self.is_likely(best.u[None])[0])
+        return best if is_inside else replace(best, satisfied=False)
 
 
 @dataclass(frozen=True, eq=False)

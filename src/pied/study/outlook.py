@@ -412,7 +412,7 @@ class Outlook:
         found = self.solve(bounds, known, self._within(search, region), pool)
         if region is None:
             return found
-        found = replace(found, satisfied=found.satisfied and region.has(found.u))
+        found = region.found(found, search)
         lower, median, _ = (each + case.shift for each in composite.bounds(self.data.U, self.level))
         row = None if self._is_exact else succeeded(self.problem, self.data, lower, median)
         if row is None or (found.satisfied and median[row, 0] <= found.f[0]):

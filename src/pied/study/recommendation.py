@@ -323,7 +323,7 @@ def _searched(given: Inputs, composite: Composite, region: SuccessModel | None) 
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     pool = problem.on_equalities(pool)
     best = search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
-    return best if region is None else replace(best, satisfied=best.satisfied and region.has(best.u))
+    return best if region is None else region.found(best, search)
 
 
 _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {

@@ -14,6 +14,7 @@ from pied.records.trial import Dataset, State
 from pied.rng import Stream
 from pied.search.enumeration import Enumeration
 from pied.search.multistart import Search
+from pied.search.optimum import Optimum
 from pied.solvers.cuqb import CUQB, Scene
 from pied.study import Study
 from pied.study.recommendation import recommend, surely
@@ -97,6 +98,13 @@ def test_without_another_regime_only_success_counts_and_without_failures_only_th
     out = data.U[:, 1] > 0.6
     home = SuccessModel.of_regime(data.U, out, data.failed[:0])
     np.testing.assert_array_equal(home.values(grid), SuccessModel.fit(data.U[~out], data.U[out]).values(grid))
+
+
+def test_a_point_that_fewer_digits_moved_across_the_edge_was_found_inside_but_a_list_may_have_nothing_inside():
+    model, u = learned(), np.array([0.9, 0.5])
+    best = Optimum(u, np.zeros(1), satisfied=True, margin=1.0)
+    assert model.found(best, Search()).satisfied
+    assert not model.found(best, Enumeration(u[None], np.ones(1, dtype=bool))).satisfied
 
 
 @pytest.mark.parametrize("more", [0, 1])

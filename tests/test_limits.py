@@ -256,9 +256,9 @@ class Counting(Believer):
 
     seen: list[int] = field(default_factory=list)
 
-    def fit(self, problem: Problem, data: Dataset, previous: Any = None) -> Any:
+    def fit(self, problem: Problem, data: Dataset, previous: Any = None, **words: Any) -> Any:
         self.seen.append(len(data.U) + len(data.imagined))
-        return super().fit(problem, data, previous)
+        return super().fit(problem, data, previous, **words)
 
 
 @pytest.mark.slow

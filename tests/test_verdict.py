@@ -111,9 +111,9 @@ def test_a_verdict_must_hold_with_the_roughest_kernel(monkeypatch: pytest.Monkey
     """If the belief with that kernel is unsure, nothing is declared; where it was not offered, it is not asked."""
     fit, asked = Believer.fit, []
 
-    def ignorant(believer: Believer, problem: Problem, data: Dataset, *others: Any) -> Any:
+    def ignorant(believer: Believer, problem: Problem, data: Dataset, *others: Any, **words: Any) -> Any:
         asked.append(believer.model.kernels == (ROUGHEST,))
-        belief = fit(believer, problem, data, *others)
+        belief = fit(believer, problem, data, *others, **words)
         return Widened(belief, 1e3) if asked[-1] else belief
 
     monkeypatch.setattr(Believer, "fit", ignorant)

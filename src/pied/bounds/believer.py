@@ -43,17 +43,7 @@ class Believer:
             imagine: Whether pending, failed and missing values are imagined at their mean, so that a search goes
                 elsewhere; what is said must not rest on them.
         """
-        gp = GP.fit(
-            data.U,
-            data.Y,
-            active=problem.active,
-            ratios=ratios(problem),
-            noise=problem.noise,
-            model=self.model,
-            previous=previous,
-            coding=coding_of(problem),
-            robust=self.robust,
-        )
+        gp = GP.fit(data.U, data.Y, previous=previous, **self._words(problem))
         if not imagine:
             return gp
         untold = ~np.isfinite(data.Y)
@@ -66,17 +56,18 @@ class Believer:
         """Return a belief without what was imagined, its models kept."""
         if not len(data.imagined) and data.complete.all():
             return belief
-        return GP.at_choices(
-            data.U,
-            data.Y,
-            belief.choices,
-            active=problem.active,
-            ratios=ratios(problem),
-            noise=problem.noise,
-            model=self.model,
-            coding=coding_of(problem),
-            robust=self.robust,
-        )
+        return GP.at_choices(data.U, data.Y, belief.choices, **self._words(problem))
+
+    def _words(self, problem: Problem) -> dict[str, Any]:
+        """What a belief has to know of a problem, and how it is made."""
+        return {
+            "active": problem.active,
+            "ratios": ratios(problem),
+            "noise": problem.noise,
+            "model": self.model,
+            "coding": coding_of(problem),
+            "robust": self.robust,
+        }
 
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
         """Compose a belief with the white box."""

@@ -219,16 +219,16 @@ def test_many_outputs_are_explained_as_well_as_each_alone():
     assert (errors[0] <= 10.0 * errors[1] + 1e-3).all()
 
 
-def test_every_one_of_many_outputs_has_its_turn_to_be_searched_for_a_wave():
-    from pied.gp.selection import WAVES_AT_ONCE, _has_turn
+def test_a_wave_is_sought_in_every_one_of_many_outputs_in_turn():
+    from pied.gp.selection import SOUGHT_AT_ONCE, _is_sought
 
     turns = [0] * 19
     for n in range(20, 120, Model().reselect):
         data = Observations.of(
             np.zeros((n, 1)), np.zeros((n, 19)), np.ones((19, 1), dtype=bool), np.ones(1), [0.0] * 19, Model()
         )
-        chosen = [j for j in range(19) if _has_turn(data, j)]
-        assert len(chosen) <= WAVES_AT_ONCE
+        chosen = [j for j in range(19) if _is_sought(data, j)]
+        assert len(chosen) <= SOUGHT_AT_ONCE
         for j in chosen:
             turns[j] += 1
     assert min(turns) >= 4

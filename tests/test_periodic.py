@@ -178,6 +178,8 @@ def test_choices_stored_before_there_were_waves_are_read():
     assert Choice.from_dict(old) == choice
 
 
-def test_the_paper_knows_no_waves():
+def test_the_paper_knows_no_waves_and_no_resonances():
     assert not CUQB.paper().believer.model.waves
+    assert not CUQB.paper().believer.model.resonances
     assert CUQB().believer.model.waves
+    assert CUQB().believer.model.resonances

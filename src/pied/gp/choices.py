@@ -42,6 +42,9 @@ class Model:
     """Distance in the unit cube: the variance is not below its estimate from points this far apart. None: off."""
     waves: bool = True
     """Whether an output that nothing else explains may have a wave along one of its inputs: many regular basins."""
+    resonances: bool = True
+    """Whether an output that nothing else explains may have a resonance: a narrow ridge, straight or bent, across its
+    inputs."""
     uneven: bool = True
     """Whether a learned noise may differ between points: with the output, or along its inputs (`uneven`)."""
     hysteresis: float = 1.0
@@ -84,6 +87,7 @@ class Candidate(NamedTuple):
     warp: str
     scale: str
     waves: tuple[float, ...] = ()
+    resonance: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,19 +99,21 @@ class Choice:
     warp: str
     scale: str
     theta: tuple[float, ...]
-    """Logarithms of the d length scales (of inputs not seen: unused), of two more on a wave, then of the nugget."""
+    """Logarithms of the d length scales (of inputs not seen: unused), of two more on a turn, then of the nugget."""
     selected: int
     """Rows at the last selection."""
     fitted: int
     """Rows at the last fit of the length scales."""
     waves: tuple[float, ...] = ()
     """Angular frequencies of the wave along each input of the unit cube; empty: none."""
+    resonance: tuple[float, ...] = ()
+    """Slopes, bends and offset of the resonance (`kernels.across`); empty: none."""
     uneven: tuple[float, ...] = ()
     """How the log variance of the noise changes with the output and with each input (`uneven`); empty: it does not."""
 
     def candidate(self, outputs: tuple[int, ...]) -> Candidate:
         """Return the choice as a candidate of some outputs."""
-        return Candidate(outputs, self.kernel, self.trend, self.warp, self.scale, self.waves)
+        return Candidate(outputs, self.kernel, self.trend, self.warp, self.scale, self.waves, self.resonance)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as JSON-able data."""
@@ -116,12 +122,12 @@ class Choice:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Choice":
         """Rebuild a choice from `to_dict`."""
-        lists = {name: tuple(data.get(name, ())) for name in ("theta", "waves", "uneven")}
+        lists = {name: tuple(data.get(name, ())) for name in ("theta", "waves", "resonance", "uneven")}
         return cls(**{**data, **lists})
 
 
 def thetas(choices: Sequence[Choice]) -> Float64[ndarray, "B q"]:
-    """Return the hyperparameters of some outputs side by side; where only others have a wave, zeros are put in."""
+    """Return the hyperparameters of some outputs side by side; where only others have a turn, zeros are put in."""
     most = max(len(choice.theta) for choice in choices)
     rows = [(*each.theta[:-1], *(0.0,) * (most - len(each.theta)), each.theta[-1]) for each in choices]
     return np.array(rows, dtype=np.float64)

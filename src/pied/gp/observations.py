@@ -58,7 +58,7 @@ class Observations:
         """Prepare what was told, at points of the cube."""
         if coding is not None:
             U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
-            model = replace(model, waves=False)  # along labels there is none, and with them too few points tell one
+            model = replace(model, waves=False, resonances=False)  # with labels, too few points tell one
         rows = np.isfinite(Y).T
         scales = []
         for j in range(Y.shape[1]):

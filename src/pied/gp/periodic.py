@@ -37,10 +37,14 @@ class Wave(NamedTuple):
 
 def with_waves(tasks: Tasks, U: Float64[ndarray, "N d"], waves: Float64[ndarray, "B d"]) -> Tasks:
     """Let every task see a wave beside its inputs."""
-    d = U.shape[1]
-    inputs = np.broadcast_to(tasks.U[..., :d], (len(waves), *U.shape))
-    active = np.concatenate([tasks.active[:, :d], np.ones((len(waves), 2))], 1)
-    return replace(tasks, U=np.concatenate([inputs, waved(U, waves)], -1), active=active)
+    return beside(tasks, U.shape[1], waved(U, waves))
+
+
+def beside(tasks: Tasks, d: int, places: Float64[ndarray, "B N 2"]) -> Tasks:
+    """Let every task see a place on a turn beside its d inputs."""
+    inputs = np.broadcast_to(tasks.U[..., :d], (*places.shape[:2], d))
+    active = np.concatenate([tasks.active[:, :d], np.ones((len(places), 2))], 1)
+    return replace(tasks, U=np.concatenate([inputs, places], -1), active=active)
 
 
 def likeliest(task: Tasks, U: Float64[ndarray, "N d"], nugget: float) -> list[Wave]:

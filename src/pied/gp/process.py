@@ -21,7 +21,7 @@ from pied.gp.kernels import TRENDS, View, polynomial
 from pied.gp.likelihood import EXACT_NUGGET, Tasks
 from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
-from pied.gp.regressions import regressions, view
+from pied.gp.regressions import RESONANCE_PRICE, regressions, view
 from pied.gp.selection import choose
 from pied.gp.warps import Warp
 from pied.shapes import Bool, Float64
@@ -181,11 +181,15 @@ class GP:
 
     @property
     def density(self) -> Float64[ndarray, "m"]:
-        """Leave-one-out log density of each output's told values on its scale; with shared models, the group's sum."""
+        """Leave-one-out log density of each output's told values on its scale; with shared models, the group's sum.
+
+        What a resonance, which was fitted to all of these values, has to gain at least is taken off.
+        """
         fits = [likelihood.evaluate(block.tasks, block.theta, with_slope=False) for block in self.blocks]
         each = [np.repeat(fit.density, block.tasks.y.shape[2]) for fit, block in zip(fits, self.blocks, strict=True)]
         told = [np.repeat(block.tasks.rows.sum(1), block.tasks.y.shape[2]) for block in self.blocks]
-        return self.ordered(each) - self.ordered(told) * np.log(self.deviation)
+        price = RESONANCE_PRICE * np.array([len(choice.resonance) for choice in self.choices])
+        return self.ordered(each) - self.ordered(told) * np.log(self.deviation) - price
 
     @np.errstate(all="ignore")
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:

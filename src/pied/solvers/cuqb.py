@@ -137,6 +137,7 @@ class CUQB(Solver):
                     warps=("none",),
                     scales=("plain",),
                     waves=False,
+                    resonances=False,
                     uneven=False,
                     nugget=(1e-4, 1e-3),
                     prior=False,

@@ -32,6 +32,12 @@ def is_misled(problem: Problem, data: Dataset) -> bool:
 def plain(usual: Believer) -> Believer:
     """Return how a plain belief is made: one kernel, and nothing but length scales to learn."""
     model = replace(
-        usual.model, kernels=("matern 5/2",), trends=("constant",), warps=("none",), scales=("plain",), waves=False
+        usual.model,
+        kernels=("matern 5/2",),
+        trends=("constant",),
+        warps=("none",),
+        scales=("plain",),
+        waves=False,
+        resonances=False,
     )
     return replace(usual, model=model)

@@ -1,0 +1,231 @@
+"""Resonances: outputs with a narrow ridge or trench, straight or bent, that crosses the inputs at any angle.
+
+No length scales along the inputs describe such a ridge, and a belief that has only these needs several points to each
+of its widths. With the place across the ridge (`kernels.crossed`) as further inputs, the rest is smooth. Where the
+ridge lies can be learned from a few points near it. The likelihood has many narrow peaks, so thousands of ridges near
+the told values that are explained worst are compared by a crude likelihood, the best are varied, and the likeliest are
+fitted together with the length scales.
+
+A ridge has slopes, bends and an offset (`kernels.across`), 2d + 1 numbers.
+"""
+
+import math
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import ndarray
+
+from pied.gp import descent, likelihood
+from pied.gp.kernels import across, crossed, crossed_by_widths
+from pied.gp.likelihood import Fit, Tasks
+from pied.gp.periodic import beside
+from pied.rng import Stream
+from pied.shapes import Bool, Float64, Int
+
+SCREENED = 8192  # ridges that are compared at first
+CENTRES = 6  # told values near which they lie: those that are explained worst
+WIDTHS = (0.003, 0.05)  # of the box: the least and the largest half width at half height
+SPARSE = 0.25  # chance that a ridge does not depend on an input
+BEND = 0.5  # deviation of a bend, in units of the slopes
+VARIED = 64  # the best of which are varied, ...
+VARIANTS = 32  # ... each so often, ...
+STEPS = (0.1, 0.05, 0.02, 0.01, 0.005)  # ... by so much of the slopes, in turn
+WIDTHS_OFF = 20.0  # by which the offset is varied, for each unit of such a step
+REST_LENGTH = 0.3  # length scale of what is left without a ridge, in units of sqrt(inputs)
+REST_NUGGET = 1e-3  # of it: a ridge that is nearly right should look so
+LEAST_GAIN = 40.0  # nats by which a ridge must explain an output better than none; cliffs and kinks gain less
+AT_ONCE = 1024  # ridges that are worked on together
+KEPT = 6  # ridges that are fitted
+DIFFERENT = 0.3  # of the angle arctan s at some told point, by which two of them differ
+LOOSE_NUGGET = 1e-5  # of exact outputs in the first of two fits
+UNIT = 5.0  # of slopes and bends while they are fitted: what moves a point at some distance by a width
+LARGEST = 1e4  # slope, bend or offset, in these units
+
+
+class Resonance(NamedTuple):
+    """A possible resonance, and the hyperparameters from which to fit it."""
+
+    place: tuple[float, ...]
+    """Slopes, bends and offset."""
+    theta: tuple[float, ...]
+    """Logarithms of length scales: of the inputs, of the two columns across the ridge; then of the nugget."""
+
+
+# --- Which ridges there may be ----------------------------------------------------------------------------------------
+
+
+def likeliest(task: Tasks, U: Float64[ndarray, "N d"], theta: Float64[ndarray, "q"]) -> list[Resonance]:
+    """Return the likeliest resonances of one output, at most `KEPT`; none if they explain it hardly better.
+
+    Args:
+        task: Its regression without a resonance.
+        U: The points, in the unit cube.
+        theta: Hyperparameters of that regression.
+    """
+    d = U.shape[1]
+    used = task.active[0, :d] > 0
+    missed = np.abs(likelihood.left_out(task, theta[None])[0, :, 0])
+    scale = math.log(REST_LENGTH * math.sqrt(d))
+    screen = _Screen(task, np.array([scale] * d + [math.log(REST_NUGGET)]), U)
+    places = _drawn(U[np.argsort(-missed)[:CENTRES]], used)
+    loss = screen.losses(places)
+    for number, step in enumerate(STEPS):
+        places = _varied(places[np.argsort(loss)[:VARIED]], U, used, step, Stream(0).at("variants", number))
+        loss = screen.losses(places)
+    if not loss.min() <= screen.without - LEAST_GAIN:
+        return []
+    start = (*[scale] * d, 0.0, 0.0, float(theta[-1]))
+    return [Resonance(tuple(places[i].tolist()), start) for i in _different(U, places, loss)]
+
+
+def _drawn(centres: Float64[ndarray, "c d"], used: Bool[ndarray, "d"]) -> Float64[ndarray, "C r"]:
+    """Return ridges near some points, of all widths and directions; half of them are straight."""
+    d, stream = centres.shape[1], Stream(0).at("ridges")
+    slopes = stream.at("slopes").normal(SCREENED, d) * (stream.at("sparse").uniform(SCREENED, d) > SPARSE)
+    slopes[:d] = np.eye(d)
+    slopes *= used
+    low, high = np.log(WIDTHS)
+    width = np.exp(low + (high - low) * stream.at("widths").uniform(SCREENED, 1))
+    slopes /= np.maximum(np.sqrt((slopes**2).sum(1, keepdims=True)), 1e-12) * width
+    bent = np.floor(2 * d * stream.at("bent").uniform(SCREENED, 1)) == np.arange(d)
+    bends = BEND * stream.at("bends").normal(SCREENED, d) * used * bent / width
+    at_centre = np.concatenate([slopes, bends, stream.at("offset").normal(SCREENED, 1)], 1)
+    return _moved(at_centre, -centres[np.arange(SCREENED) % len(centres)])
+
+
+def _varied(
+    places: Float64[ndarray, "C r"],
+    U: Float64[ndarray, "N d"],
+    used: Bool[ndarray, "d"],
+    step: float,
+    stream: Stream,
+) -> Float64[ndarray, "D r"]:
+    """Return ridges and variants of each, turned and bent about the told point that is nearest to it."""
+    d = len(used)
+    size = np.sqrt((places[:, :d] ** 2).sum(1, keepdims=True))
+    change = step * stream.normal(VARIANTS, *places.shape)
+    change[..., :-1] *= size * np.concatenate([used, used])
+    change[..., -1] *= WIDTHS_OFF
+    nearest = U[np.abs(across(U, places)).argmin(1)]
+    change[..., -1] -= (change[..., :d] * nearest + change[..., d:-1] * nearest**2).sum(-1)
+    return np.concatenate([places, (places + change).reshape(-1, places.shape[1])])
+
+
+def _different(U: Float64[ndarray, "N d"], places: Float64[ndarray, "C r"], loss: Float64[ndarray, "C"]) -> list[int]:
+    """Return the best ridges that are not almost the same; either side of a ridge may be the first."""
+    kept: list[int] = []
+    angles = np.arctan(across(U, places))
+    for i in np.argsort(loss).tolist():
+        if len(kept) == KEPT or not math.isfinite(loss[i]):
+            break
+        if all(min(np.abs(angles[i] - sign * angles[k]).max() for sign in (1, -1)) > DIFFERENT for k in kept):
+            kept.append(i)
+    return kept
+
+
+class _Screen:
+    """How well ridges of any height explain an output, the rest of which has given hyperparameters."""
+
+    def __init__(self, task: Tasks, theta: Float64[ndarray, "q"], U: Float64[ndarray, "N d"]) -> None:
+        told = np.flatnonzero(task.rows[0] > 0)
+        root, self._trend, self._rest = likelihood.whitened(task, theta)
+        self._U, self._root = U[told], root[:, told]
+        self.without = self._loss(float(self._rest @ self._rest))
+        """The loss without a ridge."""
+
+    def losses(self, places: Float64[ndarray, "C r"]) -> Float64[ndarray, "C"]:
+        """Return the loss of each ridge, up to a constant; infinite where it cannot be computed."""
+        parts = [self._some(places[begin : begin + AT_ONCE]) for begin in range(0, len(places), AT_ONCE)]
+        return np.concatenate(parts)
+
+    @np.errstate(all="ignore")
+    def _some(self, places: Float64[ndarray, "C r"]) -> Float64[ndarray, "C"]:
+        """Least squares with the two columns of each ridge."""
+        columns = crossed(self._U, places)
+        C, n, _ = columns.shape
+        H = self._root @ columns.transpose(1, 2, 0).reshape(n, 2 * C)
+        H -= self._trend @ (self._trend.T @ H)
+        (p, q), (a, c) = (self._rest @ H).reshape(2, C), (H**2).sum(0).reshape(2, C) * (1.0 + 1e-9) + 1e-12
+        b = (H[:, :C] * H[:, C:]).sum(0)
+        explained = (c * p**2 - 2.0 * b * p * q + a * q**2) / (a * c - b**2)
+        loss = self._loss(self._rest @ self._rest - explained)
+        return np.where(np.isfinite(loss), loss, np.inf)
+
+    def _loss(self, left: Any) -> Any:
+        """Minus the log likelihood where this sum of squares is left."""
+        return 0.5 * len(self._U) * np.log(np.maximum(left, 1e-300))
+
+
+# --- The fit ----------------------------------------------------------------------------------------------------------
+
+
+def fitted(
+    tasks: Tasks,
+    U: Float64[ndarray, "N d"],
+    theta: Float64[ndarray, "B q"],
+    places: Float64[ndarray, "B r"],
+    iterations: int,
+) -> tuple[Float64[ndarray, "B q"], Float64[ndarray, "B r"], Fit]:
+    """Fit resonances and hyperparameters together; return the hyperparameters, the resonances, and the fits.
+
+    A ridge that is nearly right explains exact values no better than a wrong one. So they are first taken for values
+    that are not quite exact.
+    """
+    is_exact = ~tasks.learns_nugget & (tasks.nugget[:, 1] < math.log(LOOSE_NUGGET))
+    if is_exact.any():
+        loose = np.where(is_exact[:, None], math.log(LOOSE_NUGGET), tasks.nugget)
+        start = np.concatenate([theta[:, :-1], np.where(is_exact[:, None], loose[:, :1], theta[:, -1:])], 1)
+        start, places, _ = _fitted(replace(tasks, nugget=loose), U, start, places, iterations)
+        theta = np.concatenate([start[:, :-1], theta[:, -1:]], 1)
+    return _fitted(tasks, U, theta, places, iterations)
+
+
+def _fitted(
+    tasks: Tasks,
+    U: Float64[ndarray, "N d"],
+    theta: Float64[ndarray, "B q"],
+    places: Float64[ndarray, "B r"],
+    iterations: int,
+) -> tuple[Float64[ndarray, "B q"], Float64[ndarray, "B r"], Fit]:
+    """One of these fits.
+
+    Slopes, bends and offset are those at the told point that is nearest to the ridge, where each matters for itself.
+    """
+    (B, q), d = theta.shape, U.shape[1]
+    nearest = U[np.abs(across(U, places)).argmin(1)]
+    units = np.append(np.full(2 * d, UNIT), 1.0)
+    bent = np.maximum(np.abs(places[:, :d]).max(1, keepdims=True), 1.0) / UNIT  # deviation of the bends a priori
+    tasks = beside(tasks, d, crossed(U, places))
+
+    def placed(live: Int[ndarray, "C"], given: Float64[ndarray, "C r"]) -> Float64[ndarray, "C r"]:
+        return _moved(given * units, -nearest[live])
+
+    def evaluated(live: Int[ndarray, "C"], given: Float64[ndarray, "C p"]) -> Fit:
+        own = placed(live, given[:, q:])
+        fit = likelihood.evaluate(beside(tasks.at(live), d, crossed(U, own)), given[:, :q])
+        by_width = (fit.by_inputs[..., d:] * crossed_by_widths(across(U, own))).sum(-1)
+        away = U - nearest[live][:, None]
+        columns = np.concatenate([away, away**2, np.ones_like(away[..., :1])], -1)
+        by_place = (by_width[:, None] @ columns)[:, 0] * units
+        bends = given[:, q + d : -1] / bent[live]
+        by_place[:, d:-1] += bends / bent[live]
+        slope = np.concatenate([fit.slope, by_place], 1)
+        return replace(fit, loss=fit.loss + 0.5 * (bends**2).sum(1), slope=slope)
+
+    low, high, free = descent.ranges(tasks)
+    used = tasks.active[:, :d] > 0
+    wide = np.full((B, 2 * d + 1), LARGEST)
+    start = np.concatenate([descent.within(theta, low, high, free), _moved(places, nearest) / units], 1)
+    low, high = np.concatenate([low, -wide], 1), np.concatenate([high, wide], 1)
+    free = np.concatenate([free, used, used, np.ones((B, 1), dtype=bool)], 1)
+    found, fit = descent.minimize(evaluated, start, low, high, free, iterations)
+    return found[:, :q], placed(np.arange(B), found[:, q:]), fit
+
+
+def _moved(places: Float64[ndarray, "B r"], by: Float64[ndarray, "B d"]) -> Float64[ndarray, "B r"]:
+    """Return ridges with another origin: s(u) of the result is that of the given ones at u + by."""
+    d = by.shape[1]
+    slopes, bends, offset = places[:, :d], places[:, d:-1], places[:, -1:]
+    moved = offset + (slopes * by + bends * by**2).sum(1, keepdims=True)
+    return np.concatenate([slopes + 2.0 * bends * by, bends, moved], 1)

@@ -8,10 +8,10 @@ import pytest
 
 from beliefs import V, numeric_slope, wavy
 from pied.bounds.believer import from_memory, to_memory
-from pied.gp import GP, Paths, kernels, likelihood, resonant, turns
+from pied.gp import GP, Paths, kernels, likelihood, misfits, resonant, turns
 from pied.gp.choices import Candidate, Choice, Model
 from pied.gp.observations import Observations
-from pied.gp.regressions import RESONANCE_PRICE, regressions
+from pied.gp.regressions import RESONANCE_PRICE, regressions, resonance_price
 from pied.rng import Stream
 
 PLAIN = Model(resonances=False)
@@ -100,10 +100,47 @@ def test_a_ridge_stays_as_points_come():
     assert later.choices[0].resonance != first.choices[0].resonance
 
 
-@pytest.mark.parametrize("function", [wavy, lambda U: np.abs(U[:, 0] - 0.4) + U[:, 1], lambda U: U.sum(1) > 0.9])
-def test_other_outputs_have_no_resonance(function):
-    U = told(30)
-    assert not GP.fit(U, function(U).astype(float)[:, None], noise=[0.0]).choices[0].resonance
+OTHERS = {
+    "smooth": wavy,
+    "kink": lambda U: np.abs(U[:, 0] - 0.4) + U[:, 1],
+    "oblique cliff": lambda U: np.sign(U[:, 0] - 0.52 + 0.3 * U[:, 1]) + 0.3 * U.sum(1),
+    "bent cliff": lambda U: np.where(U[:, 0] > 0.3 + 0.4 * U[:, 1] ** 2, 1.0 + U[:, 1], np.sin(3.0 * U[:, 0])),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("n", [25, 40])
+def test_other_outputs_have_no_resonance(name, n):
+    U = told(n)
+    assert not GP.fit(U, OTHERS[name](U)[:, None], noise=[0.0]).choices[0].resonance
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02, None])
+def test_one_wrong_value_is_not_a_ridge(noise):
+    U = told(45)
+    y = wavy(U) + (0.0 if noise == 0.0 else 0.02) * Stream(4).normal(45)
+    y[7] += 3.0
+    assert not GP.fit(U, y[:, None], noise=[noise]).choices[0].resonance
+
+
+def test_values_that_do_not_fit_are_sought_without_resonances():
+    U = np.concatenate([told(22), beside(9, 5)])
+    words = {"active": np.ones((1, 2), dtype=bool), "ratios": np.ones(2), "noise": [0.0]}
+    found = []
+    for model in (Model(), PLAIN):
+        gp = GP.fit(U, ridged(U)[:, None], noise=[0.0], model=model)
+        assert bool(gp.choices[0].resonance) == model.resonances
+        found.append(misfits(U, ridged(U)[:, None], gp.choices, model=model, **words))
+    assert found[0] == found[1]
+
+
+def test_a_resonance_is_a_narrow_ridge_between_points_that_show_it():
+    U = np.concatenate([told(22), beside(6)])
+    wide, moved, narrow = RIDGE[0] / 20, RIDGE[0].copy(), RIDGE[0] * 20
+    moved[-1] += 100.0
+    assert resonant.is_ridge(RIDGE[0].tolist(), U)
+    assert not any(resonant.is_ridge(each.tolist(), U) for each in (wide, moved, narrow))
+    assert not resonant.is_ridge(RIDGE[0].tolist(), told(22)[np.abs(kernels.across(told(22), RIDGE))[0] > 10])
 
 
 @pytest.mark.slow
@@ -187,6 +224,40 @@ def test_a_choice_with_a_resonance_is_stored():
     assert from_memory(to_memory([choice])) == (choice,)
     old = {name: value for name, value in choice.to_dict().items() if name != "resonance"}
     assert Choice.from_dict(old).resonance == ()
+
+
+def test_a_resonance_pays_for_the_inputs_it_depends_on():
+    assert resonance_price(()) == 0.0
+    assert resonance_price((3.0, 0.0, 1.0, 0.0, 0.5)) == 3 * RESONANCE_PRICE
+    assert resonance_price(tuple(RIDGE[0])) == 5 * RESONANCE_PRICE
+
+
+def test_a_resonance_along_an_input_that_an_output_no_longer_sees_is_forgotten():
+    U = np.concatenate([told(22), beside(9, 5)])
+    model = Model(reselect=1000)
+    first = GP.fit(U, ridged(U)[:, None], noise=[0.0], model=model)
+    assert first.choices[0].resonance
+    active = np.array([[True, False]])
+    later = GP.fit(U, ridged(U)[:, None], noise=[0.0], model=model, active=active, previous=first.choices)
+    assert not any(later.choices[0].resonance[1:4:2])
+    more = np.concatenate([U, told(31, 1, seed=6)], 1)
+    assert GP.fit(more, ridged(U)[:, None], noise=[0.0], previous=first.choices).choices[0].selected == 31
+
+
+def test_an_old_turn_stays_where_a_slightly_better_new_one_explains_too_little(monkeypatch):
+    U = np.concatenate([told(22), beside(9, 5)])
+    data = observed(U, ridged(U))
+    candidate = Candidate((0,), "squared exponential", "constant", "none", "plain", (), tuple(RIDGE[0]))
+    theta = np.zeros((2, 5))
+    theta[:, -1] = math.log(1e-12)
+    fit = likelihood.evaluate(regressions(data, [candidate] * 2)[0], theta, with_slope=False)
+    fit.density[1] += 2.0
+    plain = turns.Found(candidate._replace(resonance=()), (0.0, 0.0, -27.0), -1e6)
+    monkeypatch.setattr(turns, "_density_apart", lambda *_: turns.FROM_DENSITY - 0.1)
+    assert turns._best(data, plain, [candidate] * 2, theta, fit, 1).score == pytest.approx(
+        fit.density[0] + turns.handicap(data, candidate) + data.model.hysteresis
+    )
+    assert turns._best(data, plain, [candidate] * 2, theta, fit, 0) == plain
 
 
 def test_what_a_resonance_has_to_gain_counts_as_unexplained():

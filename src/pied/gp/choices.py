@@ -43,8 +43,8 @@ class Model:
     waves: bool = True
     """Whether an output that nothing else explains may have a wave along one of its inputs: many regular basins."""
     resonances: bool = True
-    """Whether an output that nothing else explains may have a resonance: a narrow ridge, straight or bent, across its
-    inputs."""
+    """Whether an exact output that nothing else explains may have a resonance: a narrow ridge, straight or bent, across
+    its inputs."""
     uneven: bool = True
     """Whether a learned noise may differ between points: with the output, or along its inputs (`uneven`)."""
     hysteresis: float = 1.0

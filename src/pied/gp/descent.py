@@ -18,12 +18,13 @@ def optimize(tasks: Tasks, theta: Float64[ndarray, "B q"], iterations: int) -> t
     """Minimize the loss of every task from its start."""
     low, high, free = ranges(tasks)
     theta = within(theta, low, high, free)
-    parts = {len(theta): tasks}  # while all of them go on, they are not copied
+    own, places = tasks, np.arange(len(theta))
 
     def evaluated(live: Int[ndarray, "C"], theta: Float64[ndarray, "C q"]) -> Fit:
-        if len(live) not in parts:
-            parts[len(live)] = tasks.at(live)
-        return evaluate(parts[len(live)], theta)
+        nonlocal own, places
+        if not np.array_equal(live, places):  # while the same ones go on, they are not copied
+            own, places = tasks.at(live), live
+        return evaluate(own, theta)
 
     return minimize(evaluated, theta, low, high, free, iterations)
 

@@ -28,6 +28,7 @@ from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
 from pied.gp.outliers import LEAST_FREEDOM, left_out, projected
 from pied.gp.regressions import regressions
+from pied.gp.selection import choose
 from pied.shapes import Bool, Float64
 
 PRIOR = 0.1
@@ -102,7 +103,7 @@ def misfits(
 ) -> list[Misfit]:
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
     data = Observations.of(U, Y, active, ratios, noise, model, coding)
-    allowed = data.allowed(choices)
+    allowed = _without_resonances(data, data.allowed(choices))
     data = replace(data, scatter=uneven.scatter(data, allowed)[0])  # far off where noise is large is no gross error
     looks, found = int(data.rows.sum()), []
     for j, usual in enumerate(allowed):
@@ -120,6 +121,14 @@ def misfits(
                 Misfit(int(kept[each.row]), j, each.probability, mean, scale.deviation * each.deviation, rivals)
             )
     return found
+
+
+def _without_resonances(data: Observations, choices: Sequence[Choice]) -> Sequence[Choice]:
+    """Return choices without resonances, made anew where there was one: its ridge may lead through a wrong value."""
+    if not any(choice.resonance for choice in choices):
+        return choices
+    plain = replace(data, model=replace(data.model, resonances=False))
+    return choose(plain, [None if choice.resonance else choice for choice in choices])
 
 
 class _Suspect(NamedTuple):

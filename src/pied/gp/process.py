@@ -21,7 +21,7 @@ from pied.gp.kernels import TRENDS, View, polynomial
 from pied.gp.likelihood import EXACT_NUGGET, Tasks
 from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
-from pied.gp.regressions import RESONANCE_PRICE, regressions, view
+from pied.gp.regressions import regressions, resonance_price, view
 from pied.gp.selection import choose
 from pied.gp.warps import Warp
 from pied.shapes import Bool, Float64
@@ -56,7 +56,7 @@ class GP:
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
-        """Hyperparameters of every output, as in `Choice`; of one without a wave, zeros for its length scales."""
+        """Hyperparameters of every output, as in `Choice`; of one without a turn, zeros for its length scales."""
         return thetas(self.choices)
 
     @property
@@ -188,7 +188,7 @@ class GP:
         fits = [likelihood.evaluate(block.tasks, block.theta, with_slope=False) for block in self.blocks]
         each = [np.repeat(fit.density, block.tasks.y.shape[2]) for fit, block in zip(fits, self.blocks, strict=True)]
         told = [np.repeat(block.tasks.rows.sum(1), block.tasks.y.shape[2]) for block in self.blocks]
-        price = RESONANCE_PRICE * np.array([len(choice.resonance) for choice in self.choices])
+        price = np.array([resonance_price(choice.resonance) for choice in self.choices])
         return self.ordered(each) - self.ordered(told) * np.log(self.deviation) - price
 
     @np.errstate(all="ignore")

@@ -55,9 +55,15 @@ def candidates(data: Observations, outputs: tuple[int, ...]) -> list[Candidate]:
 def handicap(data: Observations, candidate: Candidate) -> float:
     """Return what is added to a candidate's density: the log slopes of its warp, less the price of its parts."""
     parts = TRENDS[candidate.trend] + (candidate.warp != "none") + (candidate.scale != "plain")
-    price = PART_PRICE * parts + WAVE_PRICE * bool(candidate.waves) + RESONANCE_PRICE * len(candidate.resonance)
+    price = PART_PRICE * parts + WAVE_PRICE * bool(candidate.waves) + resonance_price(candidate.resonance)
     slopes = sum(data.scales[j][candidate.warp].log_slopes for j in candidate.outputs)
     return slopes - price * len(candidate.outputs)
+
+
+def resonance_price(resonance: Sequence[float]) -> float:
+    """Return what a resonance must gain: for its offset, and for a slope and a bend along each input it depends on."""
+    inputs = np.count_nonzero(resonance[: len(resonance) // 2])
+    return RESONANCE_PRICE * (2 * inputs + 1) if resonance else 0.0
 
 
 def view(data: Observations, chosen: Sequence[Candidate]) -> View:

@@ -10,6 +10,7 @@ A ridge has slopes, bends and an offset (`kernels.across`), 2d + 1 numbers.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -34,13 +35,18 @@ STEPS = (0.1, 0.05, 0.02, 0.01, 0.005)  # ... by so much of the slopes, in turn
 WIDTHS_OFF = 20.0  # by which the offset is varied, for each unit of such a step
 REST_LENGTH = 0.3  # length scale of what is left without a ridge, in units of sqrt(inputs)
 REST_NUGGET = 1e-3  # of it: a ridge that is nearly right should look so
-LEAST_GAIN = 40.0  # nats by which a ridge must explain an output better than none; cliffs and kinks gain less
+LEAST_GAIN = 40.0  # nats by which a ridge must explain an output better than none; kinks gain less
 AT_ONCE = 1024  # ridges that are worked on together
 KEPT = 6  # ridges that are fitted
 DIFFERENT = 0.3  # of the angle arctan s at some told point, by which two of them differ
 LOOSE_NUGGET = 1e-5  # of exact outputs in the first of two fits
 UNIT = 5.0  # of slopes and bends while they are fitted: what moves a point at some distance by a width
 LARGEST = 1e4  # slope, bend or offset, in these units
+FOUND_WIDTHS = (0.002, 0.06)  # of the box: a wider ridge is a cliff, a narrower one is one wrong value
+NEAR = 3.0  # widths: within it a ridge is high, beyond it lie its sides
+LEAST_NEAR = 2  # told points that have to be so near, ...
+LEAST_BESIDE = 3  # ... and on either side
+CLIFFS = (1.0, 10.0)  # how many times as steep cliffs at the same place are, with which a ridge is compared
 
 
 class Resonance(NamedTuple):
@@ -50,6 +56,40 @@ class Resonance(NamedTuple):
     """Slopes, bends and offset."""
     theta: tuple[float, ...]
     """Logarithms of length scales: of the inputs, of the two columns across the ridge; then of the nugget."""
+
+
+def is_ridge(place: Sequence[float], U: Float64[ndarray, "n d"]) -> bool:
+    """Whether a fitted resonance is a narrow ridge between told points, which show it.
+
+    The same columns stretch a cliff, and lead through one wrong value.
+    """
+    places, d = np.array([place]), U.shape[1]
+    s = across(U, places)[0]
+    nearest = U[np.abs(s).argmin()]
+    slopes = places[0, :d] + 2.0 * places[0, d:-1] * nearest
+    width = 1.0 / max(float(np.sqrt(slopes @ slopes)), 1e-12)
+    low, high = FOUND_WIDTHS
+    is_between = min((s < -NEAR).sum(), (s > NEAR).sum()) >= LEAST_BESIDE
+    return bool(low <= width <= high and is_between and (np.abs(s) < NEAR).sum() >= LEAST_NEAR)
+
+
+def density_of_cliffs(
+    task: Tasks, U: Float64[ndarray, "N d"], theta: Float64[ndarray, "1 q"], place: Sequence[float], iterations: int
+) -> float:
+    """Return the leave-one-out density with the best cliff at the place of a ridge instead of it.
+
+    Args:
+        task: The regression with the ridge.
+        U: The points, in the unit cube.
+        theta: Its hyperparameters.
+        place: Slopes, bends and offset.
+        iterations: Of the fit.
+    """
+    s, d = across(U, np.array([place])), U.shape[1]
+    sides = np.concatenate([0.5 + np.arctan(steep * s) / math.pi for steep in CLIFFS])
+    tasks = beside(task.at(np.zeros(len(CLIFFS), dtype=int)), d, np.stack([sides, np.full_like(sides, 0.5)], -1))
+    _, fit = descent.optimize(tasks, np.repeat(theta, len(CLIFFS), 0), iterations)
+    return float(fit.density.max())
 
 
 # --- Which ridges there may be ----------------------------------------------------------------------------------------
@@ -66,7 +106,7 @@ def likeliest(task: Tasks, U: Float64[ndarray, "N d"], theta: Float64[ndarray, "
     d = U.shape[1]
     used = task.active[0, :d] > 0
     missed = np.abs(likelihood.left_out(task, theta[None])[0, :, 0])
-    scale = math.log(REST_LENGTH * math.sqrt(d))
+    scale = math.log(REST_LENGTH * math.sqrt(max(1, int(used.sum()))))
     screen = _Screen(task, np.array([scale] * d + [math.log(REST_NUGGET)]), U)
     places = _drawn(U[np.argsort(-missed)[:CENTRES]], used)
     loss = screen.losses(places)

@@ -17,7 +17,7 @@ from pied.gp.choices import Candidate, Choice, thetas
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
 from pied.gp.regressions import candidates, handicap, regressions, trends
-from pied.shapes import Float64
+from pied.shapes import Bool, Float64
 
 STARTS = (0.1, 0.3, 1.0, 3.0)  # isotropic length scales tried at a first selection, in units of sqrt(inputs)
 RESTARTS = (0.5, 1.0, 2.0)  # multiples of the current length scales tried at later selections, beside one long scale
@@ -37,6 +37,10 @@ Group = tuple[int, ...]
 
 def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice]:
     """Select models and fit length scales where the schedule says so; keep the rest as it was."""
+    previous = [
+        old if old is not None and _is_usable(old, seen) else None
+        for old, seen in zip(previous, data.active, strict=True)
+    ]
     choices = list(previous)
     learned = data.thinned()
     for block in data.blocks():
@@ -51,6 +55,16 @@ def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice
         for j in [j for group in to_select for j in group]:
             choices[j] = replace(_made(choices[j]), selected=data.count(j))
     return [_made(choice) for choice in choices]
+
+
+def _is_usable(old: Choice, active: Bool[ndarray, "d"]) -> bool:
+    """Whether a choice was made for an output of so many inputs, and has no turn along one that it does not see."""
+    d = len(active)
+    along = np.array([*old.waves, *old.resonance[:-1]])
+    has_turn = bool(along.size)
+    if len(old.theta) != d + 1 + 2 * has_turn or len(along) not in ((d, 2 * d) if has_turn else (0,)):
+        return False
+    return not along.reshape(-1, d)[:, ~active].any()
 
 
 def _made(choice: Choice | None) -> Choice:
@@ -149,7 +163,7 @@ def _starts(data: Observations, j: int, nugget: Sequence[float], old: Choice | N
     d, (low, high) = data.U.shape[1], nugget
     root = math.sqrt(max(1, int(data.active[j].sum())))
     nuggets = [low] if low == high else [max(low, min(high, math.log(each))) for each in NUGGET_STARTS]
-    if old is not None and (old.waves or old.resonance):  # its length scales are those of what the wave leaves
+    if old is not None and (old.waves or old.resonance):  # its length scales are those of what the turn leaves
         old = None
     scales = [[math.log(scale * root)] * d for scale in (STARTS if old is None else STARTS[-1:])]
     if old is not None:
@@ -160,7 +174,7 @@ def _starts(data: Observations, j: int, nugget: Sequence[float], old: Choice | N
 
 
 def _refit(data: Observations, groups: list[Group], choices: list[Choice | None]) -> list[Group]:
-    """Fit the length scales and frequencies of the current choices again, from where they are.
+    """Fit the length scales, waves and resonances of the current choices again, from where they are.
 
     Returns:
         The groups for which no fit reproduces the told values; they are left without a choice.

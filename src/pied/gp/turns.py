@@ -54,12 +54,13 @@ def explaining(data: Observations, plain: Found, old: Choice | None, *, is_sough
     if not (data.model.waves or data.model.resonances):
         return plain
     j, best = plain.candidate.outputs[0], plain
+    data = data.only(j)
     different = len(np.unique(data.values(j)))  # a turn explains repeated values too easily
     density = _density_apart(regressions(data, [plain.candidate])[0], np.array([plain.theta]))
     is_sought = is_sought and different >= LEAST_ROWS + 2 * int(data.active[j].sum())
     if data.model.waves:
         best = _with_wave(data, best, old, is_sought and not density > WAVE_BELOW)
-    if data.model.resonances:
+    if data.model.resonances and data.noise[j] == 0.0:  # with noise nothing was gained, and wrong values look alike
         best = _with_resonance(data, best, old, is_sought and not density > RESONANCE_BELOW)
     return best
 
@@ -123,8 +124,8 @@ def _with_resonance(data: Observations, plain: Found, old: Choice | None, is_sou
 def _likeliest_resonances(data: Observations, base: Candidate) -> list[resonant.Resonance]:
     """Return the resonances that may be looked at, by what a first fit without one explains worst."""
     task, _ = regressions(data, [base])
-    d, (low, high) = data.U.shape[1], task.nugget[0].tolist()
-    scales = [math.log(FIRST_LENGTH * math.sqrt(d))] * d
+    (low, high), inputs = task.nugget[0].tolist(), max(1, int(data.active[base.outputs[0]].sum()))
+    scales = [math.log(FIRST_LENGTH * math.sqrt(inputs))] * data.U.shape[1]
     nugget = low if low == high else max(low, min(high, math.log(FIRST_NUGGET)))
     theta, _ = descent.optimize(task, np.array([[*scales, nugget]]), FIRST_STEPS)
     return resonant.likeliest(task, data.U, theta[0])
@@ -143,12 +144,24 @@ def _best(
         float(fit.density[row]) + handicap(data, each) + data.model.hysteresis * (row < old)
         for row, each in enumerate(tried)
     ]
-    row = max(range(len(tried)), key=lambda each: (math.isfinite(scores[each]), scores[each]))
-    if not scores[row] > plain.score:
-        return plain
-    if row >= old and _density_apart(regressions(data, [tried[row]])[0], theta[row : row + 1]) < FROM_DENSITY:
-        return plain
-    return Found(tried[row], tuple(theta[row].tolist()), scores[row])
+    better = [row for row, score in enumerate(scores) if math.isfinite(score) and score > plain.score]
+    for row in sorted(better, key=lambda row: -scores[row]):
+        each, own = tried[row], theta[row : row + 1]
+        task, _ = regressions(data, [each])
+        if each.resonance and not _is_ridge(data, task, own, each.resonance, float(fit.density[row])):
+            continue
+        if row < old or _density_apart(task, own) >= FROM_DENSITY:
+            return Found(each, tuple(own[0].tolist()), scores[row])
+    return plain
+
+
+def _is_ridge(
+    data: Observations, task: Tasks, theta: Float64[ndarray, "1 q"], place: tuple[float, ...], density: float
+) -> bool:
+    """Whether a fitted resonance is a ridge, and not a cliff, which the same columns can follow, or a wrong value."""
+    if not resonant.is_ridge(place, data.U):
+        return False
+    return density > resonant.density_of_cliffs(task, data.U, theta, place, FIRST_STEPS)
 
 
 def _density_apart(task: Tasks, theta: Float64[ndarray, "1 q"]) -> float:

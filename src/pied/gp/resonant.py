@@ -36,8 +36,11 @@ WIDTHS_OFF = 20.0  # by which the offset is varied, for each unit of such a step
 REST_LENGTH = 0.3  # length scale of what is left without a ridge, in units of sqrt(inputs)
 REST_NUGGET = 1e-3  # of it: a ridge that is nearly right should look so
 LEAST_GAIN = 40.0  # nats by which a ridge must explain an output better than none; kinks gain less
+FIRST_GAIN = 20.0  # nats by which the best of the first ones must, or none is varied
 AT_ONCE = 1024  # ridges that are worked on together
-KEPT = 6  # ridges that are fitted
+BEGUN = 6  # ridges whose fit is begun, ...
+BEGUN_STEPS = 40  # ... by so many iterations, ...
+KEPT = 3  # ... and those that are fitted
 DIFFERENT = 0.3  # of the angle arctan s at some told point, by which two of them differ
 LOOSE_NUGGET = 1e-5  # of exact outputs in the first of two fits
 UNIT = 5.0  # of slopes and bends while they are fitted: what moves a point at some distance by a width
@@ -46,7 +49,8 @@ FOUND_WIDTHS = (0.002, 0.06)  # of the box: a wider ridge is a cliff, a narrower
 NEAR = 3.0  # widths: within it a ridge is high, beyond it lie its sides
 LEAST_NEAR = 2  # told points that have to be so near, ...
 LEAST_BESIDE = 3  # ... and on either side
-CLIFFS = (1.0, 10.0)  # how many times as steep cliffs at the same place are, with which a ridge is compared
+STEEPER = (1.0, 10.0, 100.0)  # how many times as steep cliffs are with which a ridge is compared, ...
+ASIDE = (-1.0, 0.0, 1.0)  # ... so many widths beside it
 
 
 class Resonance(NamedTuple):
@@ -86,9 +90,9 @@ def density_of_cliffs(
         iterations: Of the fit.
     """
     s, d = across(U, np.array([place])), U.shape[1]
-    sides = np.concatenate([0.5 + np.arctan(steep * s) / math.pi for steep in CLIFFS])
-    tasks = beside(task.at(np.zeros(len(CLIFFS), dtype=int)), d, np.stack([sides, np.full_like(sides, 0.5)], -1))
-    _, fit = descent.optimize(tasks, np.repeat(theta, len(CLIFFS), 0), iterations)
+    sides = np.concatenate([0.5 + np.arctan(steep * (s + aside)) / math.pi for steep in STEEPER for aside in ASIDE])
+    tasks = beside(task.at(np.zeros(len(sides), dtype=int)), d, np.stack([sides, np.full_like(sides, 0.5)], -1))
+    _, fit = descent.optimize(tasks, np.repeat(theta, len(sides), 0), iterations)
     return float(fit.density.max())
 
 
@@ -96,7 +100,7 @@ def density_of_cliffs(
 
 
 def likeliest(task: Tasks, U: Float64[ndarray, "N d"], theta: Float64[ndarray, "q"]) -> list[Resonance]:
-    """Return the likeliest resonances of one output, at most `KEPT`; none if they explain it hardly better.
+    """Return the likeliest resonances of one output, nearly fitted, at most `KEPT`; none that explains hardly more.
 
     Args:
         task: Its regression without a resonance.
@@ -110,13 +114,18 @@ def likeliest(task: Tasks, U: Float64[ndarray, "N d"], theta: Float64[ndarray, "
     screen = _Screen(task, np.array([scale] * d + [math.log(REST_NUGGET)]), U)
     places = _drawn(U[np.argsort(-missed)[:CENTRES]], used)
     loss = screen.losses(places)
+    if not loss.min() <= screen.without - FIRST_GAIN:
+        return []
     for number, step in enumerate(STEPS):
         places = _varied(places[np.argsort(loss)[:VARIED]], U, used, step, Stream(0).at("variants", number))
         loss = screen.losses(places)
     if not loss.min() <= screen.without - LEAST_GAIN:
         return []
-    start = (*[scale] * d, 0.0, 0.0, float(theta[-1]))
-    return [Resonance(tuple(places[i].tolist()), start) for i in _different(U, places, loss)]
+    places = places[_different(U, places, loss)]
+    start = np.array([[*[scale] * d, 0.0, 0.0, float(theta[-1])]] * len(places))
+    begun, places, fit = _begun(task.at(np.zeros(len(places), dtype=int)), U, start, places, BEGUN_STEPS)
+    best = np.argsort(fit.loss)[:KEPT].tolist()
+    return [Resonance(tuple(places[i].tolist()), tuple(begun[i].tolist())) for i in best]
 
 
 def _drawn(centres: Float64[ndarray, "c d"], used: Bool[ndarray, "d"]) -> Float64[ndarray, "C r"]:
@@ -157,7 +166,7 @@ def _different(U: Float64[ndarray, "N d"], places: Float64[ndarray, "C r"], loss
     kept: list[int] = []
     angles = np.arctan(across(U, places))
     for i in np.argsort(loss).tolist():
-        if len(kept) == KEPT or not math.isfinite(loss[i]):
+        if len(kept) == BEGUN or not math.isfinite(loss[i]):
             break
         if all(min(np.abs(angles[i] - sign * angles[k]).max() for sign in (1, -1)) > DIFFERENT for k in kept):
             kept.append(i)
@@ -207,18 +216,27 @@ def fitted(
     places: Float64[ndarray, "B r"],
     iterations: int,
 ) -> tuple[Float64[ndarray, "B q"], Float64[ndarray, "B r"], Fit]:
-    """Fit resonances and hyperparameters together; return the hyperparameters, the resonances, and the fits.
+    """Fit resonances and hyperparameters together; return the hyperparameters, the resonances, and the fits."""
+    theta, places, _ = _begun(tasks, U, theta, places, iterations)
+    return _fitted(tasks, U, theta, places, iterations)
 
-    A ridge that is nearly right explains exact values no better than a wrong one. So they are first taken for values
-    that are not quite exact.
+
+def _begun(
+    tasks: Tasks,
+    U: Float64[ndarray, "N d"],
+    theta: Float64[ndarray, "B q"],
+    places: Float64[ndarray, "B r"],
+    iterations: int,
+) -> tuple[Float64[ndarray, "B q"], Float64[ndarray, "B r"], Fit]:
+    """Fit values that are taken for not quite exact; a ridge that is nearly right explains exact ones no better.
+
+    The nuggets that are returned are the given ones.
     """
     is_exact = ~tasks.learns_nugget & (tasks.nugget[:, 1] < math.log(LOOSE_NUGGET))
-    if is_exact.any():
-        loose = np.where(is_exact[:, None], math.log(LOOSE_NUGGET), tasks.nugget)
-        start = np.concatenate([theta[:, :-1], np.where(is_exact[:, None], loose[:, :1], theta[:, -1:])], 1)
-        start, places, _ = _fitted(replace(tasks, nugget=loose), U, start, places, iterations)
-        theta = np.concatenate([start[:, :-1], theta[:, -1:]], 1)
-    return _fitted(tasks, U, theta, places, iterations)
+    loose = np.where(is_exact[:, None], math.log(LOOSE_NUGGET), tasks.nugget)
+    start = np.concatenate([theta[:, :-1], np.where(is_exact[:, None], loose[:, :1], theta[:, -1:])], 1)
+    start, places, fit = _fitted(replace(tasks, nugget=loose), U, start, places, iterations)
+    return np.concatenate([start[:, :-1], theta[:, -1:]], 1), places, fit
 
 
 def _fitted(

@@ -19,10 +19,12 @@ from pied.gp.observations import Observations
 from pied.gp.regressions import candidates, handicap, regressions, trends
 from pied.shapes import Float64
 
-LEAST_ROWS = 8  # different values, and two more for each input: with fewer a turn is not looked for
+LEAST_ROWS = 8  # different values, and two more for each input: with fewer a wave is not looked for
+LEAST_FOR_RIDGE = 6  # times the inputs, and two: the same for a resonance, which has two numbers for each
 MOST_ROWS = 64  # points used while looking for a wave; with more than twice as many a resonance is not looked for
 WAVE_BELOW = 0.0  # nats a row, standardized (errors of 25 %): a wave is looked for where less is explained
-RESONANCE_BELOW = 3.0  # the same for a resonance (errors of 1 %), whose ridge shows in few rows
+RESONANCE_BELOW = 2.0  # the same for a resonance (errors of 3 %), whose ridge shows in few rows
+EXPLAINED = 6.0  # nats a row, of all points, also of those in clusters: a resonance could not gain its price
 FROM_DENSITY = 1.5  # nats a row, standardized (errors of 5 %): a new turn must explain so much; chance rarely does
 RESONANCES_KEPT = 2  # that are fitted with every trend
 APART = 0.1  # in what an output sees: between points that are asked how well a fit explains them
@@ -55,13 +57,17 @@ def explaining(data: Observations, plain: Found, old: Choice | None, *, is_sough
         return plain
     j, best = plain.candidate.outputs[0], plain
     data = data.only(j)
-    different = len(np.unique(data.values(j)))  # a turn explains repeated values too easily
-    density = _density_apart(regressions(data, [plain.candidate])[0], np.array([plain.theta]))
-    is_sought = is_sought and different >= LEAST_ROWS + 2 * int(data.active[j].sum())
+    different, inputs = len(np.unique(data.values(j))), int(data.active[j].sum())  # repeated values explain too easily
+    task, theta = regressions(data, [plain.candidate])[0], np.array([plain.theta])
+    apart, of_all = _density_apart(task, theta), _density(task, theta)
     if data.model.waves:
-        best = _with_wave(data, best, old, is_sought and not density > WAVE_BELOW)
+        best = _with_wave(
+            data, best, old, is_sought and different >= LEAST_ROWS + 2 * inputs and not apart > WAVE_BELOW
+        )
     if data.model.resonances and data.noise[j] == 0.0:  # with noise nothing was gained, and wrong values look alike
-        best = _with_resonance(data, best, old, is_sought and not density > RESONANCE_BELOW)
+        is_explained = apart > RESONANCE_BELOW or of_all > EXPLAINED
+        is_sought = is_sought and different >= LEAST_FOR_RIDGE * inputs + 2 and not is_explained
+        best = _with_resonance(data, best, old, is_sought)
     return best
 
 
@@ -167,8 +173,12 @@ def _is_ridge(
 def _density_apart(task: Tasks, theta: Float64[ndarray, "1 q"]) -> float:
     """Return the leave-one-out density, nats a row, of points that lie apart; those in clusters predict each other."""
     rows = likelihood.apart(task, APART)
-    fewer = replace(task, rows=rows, y=task.y * rows[:, :, None])
-    return float(likelihood.evaluate(fewer, theta, with_slope=False).density[0]) / max(1.0, float(rows.sum()))
+    return _density(replace(task, rows=rows, y=task.y * rows[:, :, None]), theta)
+
+
+def _density(task: Tasks, theta: Float64[ndarray, "1 q"]) -> float:
+    """Return the leave-one-out density, nats a row."""
+    return float(likelihood.evaluate(task, theta, with_slope=False).density[0]) / max(1.0, float(task.rows.sum()))
 
 
 # --- Fits -------------------------------------------------------------------------------------------------------------

@@ -191,8 +191,9 @@ class CUQBRun(BayesRun):
             return edge, {"edge": to_memory(edge.belief.choices), **({"home": memory} if memory else {})}
         believer, is_met = self._own.believer, bool(scene.is_feasible.any())
         scanned = last.memory.get("scanned") if last else None
-        if is_met and not self._is_exact and scanned is not None and len(data.U) < scanned + regimes.SCAN_EVERY:
-            return scene, {"scanned": scanned}  # noisy outputs are always badly explained, and mostly by their noise
+        every = regimes.EXACT_SCAN_EVERY if self._is_exact else regimes.SCAN_EVERY
+        if is_met and scanned is not None and len(data.U) < scanned + every:
+            return self._partly(scene), {"scanned": scanned}
         found = regimes.home(self.problem, believer, data, scene.told, scene.known[0], memory, anyway=not is_met)
         if found is None:
             return self._partly(scene), {"scanned": len(data.U)}

@@ -25,6 +25,7 @@ LEAST_GAIN = 1.0  # nats a row: by so much two regimes must explain rough output
 KEPT_GAIN = 0.5  # the same for regimes that were found before
 LARGEST_LOSS = 1.0  # nats a row: regimes that explain outputs so much worse than before are searched anew
 SCAN_EVERY = 4  # a new search for regimes after so many new points; in between those found are improved
+EXACT_SCAN_EVERY = 2  # the same where none were found and outputs are exact: noise is always badly explained
 LEAST_HOME = 4  # told points of the best point's regime
 ABROAD_EVERY = 4  # every so-many-th trial is proposed by the belief about everything
 

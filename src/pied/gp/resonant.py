@@ -49,8 +49,8 @@ FOUND_WIDTHS = (0.002, 0.06)  # of the box: a wider ridge is a cliff, a narrower
 NEAR = 3.0  # widths: within it a ridge is high, beyond it lie its sides
 LEAST_NEAR = 2  # told points that have to be so near, ...
 LEAST_BESIDE = 3  # ... and on either side
-STEEPER = (1.0, 10.0, 100.0)  # how many times as steep cliffs are with which a ridge is compared, ...
-ASIDE = (-1.0, 0.0, 1.0)  # ... so many widths beside it
+CLIFFS = tuple((steep, aside) for steep in (1.0, 10.0, 100.0) for aside in (-1.0, 0.0, 1.0))
+"""Cliffs with which a ridge is compared: how many times as steep, and how many widths beside it."""
 
 
 class Resonance(NamedTuple):
@@ -90,7 +90,7 @@ def density_of_cliffs(
         iterations: Of the fit.
     """
     s, d = across(U, np.array([place])), U.shape[1]
-    sides = np.concatenate([0.5 + np.arctan(steep * (s + aside)) / math.pi for steep in STEEPER for aside in ASIDE])
+    sides = np.concatenate([0.5 + np.arctan(steep * (s + aside)) / math.pi for steep, aside in CLIFFS])
     tasks = beside(task.at(np.zeros(len(sides), dtype=int)), d, np.stack([sides, np.full_like(sides, 0.5)], -1))
     _, fit = descent.optimize(tasks, np.repeat(theta, len(sides), 0), iterations)
     return float(fit.density.max())

@@ -154,20 +154,21 @@ def _best(
     for row in sorted(better, key=lambda row: -scores[row]):
         each, own = tried[row], theta[row : row + 1]
         task, _ = regressions(data, [each])
-        if each.resonance and not _is_ridge(data, task, own, each.resonance, float(fit.density[row])):
+        if each.resonance and not resonant.is_ridge(each.resonance, data.U):
             continue
-        if row < old or _density_apart(task, own) >= FROM_DENSITY:
+        if row < old or (
+            _density_apart(task, own) >= FROM_DENSITY
+            and not (each.resonance and _is_cliff(data, task, own, each.resonance, float(fit.density[row])))
+        ):
             return Found(each, tuple(own[0].tolist()), scores[row])
     return plain
 
 
-def _is_ridge(
+def _is_cliff(
     data: Observations, task: Tasks, theta: Float64[ndarray, "1 q"], place: tuple[float, ...], density: float
 ) -> bool:
-    """Whether a fitted resonance is a ridge, and not a cliff, which the same columns can follow, or a wrong value."""
-    if not resonant.is_ridge(place, data.U):
-        return False
-    return density > resonant.density_of_cliffs(task, data.U, theta, place, FIRST_STEPS)
+    """Whether a cliff explains as much as a fitted resonance, whose columns can follow it."""
+    return not density > resonant.density_of_cliffs(task, data.U, theta, place, FIRST_STEPS)
 
 
 def _density_apart(task: Tasks, theta: Float64[ndarray, "1 q"]) -> float:

@@ -4,11 +4,12 @@
     python benchmarks/honesty.py --out honesty.jsonl.gz --report                                 # append the page
 
 Sets: 'draws' (random problems, rough and smooth kinds), 'rough' (fixed problems with rough outputs), 'failing' (those,
-with evaluations that fail in a quarter of the box), 'paper' (some of the suite) and 'infeasible' (problems without a
-feasible point, rough ones first). Noise is 2 % of each output's spread:
-constant, growing with the output, or with 5 % gross errors; solvers have to learn it, also where there is none
-('unstated'), as in a simulator of which nobody said that it is exact. Starts: the usual design, or
-3, 5 or 50 old rows in one cluster or along one line. Everything is asked through the public interface of `Study`.
+with evaluations that fail in a quarter of the box), 'unseen' (plants that the method was not developed with,
+`unseen.py`), 'paper' (some of the suite) and 'infeasible' (problems without a feasible point, rough ones first). Noise
+is 2 % of each output's spread: constant, growing with the output, or with 5 % gross errors; solvers have to learn it,
+also where there is none ('unstated'), as in a simulator of which nobody said that it is exact. Starts: the usual
+design, or 3, 5 or 50 old rows in one cluster or along one line.
+Everything is asked through the public interface of `Study`.
 """
 
 import slices  # first: see there
@@ -26,6 +27,7 @@ import honesty_tables
 import numpy as np
 import report
 import runner
+import unseen
 from numpy import ndarray
 
 from pied import suite
@@ -37,7 +39,7 @@ from pied.study.result import Result
 from pied.suite import Benchmark, twins
 from pied.suite.rough import OWN_NOISE
 
-SETS = ("draws", "rough", "paper", "infeasible", "failing")
+SETS = ("draws", "rough", "paper", "infeasible", "failing", "unseen")
 KINDS = (*suite.rough_kinds, "gp", "steep", "oscillating")
 """Kinds of the draws: the rough ones, and three smooth ones to see that nothing is lost there."""
 PAPER = ("booth", "bazaraa", "rosen-suzuki", "williams-otto")
@@ -82,6 +84,7 @@ def items_of(
         named += [("paper", "smooth", name) for name in PAPER]
         named += [("infeasible", text.partition(":")[0], text) for text in impossible()]
         named += [("failing", name, f"failing:{name}") for name in suite.sets.get("rough", ())]
+        named += [("unseen", name, f"unseen:{name}") for name in unseen.PLANTS]
         for group, kind, problem in named:
             for noise, start in itertools.product(noises, starts if group == "draws" else starts[:1]):
                 if group in sets:
@@ -100,7 +103,8 @@ def impossible() -> list[str]:
 @lru_cache(maxsize=16)
 def stated(problem: str, noise: str, seed: int) -> Benchmark:
     """Return a problem with its noise, relative to the spread of each output over the box."""
-    exact = runner.benchmark_of(problem.removeprefix("failing:"))
+    group, _, name = problem.partition(":")
+    exact = unseen.benchmark_of(name) if group == "unseen" else runner.benchmark_of(problem.removeprefix("failing:"))
     if noise in ("exact", "unstated"):
         return exact if noise == "exact" else replace(exact, whole=exact.whole.revised(noise=None))
     name, whole = problem.rpartition(":")[2], exact.whole

@@ -10,6 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 tables = importlib.import_module("honesty_tables")
 honesty = importlib.import_module("honesty")
+unseen = importlib.import_module("unseen")
 
 from pied import suite  # noqa: E402  after the benchmarks, which set the number of threads
 from pied.rng import Stream  # noqa: E402
@@ -87,6 +88,22 @@ def test_a_quarter_of_the_box_fails_and_the_optimum_does_not(name):
         share = np.mean([fails(benchmark.whole.named_x(x)) for x in points])
         assert 0.02 < share < 0.3
         assert not fails(benchmark.known.x)
+
+
+@pytest.mark.parametrize("name", unseen.PLANTS)
+def test_the_optimum_of_an_unseen_plant_is_feasible_and_not_beaten(name):
+    benchmark, plant = unseen.benchmark_of(name), unseen.PLANTS[name]
+    value, *limits = benchmark.truth(dict(benchmark.known.x))[0]
+    assert value == pytest.approx(plant.best, rel=1e-9)
+    assert (np.array(limits) >= -1e-9 * benchmark.scales[1:]).all()
+    d, stream = benchmark.whole.d, Stream(2).at(name)
+    best = benchmark.whole.to_unit(np.array(plant.at))
+    away = 10.0 ** -(1 + 5 * stream.at("sizes").uniform(2000, 1)) * stream.at("near").normal(2000, d)
+    U = np.concatenate([stream.at("anywhere").uniform(4000, d), np.clip(best + away, 0.0, 1.0)])
+    F = benchmark.truth(benchmark.whole.from_unit(U))
+    is_feasible = (F[:, 1:] >= 0).all(1)
+    assert is_feasible[:4000].mean() > 0.05
+    assert F[is_feasible, 0].max() <= plant.best + 1e-7 * benchmark.scales[0]
 
 
 def test_old_rows_lie_in_a_cluster_or_along_a_line():

@@ -79,6 +79,17 @@ def test_slopes_of_the_merit_by_the_soft_sort_equal_differences() -> None:
     check(MAKERS["merit"](composed(curved(), believer("none", "soft"))), U)
 
 
+@pytest.mark.parametrize("best", [0.3, None])
+def test_slopes_of_improvement_on_a_saturating_output_equal_differences(best: float | None) -> None:
+    front = parabola(blackbox=lambda x: math.tanh(8 * x.x - 15), maximize="y*x^2", subject_to={"black": "y <= 0.5"})
+    C = composed(front, believer("logit"))
+    assert [warp.name for warp in C.belief.warps] == ["logit"]
+    U = np.array([[0.3], [0.58], [0.64], [0.9]])
+    check(Sampled(C, best, SCALES, *SAMPLED, is_relative=True, is_log=True), U)
+    folded = composed(front.folded(), believer("none"))
+    check(ClosedForm(folded, folded.belief.warps, best, SCALES), U)
+
+
 @pytest.mark.parametrize("warp", ["none", "shifted log"])
 @pytest.mark.parametrize("is_log", [True, False])
 @pytest.mark.parametrize("best", [1.5, None])

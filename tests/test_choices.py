@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from beliefs import PLAIN, SCALES, V, chosen, fixed, numeric_slope, points, scales_of, wavy
+from pied import suite
 from pied.errors import SettingError
 from pied.gp import GP
 from pied.gp.choices import Choice, Model
@@ -25,28 +26,30 @@ from pied.rng import Stream
         ("log", [0.1, 2.0, 50.0]),
         ("log", [-0.1, -2.0, -50.0]),
         ("shifted log", [-3.0, 0.5, 9.0]),
+        ("logit", [-1.0, -0.95, -0.9, 0.2, 0.9, 0.95, 1.0]),
     ],
 )
 def test_warps_go_there_and_back_and_keep_the_order(name, y):
     y = np.array(y)
     warp = Warp.of(name, y)
-    gp = fixed(points(3), y, warp=name, nugget=1e-4)
+    gp = fixed(points(len(y)), y, warp=name, nugget=1e-4)
     np.testing.assert_allclose(gp.unwarp(warp.forward(y)[:, None])[:, 0], y, rtol=1e-12, atol=1e-12)
     line = np.linspace(-4, 4, 50)[:, None]
     assert (np.diff(gp.unwarp(line), axis=0) > 0).all()
     jacobian = (warp.forward(y * (1 + 1e-6)) - warp.forward(y * (1 - 1e-6))) / (2e-6 * y)
+    np.testing.assert_allclose(gp.unwarp_slopes(y[:, None])[:, 0] * jacobian, 1.0, rtol=1e-7)  # differences at 1e-6
     slopes = jacobian * warp.unit / 3.0
     assert warp.log_slopes(y, 3.0) == pytest.approx(float(np.log(slopes).sum()), abs=1e-8)  # differences at 1e-6
 
 
-@pytest.mark.parametrize("name", ["log", "shifted log"])
+@pytest.mark.parametrize("name", ["log", "shifted log", "logit"])
 @pytest.mark.parametrize("size", [2.0**-1000, 2.0**-30, 2.0**60, 2.0**1020])
 def test_logarithms_do_not_see_units(name, size):
-    y = np.array([0.1, 2.0, 7.0])
+    y = np.array([0.1, 0.2, 0.3, 2.0, 6.7, 6.8, 7.0])
     warp, other = Warp.of(name, y), Warp.of(name, size * y)
     assert np.array_equal(warp.forward(y), other.forward(size * y))
     assert warp.log_slopes(y, 3.0) == other.log_slopes(size * y, 3.0)
-    gp = fixed(points(3), size * y, warp=name, nugget=1e-4)
+    gp = fixed(points(7), size * y, warp=name, nugget=1e-4)
     assert np.isfinite(gp.unwarp(np.full((1, 1), 1e6))).all()
     if size < 2.0**1000:  # beyond, values end at what a double can be the exponential of
         np.testing.assert_allclose(gp.unwarp(other.forward(size * y)[:, None])[:, 0], size * y, rtol=1e-12, atol=0.0)
@@ -57,7 +60,55 @@ def test_warps_refuse_what_they_cannot_take():
     assert Warp.of("log", mixed) is None
     assert Warp.of("log", constant) is None
     assert Warp.of("shifted log", constant) is None
+    assert Warp.of("logit", np.full(9, 2.0)) is None
     assert Warp.of("none", 5.0 * mixed) == Warp("none", unit=4.0)
+
+
+def test_a_logit_is_for_outputs_with_many_values_at_both_ends():
+    inside = np.linspace(0.2, 0.8, 14)
+    assert Warp.of("logit", np.array([0.0, 0.01, 0.02, *inside, 0.98, 0.99, 1.0])) is not None
+    assert Warp.of("logit", np.array([0.0, 0.01, *inside, 0.98, 0.99, 1.0])) is None
+    assert Warp.of("logit", np.array([0.0, 0.01, 0.02, *inside, *inside, 0.98, 0.99, 1.0])) is None
+    for kind in ("gp", "steep", "oscillating"):
+        smooth = suite.random(0, kind=kind)
+        Y = smooth.outputs(smooth.whole.from_unit(Stream(1).at(kind).sobol(10 * smooth.whole.d, smooth.whole.d)))
+        assert all(Warp.of("logit", y) is None for y in Y.T)
+
+
+@pytest.mark.parametrize(
+    ("name", "below", "above"), [("log", -1e300, None), ("shifted log", -1e300, None), ("logit", -1e300, 1e300)]
+)
+def test_a_value_that_a_warp_excludes_is_out_of_reach(name, below, above):
+    warp = Warp.of(name, np.array([0.1, 0.11, 0.12, 2.0, 6.98, 6.99, 7.0]))
+    assert warp.threshold(2.0) == warp.forward(np.array([2.0]))[0]
+    with np.errstate(all="ignore"):
+        assert warp.threshold(-1.0) == below
+        assert warp.threshold(8.0) == above or (above is None and warp.threshold(8.0) > warp.threshold(7.0))
+
+
+def test_a_learned_noise_allows_no_logit():
+    U = points(20)
+    y = np.tanh(20 * (U[:, 0] - 0.5))
+    assert GP.fit(U, y[:, None]).choices[0].warp == "logit"
+    assert GP.fit(U, y[:, None], noise=[None]).choices[0].warp != "logit"
+
+
+def test_a_front_between_two_levels_is_followed_by_its_logit():
+    """A breakthrough: nothing, then everything; between them a front whose place depends on both inputs."""
+
+    def f(U):
+        return 120.0 / (1.0 + np.exp(-25.0 * (U[:, 0] - 0.3 - 0.4 * U[:, 1] ** 2))) + 0.1 * U[:, 1]
+
+    errors = []
+    for seed in range(5):
+        U, other = Stream(seed).at("told").sobol(20, 2), Stream(seed).at("other").sobol(200, 2)
+        without = GP.fit(U, f(U)[:, None], model=Model(warps=("none", "log", "shifted log")))
+        gp = GP.fit(U, f(U)[:, None])
+        errors.append([np.abs(each.unwarp(each.moments(other)[0])[:, 0] - f(other)).mean() for each in (gp, without)])
+        assert gp.choices[0].warp == "logit"
+    ratios = np.divide(*np.transpose(errors))
+    assert np.median(ratios) < 0.3
+    assert (ratios < 0.8).all()
 
 
 def test_quantiles_are_carried_through_the_warp():

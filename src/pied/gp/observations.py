@@ -63,7 +63,7 @@ class Observations:
         scales = []
         for j in range(Y.shape[1]):
             y = Y[rows[j], j]
-            warps = [Warp.of(name, y) for name in (("none",) if noise[j] else model.warps)]
+            warps = [Warp.of(name, y) for name in _possible_warps(model, noise[j])]
             own = {warp.name: Standardized.of(warp, y) for warp in warps if warp is not None}
             scales.append(own or {"none": Standardized.of(Warp("none"), y)._replace(log_slopes=0.0)})
         return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, tuple(scales), coding)
@@ -135,6 +135,13 @@ class Observations:
         if known is not None and relative**2 < EXACT_BELOW:
             return 0.0, (low, high)
         return relative**2, (max(low, QUIETEST), NOISIEST)
+
+
+def _possible_warps(model: Model, noise: float | None) -> tuple[str, ...]:
+    """Return the warps that a noise allows: none if it is known; a learned one hides where an output saturates."""
+    if noise:
+        return ("none",)
+    return model.warps if noise == 0 else tuple(name for name in model.warps if name != "logit")
 
 
 def _far_apart(U: Float64[ndarray, "N d"], count: int) -> Int[ndarray, "c"]:

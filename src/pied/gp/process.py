@@ -23,14 +23,13 @@ from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
 from pied.gp.regressions import regressions, resonance_price, view
 from pied.gp.selection import choose
-from pied.gp.warps import Warp
+from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
 
 logger = logging.getLogger(__name__)
 
 JITTERS = (1e-10, 1e-8, 1e-6, 1e-4, 1e-2)  # of the mean diagonal, added to a matrix until it factorizes
 CLEARLY = 4.0  # times as much noise variance at one point as at another: models chosen without it are chosen again
-LARGEST_EXPONENT = 700.0  # of what a logarithmic warp is undone with: exp(709) is the largest double
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,30 +214,20 @@ class GP:
     @np.errstate(all="ignore")
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units from values on the warped scale."""
-        if not self.is_warped:
-            return W
-        is_log, signs, offsets, units = self.logs
-        inner = units * np.exp(np.minimum(signs * W, LARGEST_EXPONENT - np.maximum(np.log(units), 0.0)))
-        return np.where(is_log, signs * (inner - offsets), W)
+        return self._scales.undone(W) if self.is_warped else W
 
     def warped(self, Y: Float64[ndarray, "N m"]) -> Float64[ndarray, "N m"]:
         """Return told outputs on the warped scale."""
         return np.stack([warp.forward(y) for warp, y in zip(self.warps, Y.T, strict=True)], -1)
 
+    @np.errstate(all="ignore")
     def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the derivatives of `unwarp` where it gives these outputs; for a logarithm this is its argument."""
-        is_log, signs, offsets, _ = self.logs
-        return np.where(is_log, signs * Y + offsets, 1.0)
+        return self._scales.undone_slopes(Y)
 
     @cached_property
-    def logs(self) -> tuple[Bool[ndarray, "m"], Float64[ndarray, "m"], Float64[ndarray, "m"], Float64[ndarray, "m"]]:
-        """Which outputs are modelled as logarithms, of which sign, offset and unit."""
-        return (
-            np.array([warp.name != "none" for warp in self.warps]),
-            np.array([warp.sign for warp in self.warps]),
-            np.array([warp.offset for warp in self.warps]),
-            np.array([warp.unit for warp in self.warps]),
-        )
+    def _scales(self) -> Warps:
+        return Warps.of(self.warps)
 
     @cached_property
     def is_warped(self) -> bool:

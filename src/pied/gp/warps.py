@@ -1,25 +1,34 @@
-"""The scale on which an output is modelled: its own or a logarithm, then standardized."""
+"""The scale on which an output is modelled: its own, a logarithm or a logit, then standardized."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
-from pied.shapes import Float64
+from pied.shapes import Bool, Float64
 
-WARPS = ("none", "log", "shifted log")
+WARPS = ("none", "log", "shifted log", "logit")
 SHIFT = 0.05  # of the range of the told values: how far below them a shifted logarithm still reaches
+MARGIN = 0.01  # of that range: how far beyond both ends a logit still reaches
+SATURATED = 0.06  # of that range: values so near to an end are at it
+LEAST_SATURATED = 0.1  # share of the values that have to be at either end for a logit, ...
+FEWEST_SATURATED = 3  # ... and how many
 GRAIN = 2.0**40  # data are rounded to 1/GRAIN, so that other units do not change their last bits
 CONSTANT_BELOW = 1e-15  # of the largest value: told values that differ by less are rounding errors of a constant
+OUT_OF_REACH = 1e300
+LARGEST_EXPONENT = 700.0  # of what a logarithm is undone with: exp(709) is the largest double
 OVERFLOWS_ABOVE = 1e300  # differences of larger values are computed at a quarter of their size
 
 
 @dataclass(frozen=True)
 class Warp:
-    """A monotone map of an output to the scale it is modelled on: w = sign log((sign y + offset) / unit), or w = y.
+    """A monotone map of an output to the scale it is modelled on.
 
+    It is w = y, w = sign log((sign y + offset) / unit) or, for an output that saturates at both ends (a breakthrough, a
+    conversion, a share), w = log((y + offset) / (top - y)): there a front of any steepness is nearly a straight line.
     The unit is the power of two at the largest told value, so that other units change no bit of the logarithm.
     """
 
@@ -27,6 +36,8 @@ class Warp:
     sign: float = 1.0
     offset: float = 0.0
     unit: float = 1.0
+    top: float = math.inf
+    """Of a logit."""
 
     @classmethod
     def of(cls, name: str, y: Float64[ndarray, "n"]) -> "Warp | None":
@@ -42,14 +53,26 @@ class Warp:
                 return None
             warp = cls(name, 1.0 if low > 0 else -1.0, unit=unit)
         else:
-            if not (math.isfinite(high - low) and high > low):
+            if not (math.isfinite(high - low) and high > low) or (name == "logit" and not _saturates(y, low, high)):
                 return None
-            warp = cls(name, 1.0, SHIFT * (high - low) - low, unit)
+            margin = (MARGIN if name == "logit" else SHIFT) * (high - low)
+            warp = cls(name, 1.0, margin - low, unit, high + margin if name == "logit" else math.inf)
         return warp if np.isfinite(warp.forward(y)).all() else None
 
     def forward(self, y: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
         """Return w(y)."""
-        return y if self.name == "none" else self.sign * np.log((self.sign * y + self.offset) / self.unit)
+        if self.name == "none":
+            return y
+        if self.name == "logit":
+            return np.log((y + self.offset) / (self.top - y))
+        return self.sign * np.log((self.sign * y + self.offset) / self.unit)
+
+    def threshold(self, y: float) -> float:
+        """Return w(y); far beyond all values where y is out of reach."""
+        w = float(self.forward(np.array([y]))[0])
+        if math.isfinite(w):
+            return w
+        return math.copysign(OUT_OF_REACH, y - self.top) if self.name == "logit" else -self.sign * OUT_OF_REACH
 
     def log_slopes(self, y: Float64[ndarray, "n"], deviation: float) -> float:
         """Return sum log |dz/dv| with z = w / deviation, which is modelled, and v = y / unit.
@@ -58,7 +81,46 @@ class Warp:
         """
         if self.name == "none":
             return -len(y) * math.log(deviation / self.unit)
+        if self.name == "logit":
+            slopes = self.unit / (y + self.offset) + self.unit / (self.top - y)
+            return float(np.log(slopes).sum()) - len(y) * math.log(deviation)
         return -float(np.log((self.sign * y + self.offset) / self.unit).sum()) - len(y) * math.log(deviation)
+
+
+class Warps(NamedTuple):
+    """The warps of all outputs side by side, to be undone."""
+
+    is_log: Bool[ndarray, "m"]
+    is_logit: Bool[ndarray, "m"]
+    signs: Float64[ndarray, "m"]
+    offsets: Float64[ndarray, "m"]
+    units: Float64[ndarray, "m"]
+    tops: Float64[ndarray, "m"]
+
+    @classmethod
+    def of(cls, warps: Sequence[Warp]) -> "Warps":
+        """Put warps side by side."""
+        return cls(
+            np.array([warp.name in ("log", "shifted log") for warp in warps]),
+            np.array([warp.name == "logit" for warp in warps]),
+            *(np.array([getattr(warp, name) for warp in warps]) for name in ("sign", "offset", "unit", "top")),
+        )
+
+    def undone(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
+        """Return outputs in natural units."""
+        inner = self.units * np.exp(np.minimum(self.signs * W, LARGEST_EXPONENT - np.maximum(np.log(self.units), 0.0)))
+        Y = np.where(self.is_log, self.signs * (inner - self.offsets), W)
+        if not self.is_logit.any():
+            return Y
+        below_top = (self.tops + self.offsets) / (1.0 + np.exp(np.minimum(W, LARGEST_EXPONENT)))
+        return np.where(self.is_logit, self.tops - below_top, Y)
+
+    def undone_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
+        """Return the derivatives of `undone` where it gives these outputs; for a logarithm this is its argument."""
+        slopes = np.where(self.is_log, self.signs * Y + self.offsets, 1.0)
+        if not self.is_logit.any():
+            return slopes
+        return np.where(self.is_logit, (Y + self.offsets) * ((self.tops - Y) / (self.tops + self.offsets)), slopes)
 
 
 class Standardized(NamedTuple):
@@ -87,6 +149,13 @@ class Standardized(NamedTuple):
         shrink = 0.25 if abs(self.location) + self.deviation > OVERFLOWS_ABOVE else 1.0
         w = self.warp.forward(y)
         return grained((shrink * w - shrink * self.location) / (shrink * self.deviation))
+
+
+def _saturates(y: Float64[ndarray, "n"], low: float, high: float) -> bool:
+    """Whether enough values are at either end of their range. A smooth output has few there, and needs no logit."""
+    near = SATURATED * (high - low)
+    at_ends = int(min((y - low <= near).sum(), (high - y <= near).sum()))
+    return at_ends >= max(FEWEST_SATURATED, LEAST_SATURATED * len(y))
 
 
 def _binary_unit(y: Float64[ndarray, "n"]) -> float:

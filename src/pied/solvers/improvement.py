@@ -107,7 +107,7 @@ class ClosedForm(Acquisition):
         """Return by how many standard deviations the mean of a function's output exceeds a threshold."""
         j = self.composite.problem.structure[i].outputs[0]
         deviation = points.deviation[:, j]
-        exact = (points.mean[:, j] - self._warped(j, y)) / deviation
+        exact = (points.mean[:, j] - self.warps[j].threshold(y)) / deviation
         z = np.minimum(np.maximum(exact, -LARGEST_Z), LARGEST_Z)
 
         def slopes() -> Float64[ndarray, "b d"]:
@@ -116,11 +116,6 @@ class ClosedForm(Acquisition):
             return np.where(z == exact, 1.0 / deviation, 0.0)[:, None] * by_point
 
         return z, slopes
-
-    def _warped(self, j: int, y: float) -> float:
-        """Return a threshold in the model's units; one outside of the warp's domain is out of reach."""
-        w = float(self.warps[j].forward(np.array([y]))[0])
-        return w if math.isfinite(w) else -self.warps[j].sign * 1e300
 
     def search_scale(self, pool: Float64[ndarray, "b d"]) -> float:
         """Return 1 for a logarithm, else the largest value in the pool."""

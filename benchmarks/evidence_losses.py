@@ -28,6 +28,7 @@ def losses() -> list[tuple[str, str]]:
     found = (
         _noise(),
         _rough_kinds(),
+        _plants(),
         _charging(),
         _stops(),
         _unseen_verdicts(),
@@ -71,6 +72,18 @@ def _rough_kinds() -> tuple[str, str] | None:
     return (
         f"**Jumps, kinks, ridges, narrow peaks.** {named}Rough problems are solved to 1e-3 in {rows['exact']} runs "
         f"without noise, in {rows['constant']} with it."
+    ), "honesty.md"
+
+
+def _plants() -> tuple[str, str] | None:
+    """Plants with rough outputs that were written without looking at the method."""
+    row = next(row for row in honesty("wrong stops", "Sixteen plants") if row["kind"] == "**all**")
+    near, of = count(row["to 1e-02"])
+    if near == of:
+        return None
+    return (
+        f"**Rough plants written without looking at the method.** {near} of {of} runs on them end within 1e-2 of the "
+        f"optimum, {row['to 1e-04']} within 1e-4: fewer than of the rough problems it was developed with."
     ), "honesty.md"
 
 

@@ -4,7 +4,7 @@
     python benchmarks/honesty.py --out honesty.jsonl.gz --report                                 # append the page
 
 Sets: 'draws' (random problems, rough and smooth kinds), 'rough' (fixed problems with rough outputs), 'failing' (those,
-with evaluations that fail in a quarter of the box), 'unseen' (plants that the method was not developed with,
+with evaluations that fail in a quarter of the box), 'unseen' (plants that were written without looking at the method,
 `unseen.py`), 'paper' (some of the suite) and 'infeasible' (problems without a feasible point, rough ones first). Noise
 is 2 % of each output's spread: constant, growing with the output, or with 5 % gross errors; solvers have to learn it,
 also where there is none ('unstated'), as in a simulator of which nobody said that it is exact. Starts: the usual

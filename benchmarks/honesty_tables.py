@@ -193,8 +193,9 @@ def page(records: Sequence[Record]) -> str:
     fine = [record for record in records if not record.get("error")]
     feasible = [record for record in fine if record["item"]["set"] != "infeasible"]
     rest = [record for record in fine if record["item"]["set"] == "infeasible"]
-    is_usual = any(record["item"]["start"] == "design" for record in records)
-    blocks = [slices.heading("Honesty" if is_usual else "From old rows", records).replace("# ", "## ", 1)]
+    title = "Honesty" if any(record["item"]["start"] == "design" for record in records) else "From old rows"
+    title = "Sixteen plants" if {record["item"]["set"] for record in records} == {"unseen"} else title
+    blocks = [slices.heading(title, records).replace("# ", "## ", 1)]
     if feasible:
         blocks += [
             "Coverage of bounds said to hold with 0.90 (how many): outputs as measured at proposals; objective and "

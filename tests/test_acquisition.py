@@ -86,8 +86,6 @@ def test_slopes_of_improvement_on_a_saturating_output_equal_differences(best: fl
     assert [warp.name for warp in C.belief.warps] == ["logit"]
     U = np.array([[0.3], [0.58], [0.64], [0.9]])
     check(Sampled(C, best, SCALES, *SAMPLED, is_relative=True, is_log=True), U)
-    folded = composed(front.folded(), believer("none"))
-    check(ClosedForm(folded, folded.belief.warps, best, SCALES), U)
 
 
 @pytest.mark.parametrize("warp", ["none", "shifted log"])

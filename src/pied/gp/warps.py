@@ -18,7 +18,7 @@ LEAST_SATURATED = 0.1  # share of the values that have to be at either end for a
 FEWEST_SATURATED = 3  # ... and how many
 GRAIN = 2.0**40  # data are rounded to 1/GRAIN, so that other units do not change their last bits
 CONSTANT_BELOW = 1e-15  # of the largest value: told values that differ by less are rounding errors of a constant
-OUT_OF_REACH = 1e300
+OUT_OF_REACH = 1e300  # on the modelled scale, of a value that no warped output can have
 LARGEST_EXPONENT = 700.0  # of what a logarithm is undone with: exp(709) is the largest double
 OVERFLOWS_ABOVE = 1e300  # differences of larger values are computed at a quarter of their size
 
@@ -37,7 +37,7 @@ class Warp:
     offset: float = 0.0
     unit: float = 1.0
     top: float = math.inf
-    """Of a logit."""
+    """What the output of a logit stays below; infinite for the others."""
 
     @classmethod
     def of(cls, name: str, y: Float64[ndarray, "n"]) -> "Warp | None":

@@ -204,6 +204,6 @@ def _log_density(problem: Problem, gp: GP, data: Dataset, which: Bool[ndarray, "
     mean, deviation = gp.moments(data.U)
     scale = np.hypot(deviation, deviation_of_noise(problem, gp, data.U))
     z = (gp.warped(data.Y) - mean) / scale
-    density = -0.5 * z**2 - np.log(scale) - np.log(np.abs(gp.unwarp_slopes(data.Y)))
+    density = -0.5 * z**2 - np.log(scale) - gp.log_slopes(data.Y)
     density = np.where(np.isfinite(data.Y), np.nan_to_num(density, nan=-np.inf), 0.0)
     return density[:, which].sum(1)

@@ -8,6 +8,7 @@ short list. A large size means a sharp border.
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -35,6 +36,9 @@ class Form(NamedTuple):
     size: float
     scale: float
     bend: float
+
+
+FORMS = [Form(*each) for each in itertools.product(SIZES, SCALES, BENDS)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +70,8 @@ class Border:
     ) -> "Border":
         """Learn a border from points on both sides; of noisy outputs, a side near to it may be mistaken."""
         V = U if coding is None else coding.inputs(U)
-        sizes = SIZES if is_exact else SIZES[:-1]
-        forms = [Form(*each) for each in itertools.product(sizes, SCALES, BENDS)]
-        trend, bent = _trend(V, V), {scale: _bent(V, V, scale)[0] for scale in SCALES}
-        K = np.stack([form.size**2 * (trend + form.bend * bent[form.scale]) for form in forms])
-        found = _posteriors(K, np.where(inside, 1.0, -1.0))
+        forms = FORMS if is_exact else [form for form in FORMS if form.size < SIZES[-1]]
+        found = _posteriors(_covariances(V, forms), np.where(inside, 1.0, -1.0))
         best = int(found.evidence.argmax())
         return cls(V, forms[best], found.weights[best], found.M[best], coding)
 
@@ -103,6 +104,16 @@ class Border:
 
     def _prior(self, V: Float64[ndarray, "b e"]) -> Float64[ndarray, "b"]:
         return self.form.size**2 * (1.0 + SLOPE_VARIANCE * ((V - 0.5) ** 2).sum(1) + self.form.bend)
+
+
+def log_evidence(V: Float64[ndarray, "N e"], inside: Bool[ndarray, "N"]) -> float:
+    """Return the logarithm of the probability that inputs are on these sides of a border, of the likeliest form."""
+    return float(_posteriors(_covariances(V, FORMS), np.where(inside, 1.0, -1.0)).evidence.max())
+
+
+def _covariances(V: Float64[ndarray, "N e"], forms: Sequence[Form]) -> Float64[ndarray, "F N N"]:
+    trend, bent = _trend(V, V), {scale: _bent(V, V, scale)[0] for scale in SCALES}
+    return np.stack([form.size**2 * (trend + form.bend * bent[form.scale]) for form in forms])
 
 
 class _Posteriors(NamedTuple):

@@ -47,6 +47,8 @@ class Model:
     its inputs."""
     uneven: bool = True
     """Whether a learned noise may differ between points: with the output, or along its inputs (`uneven`)."""
+    plateaus: bool = True
+    """Whether an exact output with a plateau may be a latent one that is cut off there (`plateaus`)."""
     hysteresis: float = 1.0
     """Nats by which a new choice must beat the current one."""
     finalists: int = 4
@@ -110,6 +112,8 @@ class Choice:
     """Slopes, bends and offset of the resonance (`kernels.across`); empty: none."""
     uneven: tuple[float, ...] = ()
     """How the log variance of the noise changes with the output and with each input (`uneven`); empty: it does not."""
+    clipped: tuple[int, ...] = ()
+    """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
 
     def candidate(self, outputs: tuple[int, ...]) -> Candidate:
         """Return the choice as a candidate of some outputs."""
@@ -122,7 +126,7 @@ class Choice:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Choice":
         """Rebuild a choice from `to_dict`."""
-        lists = {name: tuple(data.get(name, ())) for name in ("theta", "waves", "resonance", "uneven")}
+        lists = {name: tuple(data.get(name, ())) for name in ("theta", "waves", "resonance", "uneven", "clipped")}
         return cls(**{**data, **lists})
 
 

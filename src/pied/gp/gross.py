@@ -21,7 +21,7 @@ from numpy import ndarray
 from scipy.optimize import nnls
 from scipy.special import expit
 
-from pied.gp import descent, likelihood, uneven
+from pied.gp import descent, likelihood, plateaus, uneven
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.likelihood import Tasks
@@ -103,7 +103,8 @@ def misfits(
 ) -> list[Misfit]:
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
     data = Observations.of(U, Y, active, ratios, noise, model, coding)
-    allowed = _without_resonances(data, data.allowed(choices))
+    data, choices = plateaus.beside_of(data, choices)
+    allowed = _without_resonances(data, choices)
     data = replace(data, scatter=uneven.scatter(data, allowed)[0])  # far off where noise is large is no gross error
     looks, found = int(data.rows.sum()), []
     for j, usual in enumerate(allowed):

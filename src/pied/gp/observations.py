@@ -1,13 +1,13 @@
 """What a fit works on: the told points and values, and each output on every scale it could be modelled on."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy import ndarray
 
-from pied.gp.choices import Choice, Model
+from pied.gp.choices import Model
 from pied.gp.coding import Coding
 from pied.gp.likelihood import NOISIEST, QUIETEST
 from pied.gp.warps import Standardized, Warp, grained
@@ -43,6 +43,10 @@ class Observations:
     """By how much the noise variance of each told value is larger than usual (`uneven`, `outliers`); None: of none."""
     offsets: Float64[ndarray, "m"] | None = None
     """Log variance of the usual noise of every output, as `uneven` counts it; None: no noise differs."""
+    soft: Bool[ndarray, "m N"] | None = None
+    """Which values stand for what is known of a latent output beyond a plateau (`plateaus`); None: none do."""
+    ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
+    """Plateaus at which latent outputs are cut off, infinite where there are none; None: no output is clipped."""
 
     @classmethod
     def of(
@@ -60,13 +64,28 @@ class Observations:
             U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
             model = replace(model, waves=False, resonances=False)  # with labels, too few points tell one
         rows = np.isfinite(Y).T
-        scales = []
-        for j in range(Y.shape[1]):
-            y = Y[rows[j], j]
-            warps = [Warp.of(name, y) for name in _possible_warps(model, noise[j])]
-            own = {warp.name: Standardized.of(warp, y) for warp in warps if warp is not None}
-            scales.append(own or {"none": Standardized.of(Warp("none"), y)._replace(log_slopes=0.0)})
-        return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, tuple(scales), coding)
+        scales = tuple(_scales(Y[rows[j], j], _possible_warps(model, noise[j])) for j in range(Y.shape[1]))
+        return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, scales, coding)
+
+    def beside(self, sides: Mapping[int, Float64[ndarray, "N"]]) -> "Observations":
+        """Return the data as if some outputs had not been told on their plateaus, where they have a side."""
+        rows, scales = self.rows.copy(), list(self.scales)
+        for j, own in sides.items():
+            rows[j] &= own == 0
+            warps = _possible_warps(self.model, self.noise[j], begins=bool((own < 0).any()))
+            scales[j] = _scales(self.Y[rows[j], j], warps, self.Y[own != 0, j])
+        return replace(self, rows=rows, scales=tuple(scales))
+
+    def of_outputs(self, which: Sequence[int]) -> "Observations":
+        """Return the data of some outputs."""
+        return replace(
+            self,
+            Y=self.Y[:, which],
+            rows=self.rows[which],
+            active=self.active[which],
+            noise=tuple(self.noise[j] for j in which),
+            scales=tuple(self.scales[j] for j in which),
+        )
 
     def count(self, j: int) -> int:
         """Return the number of points at which output j was told."""
@@ -84,10 +103,6 @@ class Observations:
     def may_differ(self, j: int) -> bool:
         """Whether the noise of output j may differ between points (`uneven`): it is learned, by models of its own."""
         return self.model.uneven and self.noise_kind(j) == "learned" and not self.is_sharing
-
-    def allowed(self, choices: Sequence[Choice]) -> list[Choice]:
-        """Return choices that were made for other data, without the warps that these data do not allow."""
-        return [each if each.warp in self.scales[j] else replace(each, warp="none") for j, each in enumerate(choices)]
 
     @property
     def is_sharing(self) -> bool:
@@ -124,7 +139,8 @@ class Observations:
     def at(self, kept: ndarray) -> "Observations":
         """Return the part with some of the points."""
         scatter = None if self.scatter is None else self.scatter[:, kept]
-        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scatter=scatter)
+        soft = None if self.soft is None else self.soft[:, kept]
+        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scatter=scatter, soft=soft)
 
     def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:
         """Return the known noise variance of output j on the scale of a warp, else 0, and the range of its nugget."""
@@ -137,11 +153,27 @@ class Observations:
         return relative**2, (max(low, QUIETEST), NOISIEST)
 
 
-def _possible_warps(model: Model, noise: float | None) -> tuple[str, ...]:
-    """Return the warps that a noise allows: none if it is known; a learned one hides where an output saturates."""
+@np.errstate(all="ignore")
+def _scales(
+    y: Float64[ndarray, "n"], warps: Sequence[str], others: Float64[ndarray, "k"] | None = None
+) -> dict[str, Standardized]:
+    """Return the scales of these warps on which an output with these values, and others, could be modelled."""
+    made = [Warp.of(name, y) for name in warps]
+    fine = [warp for warp in made if warp is not None and (others is None or np.isfinite(warp.forward(others)).all())]
+    own = {warp.name: Standardized.of(warp, y) for warp in fine}
+    return own or {"none": Standardized.of(Warp("none"), y)._replace(log_slopes=0.0)}
+
+
+def _possible_warps(model: Model, noise: float | None, *, begins: bool = False) -> tuple[str, ...]:
+    """Return the warps that a noise allows: none if it is known; a learned one hides where an output saturates.
+
+    A mirrored logarithm is for an output that begins at a plateau and saturates.
+    """
     if noise:
         return ("none",)
-    return model.warps if noise == 0 else tuple(name for name in model.warps if name != "logit")
+    hidden = [] if noise == 0 else ["logit"]
+    hidden += [] if begins else ["mirrored log"]
+    return tuple(name for name in model.warps if name not in hidden)
 
 
 def _far_apart(U: Float64[ndarray, "N d"], count: int) -> Int[ndarray, "c"]:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import likelihood, outliers, uneven
+from pied.gp import likelihood, outliers, plateaus, uneven
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.factors import add_to_diagonal, roots
@@ -22,7 +22,6 @@ from pied.gp.likelihood import EXACT_NUGGET, Tasks
 from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
 from pied.gp.regressions import regressions, resonance_price, view
-from pied.gp.selection import choose
 from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
 
@@ -52,6 +51,8 @@ class GP:
     the value does not fit. None: it is not."""
     offsets: Float64[ndarray, "m"] | None = None
     """Log variance of the usual noise of every output, as `uneven` counts it; None: no noise differs."""
+    ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
+    """Plateaus at which outputs are cut off, infinite where there are none; None: no output is clipped."""
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
@@ -126,13 +127,13 @@ class GP:
             previous = None  # the labels were others
         old: list[Choice | None] = list(previous) if previous is not None else [None] * m
         if all(data.noise_kind(j) == "exact" for j in range(m)) or not (robust or data.model.uneven):
-            return _assemble(data, choose(data, old))
+            return _assemble(data, plateaus.chosen(data, old))
         if previous is not None:  # models of before a gross error came do not explain it
             data = _scattered(data, previous, robust)
-        choices = uneven.learned(data, choose(data, old), old)
+        choices = uneven.learned(data, plateaus.chosen(data, old), old)
         found = _scattered(data, choices, robust)
         if previous is None and found.scatter is not None and found.scatter.max() > CLEARLY * found.scatter.min():
-            choices = uneven.learned(found, choose(found, old), choices)
+            choices = uneven.learned(found, plateaus.chosen(found, old), choices)
             found = _scattered(found, choices, robust)
         return _assemble(found, choices)
 
@@ -153,7 +154,7 @@ class GP:
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         data = Observations.of(U, Y, active, ratios, noise, model, coding)
-        kept = data.allowed(choices)
+        kept = plateaus.allowed(data, choices)
         return _assemble(_scattered(data, kept, robust), kept)
 
     @property
@@ -182,13 +183,18 @@ class GP:
     def density(self) -> Float64[ndarray, "m"]:
         """Leave-one-out log density of each output's told values on its scale; with shared models, the group's sum.
 
-        What a resonance, which was fitted to all of these values, has to gain at least is taken off.
+        What a resonance, which was fitted to all of these values, has to gain at least is taken off. Values on plateaus
+        count as if they were as well explained as those beside them.
         """
-        fits = [likelihood.evaluate(block.tasks, block.theta, with_slope=False) for block in self.blocks]
-        each = [np.repeat(fit.density, block.tasks.y.shape[2]) for fit, block in zip(fits, self.blocks, strict=True)]
-        told = [np.repeat(block.tasks.rows.sum(1), block.tasks.y.shape[2]) for block in self.blocks]
+        each, told, share = [], [], []
+        for block in self.blocks:
+            count = block.tasks.y.shape[2]
+            each.append(np.repeat(likelihood.evaluate(block.hard, block.theta, with_slope=False).density, count))
+            told.append(np.repeat(block.hard.rows.sum(1), count))
+            share.append(np.repeat(block.tasks.rows.sum(1) / np.maximum(block.hard.rows.sum(1), 1.0), count))
         price = np.array([resonance_price(choice.resonance) for choice in self.choices])
-        return self.ordered(each) - self.ordered(told) * np.log(self.deviation) - price
+        whole = self.ordered(each) - self.ordered(told) * np.log(self.deviation)
+        return self.ordered(share) * whole - price
 
     @np.errstate(all="ignore")
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
@@ -214,7 +220,10 @@ class GP:
     @np.errstate(all="ignore")
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units from values on the warped scale."""
-        return self._scales.undone(W) if self.is_warped else W
+        if not self.is_warped:
+            return W
+        Y = self._scales.undone(W)
+        return Y if self.ends is None else np.clip(Y, *self.ends)
 
     def warped(self, Y: Float64[ndarray, "N m"]) -> Float64[ndarray, "N m"]:
         """Return told outputs on the warped scale."""
@@ -223,7 +232,13 @@ class GP:
     @np.errstate(all="ignore")
     def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the derivatives of `unwarp` where it gives these outputs; for a logarithm this is its argument."""
-        return self._scales.undone_slopes(Y)
+        slopes = self._scales.undone_slopes(Y)
+        return slopes if self.ends is None else np.where((self.ends[0] < Y) & (self.ends[1] > Y), slopes, 0.0)
+
+    @np.errstate(all="ignore")
+    def log_slopes(self, Y: Float64[ndarray, "N m"]) -> Float64[ndarray, "N m"]:
+        """Return the logarithms of these derivatives at told outputs; on plateaus, as if there were none."""
+        return np.log(np.abs(self._scales.undone_slopes(Y)))
 
     @cached_property
     def _scales(self) -> Warps:
@@ -231,8 +246,8 @@ class GP:
 
     @cached_property
     def is_warped(self) -> bool:
-        """Whether any output is modelled on another scale."""
-        return any(warp.name != "none" for warp in self.warps)
+        """Whether any output is modelled on another scale, or cut off at plateaus."""
+        return self.ends is not None or any(warp.name != "none" for warp in self.warps)
 
     @np.errstate(all="ignore")
     def imagine(self, U: Float64[ndarray, "p d"], missing: Bool[ndarray, "p m"] | None = None) -> "GP":
@@ -290,11 +305,18 @@ class Block:
     """How each task sees points."""
     degree: int
     """Degree of the trend basis."""
+    soft: Float64[ndarray, "B N"] | None = None
+    """1 for values that stand for what is known beyond a plateau; None: for none."""
 
     @cached_property
     def outputs(self) -> tuple[int, ...]:
         """All outputs, task by task."""
         return tuple(j for group in self.groups for j in group)
+
+    @property
+    def hard(self) -> Tasks:
+        """The tasks with told values alone."""
+        return self.tasks if self.soft is None else _without(self.tasks, self.soft)
 
     @property
     def posterior(self) -> Posterior:
@@ -332,7 +354,8 @@ class Block:
             rows=np.concatenate([T.rows, own], 1),
             scatter=None if T.scatter is None else np.concatenate([T.scatter, noise[first]], 1),
         )
-        return replace(self, tasks=tasks)
+        soft = None if self.soft is None else np.concatenate([self.soft, np.zeros_like(own)], 1)
+        return replace(self, tasks=tasks, soft=soft)
 
     def widened(self, factor: Float64[ndarray, "m"], shift: Float64[ndarray, "m"]) -> "Block":
         """Multiply the deviations of every output, and lower the logarithm of its nugget.
@@ -357,13 +380,21 @@ def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Seque
     models = [choice.candidate(group) for choice, group in zip(chosen, groups, strict=True)]
     tasks, baseline = regressions(data, models)
     theta = thetas(chosen)
-    variance = likelihood.evaluate(tasks, theta, with_slope=False).variance
-    is_short = tasks.rows.sum(1) <= tasks.columns.sum(1)  # no row left to estimate a variance from
+    soft = None if data.soft is None else data.soft[[group[0] for group in groups]].astype(np.float64)
+    hard = tasks if soft is None else _without(tasks, soft)
+    variance = likelihood.evaluate(hard, theta, with_slope=False).variance
+    is_short = hard.rows.sum(1) <= hard.columns.sum(1)  # no row left to estimate a variance from
     variance = np.where(is_short[:, None], np.maximum(variance, 1.0), variance)
     if data.model.declustering is not None:
-        variance = np.maximum(variance, _declustered_variance(tasks, theta, data.model.declustering))
+        variance = np.maximum(variance, _declustered_variance(hard, theta, data.model.declustering))
     degree = max(TRENDS[choice.trend] for choice in chosen)
-    return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree)
+    return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree, soft)
+
+
+def _without(tasks: Tasks, soft: Float64[ndarray, "B N"]) -> Tasks:
+    """Return tasks as if some of their values had not been told."""
+    rows = tasks.rows * (1.0 - soft)
+    return replace(tasks, rows=rows, y=tasks.y * rows[:, :, None])
 
 
 def _scattered(data: Observations, choices: Sequence[Choice], robust: bool) -> Observations:
@@ -378,6 +409,7 @@ def _scattered(data: Observations, choices: Sequence[Choice], robust: bool) -> O
 
 def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
     """Build the posterior at the chosen models."""
+    data = plateaus.filled(data, choices)
     scales = [data.scales[j][choice.warp] for j, choice in enumerate(choices)]
     return GP(
         blocks=tuple(_block(data, groups, choices) for groups in data.blocks()),
@@ -388,6 +420,7 @@ def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
         coding=data.coding,
         scatter=data.scatter,
         offsets=data.offsets,
+        ends=data.ends,
     )
 
 

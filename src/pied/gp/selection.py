@@ -37,14 +37,11 @@ Group = tuple[int, ...]
 
 def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice]:
     """Select models and fit length scales where the schedule says so; keep the rest as it was."""
-    previous = [
-        old if old is not None and _is_usable(old, seen) else None
-        for old, seen in zip(previous, data.active, strict=True)
-    ]
+    previous = usable(data, previous)
     choices = list(previous)
     learned = data.thinned()
     for block in data.blocks():
-        to_select = [group for group in block if _is_selection_due(data, group, previous)]
+        to_select = [group for group in block if is_selection_due(data, group, previous)]
         to_refit = [group for group in block if group not in to_select and _is_refit_due(data, group, previous)]
         if to_refit:
             to_select += _refit(learned, to_refit, choices)
@@ -55,6 +52,14 @@ def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice
         for j in [j for group in to_select for j in group]:
             choices[j] = replace(_made(choices[j]), selected=data.count(j))
     return [_made(choice) for choice in choices]
+
+
+def usable(data: Observations, previous: Sequence[Choice | None]) -> list[Choice | None]:
+    """Return choices without those that were made for other inputs."""
+    return [
+        old if old is not None and _is_usable(old, seen) else None
+        for old, seen in zip(previous, data.active, strict=True)
+    ]
 
 
 def _is_usable(old: Choice, active: Bool[ndarray, "d"]) -> bool:
@@ -73,7 +78,7 @@ def _made(choice: Choice | None) -> Choice:
     return choice
 
 
-def _is_selection_due(data: Observations, group: Group, previous: Sequence[Choice | None]) -> bool:
+def is_selection_due(data: Observations, group: Group, previous: Sequence[Choice | None]) -> bool:
     """Whether a group has no choice yet, one that is not possible any more, or one that is old."""
     old = [previous[j] for j in group]
     first, n = old[0], data.count(group[0])
@@ -98,7 +103,24 @@ def _is_refit_due(data: Observations, group: Group, previous: Sequence[Choice | 
 
 
 def _select(data: Observations, groups: list[Group], choices: list[Choice | None]) -> None:
-    """Screen every candidate at coarse length scales, optimize the best few, keep the best by leave-one-out."""
+    """Keep the best candidate by leave-one-out; where it explains little, look for a turn."""
+    for group, found in zip(groups, ranked(data, groups, choices), strict=True):
+        best = found[0]
+        if len(group) == 1:
+            is_sought = _is_sought(data, group[0])
+            best = turns.Found(*turns.explaining(data, best, choices[group[0]], is_sought=is_sought))
+        for j in group:
+            choices[j] = chosen(best)
+
+
+def chosen(found: turns.Found) -> Choice:
+    """Return a candidate with its length scales as a choice, made from no rows yet."""
+    best = found.candidate
+    return Choice(best.kernel, best.trend, best.warp, best.scale, found.theta, 0, 0, best.waves, best.resonance)
+
+
+def ranked(data: Observations, groups: list[Group], choices: Sequence[Choice | None]) -> list[list[turns.Found]]:
+    """Return the candidates of each group, the best first: screened at coarse length scales, the best few optimized."""
     tried = [each for group in groups for each in candidates(data, group)]
     tasks, _ = regressions(data, tried)
     theta, screened = _best_starts(data, tried, tasks, choices)
@@ -111,21 +133,16 @@ def _select(data: Observations, groups: list[Group], choices: list[Choice | None
         finalists += own[:most] + [i for i in own[most:] if _is_same(choices[group[0]], tried[i])]
     index = np.array(finalists)
     best_theta, fit = descent.optimize(tasks.at(index), theta[index], SELECTION_STEPS)
+    made = []
     for group in groups:
-        scores = {}
+        found = []
         for row, i in enumerate(finalists):
             if tried[i].outputs == group:
                 bonus = data.model.hysteresis * _is_same(choices[group[0]], tried[i])
-                scores[row] = float(fit.density[row]) + handicap(data, tried[i]) + bonus
-        row = max(scores, key=lambda each: (math.isfinite(scores[each]), scores[each]))
-        best, theta_of = tried[finalists[row]], tuple(best_theta[row].tolist())
-        if len(group) == 1:
-            plain, is_sought = turns.Found(best, theta_of, scores[row]), _is_sought(data, group[0])
-            best, theta_of, _ = turns.explaining(data, plain, choices[group[0]], is_sought=is_sought)
-        for j in group:
-            choices[j] = Choice(
-                best.kernel, best.trend, best.warp, best.scale, theta_of, 0, 0, best.waves, best.resonance
-            )
+                score = float(fit.density[row]) + handicap(data, tried[i]) + bonus
+                found.append(turns.Found(tried[i], tuple(best_theta[row].tolist()), score))
+        made.append(sorted(found, key=lambda each: (math.isfinite(each.score), each.score), reverse=True))
+    return made
 
 
 def _is_sought(data: Observations, j: int) -> bool:

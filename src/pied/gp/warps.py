@@ -10,12 +10,12 @@ from numpy import ndarray
 
 from pied.shapes import Bool, Float64
 
-WARPS = ("none", "log", "shifted log", "logit")
+WARPS = ("none", "log", "shifted log", "logit", "mirrored log")
 SHIFT = 0.05  # of the range of the told values: how far below them a shifted logarithm still reaches
-MARGIN = 0.01  # of that range: how far beyond both ends a logit still reaches
+MARGIN = 0.01  # of that range: how far beyond both ends a logit, or beyond the upper one a mirrored log, still reaches
 SATURATED = 0.06  # of that range: values so near to an end are at it
-LEAST_SATURATED = 0.1  # share of the values that have to be at either end for a logit, ...
-FEWEST_SATURATED = 3  # ... and how many
+LEAST_SATURATED = 0.1  # share of the values that have to be at either end for a logit, at the upper one for a mirrored
+FEWEST_SATURATED = 3  # log, and how many
 GRAIN = 2.0**40  # data are rounded to 1/GRAIN, so that other units do not change their last bits
 CONSTANT_BELOW = 1e-15  # of the largest value: told values that differ by less are rounding errors of a constant
 OUT_OF_REACH = 1e300  # on the modelled scale, of a value that no warped output can have
@@ -29,6 +29,7 @@ class Warp:
 
     It is w = y, w = sign log((sign y + offset) / unit) or, for an output that saturates at both ends (a breakthrough, a
     conversion, a share), w = log((y + offset) / (top - y)): there a front of any steepness is nearly a straight line.
+    One that begins at a plateau and saturates has half of such a front: sign = -1, a mirrored logarithm.
     The unit is the power of two at the largest told value, so that other units change no bit of the logarithm.
     """
 
@@ -53,10 +54,13 @@ class Warp:
                 return None
             warp = cls(name, 1.0 if low > 0 else -1.0, unit=unit)
         else:
-            if not (math.isfinite(high - low) and high > low) or (name == "logit" and not _saturates(y, low, high)):
+            if not (math.isfinite(high - low) and high > low) or not _saturates(name, y, low, high):
                 return None
-            margin = (MARGIN if name == "logit" else SHIFT) * (high - low)
-            warp = cls(name, 1.0, margin - low, unit, high + margin if name == "logit" else math.inf)
+            margin = (SHIFT if name == "shifted log" else MARGIN) * (high - low)
+            if name == "mirrored log":
+                warp = cls(name, -1.0, high + margin, unit)
+            else:
+                warp = cls(name, 1.0, margin - low, unit, high + margin if name == "logit" else math.inf)
         return warp if np.isfinite(warp.forward(y)).all() else None
 
     def forward(self, y: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
@@ -101,7 +105,7 @@ class Warps(NamedTuple):
     def of(cls, warps: Sequence[Warp]) -> "Warps":
         """Put warps side by side."""
         return cls(
-            np.array([warp.name in ("log", "shifted log") for warp in warps]),
+            np.array([warp.name not in ("none", "logit") for warp in warps]),
             np.array([warp.name == "logit" for warp in warps]),
             *(np.array([getattr(warp, name) for warp in warps]) for name in ("sign", "offset", "unit", "top")),
         )
@@ -150,12 +154,17 @@ class Standardized(NamedTuple):
         w = self.warp.forward(y)
         return grained((shrink * w - shrink * self.location) / (shrink * self.deviation))
 
+    def backward(self, z: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
+        """Return the values y of which `forward` gives these."""
+        return np.asarray(Warps.of([self.warp]).undone((self.location + self.deviation * z)[:, None])[:, 0])
 
-def _saturates(y: Float64[ndarray, "n"], low: float, high: float) -> bool:
-    """Whether enough values are at either end of their range. A smooth output has few there, and needs no logit."""
-    near = SATURATED * (high - low)
-    at_ends = int(min((y - low <= near).sum(), (high - y <= near).sum()))
-    return at_ends >= max(FEWEST_SATURATED, LEAST_SATURATED * len(y))
+
+def _saturates(name: str, y: Float64[ndarray, "n"], low: float, high: float) -> bool:
+    """Whether enough values are at the ends of their range for this warp. A smooth output has few there."""
+    near, least = SATURATED * (high - low), max(FEWEST_SATURATED, LEAST_SATURATED * len(y))
+    at_ends = (y - low <= near).sum(), (high - y <= near).sum()
+    needed = {"logit": at_ends, "mirrored log": at_ends[1:]}.get(name, ())
+    return all(count >= least for count in needed)
 
 
 def _binary_unit(y: Float64[ndarray, "n"]) -> float:

@@ -36,7 +36,7 @@ from pied.records import Why
 from pied.rng import Stream
 from pied.search import Mixed, Optimum, PenaltySearch, Search
 from pied.shapes import Bool, Float64
-from pied.solvers import clipped, nearby, plainly, probes, regimes
+from pied.solvers import nearby, plainly, probes, regimes
 from pied.solvers.acquisition import incumbent, maximize
 from pied.solvers.base import Solver
 from pied.solvers.frame import USUAL_POINTS, BayesRun, Scene, Settings, meets_white
@@ -94,9 +94,8 @@ class CUQB(Solver):
     """Whether functions of the same outputs share one outcome (`bounds.joint`); False: each has its own upper bound
     (the paper's)."""
     regimes: bool = True
-    """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`), those with a plateau from the
-    side on which they vary (`solvers.clipped`), and where nothing explains an output well, by turns the surroundings of
-    the best point (`solvers.nearby`)."""
+    """Whether outputs with a cliff are searched one side at a time (`solvers.regimes`), and where nothing explains an
+    output well, by turns the surroundings of the best point (`solvers.nearby`)."""
     expect: bool = True
     """Whether expected improvement (`solvers.sampled`) is sought by turns with bounds: with noise, and where nothing
     explains an exact output of a limit; there, always and of a plain belief where predictions have been far off
@@ -138,6 +137,7 @@ class CUQB(Solver):
                     scales=("plain",),
                     waves=False,
                     resonances=False,
+                    plateaus=False,
                     uneven=False,
                     nugget=(1e-4, 1e-3),
                     prior=False,
@@ -186,9 +186,6 @@ class CUQBRun(BayesRun):
             return scene, {}
         memory = last.memory.get("home", {}) if last else {}
         is_abroad = scene.number % regimes.ABROAD_EVERY == 0
-        edge = None if is_abroad else self._beside_plateaus(scene)
-        if edge is not None:
-            return edge, {"edge": to_memory(edge.belief.choices), **({"home": memory} if memory else {})}
         believer, is_met = self._own.believer, bool(scene.is_feasible.any())
         scanned = last.memory.get("scanned") if last else None
         every = regimes.EXACT_SCAN_EVERY if self._is_exact else regimes.SCAN_EVERY
@@ -213,37 +210,6 @@ class CUQBRun(BayesRun):
             kept |= {"rough": found.rough.tolist(), "other": to_memory(both.beliefs[1].choices)}
         return replace(staged, sides=sides, regimes=both), {"home": kept}
 
-    def _beside_plateaus(self, scene: Scene) -> Scene | None:
-        """Return the surroundings of the best point with a belief about outputs beside their plateaus, if it is right.
-
-        That concerns limits on outputs that are badly explained otherwise. Of the objective, plateaus are a part.
-        """
-        data, problem = scene.data, self.problem
-        if not self._is_exact or not isinstance(scene.search, Search) or len(data.pending):
-            return None
-        rough = regimes.rough_limits(problem, self._own.believer, data, scene.told)
-        rough[sorted(problem.structure[0].outputs)] = False
-        if not scene.is_feasible.any() or not rough.any():
-            return None
-        found = clipped.beside_plateaus(data, scene.known[0], rough)
-        if found is None:
-            return None
-        previous = from_memory(data.last.memory.get("edge", {})) if data.last else None
-        side = self._scene(scene.number, found.data, previous, scene.stream)
-        belief = self._own.believer.of_told(problem, found.data, side.told)
-        if not clipped.leads_up(found, belief, data):
-            return None
-        composite = self._own.believer.bound(problem, data, belief, scene.stream)
-        side = replace(side, told=belief, belief=belief, composite=composite)
-        side = replace(side, data=data, f=scene.f, is_feasible=scene.is_feasible, known=scene.known)
-        return self._within(side, found.ball, scene)
-
-    def _within(self, side: Scene, ball: nearby.Ball, whole: Scene) -> Scene:
-        """Return a scene that is searched only around the best point, where evaluations are likely to succeed."""
-        pool, region = self.problem.on_equalities(ball.points(whole.pool)), SuccessModel(ball, self.problem.d)
-        region = replace(region, within=whole.success)
-        return replace(side, pool=pool, scales=whole.scales, whole=whole, nearby=region)
-
     def _partly(self, scene: Scene) -> Scene:
         """Return what is searched where an output of a limit is badly explained, without regimes; else the given scene.
 
@@ -266,7 +232,9 @@ class CUQBRun(BayesRun):
         if not is_met or len(data.pending) or scene.number % nearby.EVERY == 0:
             return scene
         side = self._scene(scene.number, data.without(far, np.ones(self.problem.m, dtype=bool)), None, scene.stream)
-        return self._within(side, ball, scene)
+        pool, region = self.problem.on_equalities(ball.points(scene.pool)), SuccessModel(ball, self.problem.d)
+        region = replace(region, within=scene.success)
+        return replace(side, pool=pool, scales=scene.scales, whole=scene, nearby=region)
 
     def _both(self, scene: Scene, home: Scene, found: regimes.Home, memory: Mapping[str, Any]) -> TwoRegimes | None:
         """Return what is said of noisy outputs with regimes.

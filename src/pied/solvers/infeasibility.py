@@ -33,6 +33,7 @@ from pied.rng import Stream
 from pied.search import Enumeration, Functions, Mixed, Optimum, Picked, Search, distinct
 from pied.shapes import Float64
 from pied.solvers.frame import Scene, meets_white
+from pied.solvers.regimes import ROUGHEST
 
 VERDICT_DEVIATIONS = 3.0  # the joint test looks so many standard deviations out, ...
 VERDICT_LEVEL = 0.9986501019683699  # ... at this level
@@ -44,7 +45,6 @@ CONFIRMING_SHARE = 0.5  # ... nor would one nearer than this share of the distan
 LEAST_WIDENING = 3.0  # a problem is infeasible only if it is so with deviations this many times as wide, too
 LEAST_NOISY_WIDENING = 1.5  # the same with noise: what it leaves open is known better than what a belief cannot see
 FEW_POINTS = 3  # told points for each variable: up to so many, noise is no excuse and other models are widened, too
-ROUGHEST = "matern 3/2"  # the kernel by which a verdict must hold as well
 RECENT_PROPOSALS = 8  # proposals whose told values show how far the belief can be trusted
 REGIME_POINTS = 2  # told points for each variable: a regime with no more shows nothing
 REGIME_DEVIATIONS = 3.0  # a regime may be where its border is within so many deviations
@@ -208,7 +208,7 @@ class JointTest:
         yield self._possible(scene, self.believer, scene.belief, factor)
         model, others = self.believer.model, []
         if scene.belief.is_warped:
-            others.append(replace(model, warps=("none",)))
+            others.append(replace(model, warps=("none",), plateaus=False))
         if ROUGHEST in model.kernels and any(each.kernel != ROUGHEST for each in choices):
             others.append(replace(model, kernels=(ROUGHEST,)))
         if any(each.resonance for each in choices):

@@ -39,5 +39,6 @@ def plain(usual: Believer) -> Believer:
         scales=("plain",),
         waves=False,
         resonances=False,
+        plateaus=False,
     )
     return replace(usual, model=model)

@@ -20,6 +20,8 @@ from pied.shapes import Bool, Float64
 
 ROUGH_BELOW = 2.5  # nats a row, standardized (errors of 3 %): an output that is explained better is smooth enough
 DOUBTED_BELOW = 5.0  # the same for an output beside a rough one, which may have the same regimes
+SHOWN_ABOVE = 6.0  # the same (errors of 0.06 %): an output that is explained better has shown that it is smooth
+ROUGHEST = "matern 3/2"  # the kernel that assumes least
 UNKNOWN_BELOW = 1.0  # the same (errors of 15 %): bounds of an output that is explained worse say little
 LEAST_GAIN = 1.0  # nats a row: by so much two regimes must explain rough outputs better than the belief
 KEPT_GAIN = 0.5  # the same for regimes that were found before
@@ -117,6 +119,19 @@ def rough_limits(
     return limited & (_explained(problem, believer, data, belief) < below)
 
 
+def assumes_smooth(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> bool:
+    """Whether some exact output that g uses is taken for smoother than the told values show.
+
+    A ridge or a basin that no measurement came near leaves no trace in the others: they are then explained quite well
+    by a smooth belief, which excludes it. Where the rest is explained to the last digits, that is to be believed.
+    """
+    used = np.isin(np.arange(problem.m), [j for each in problem.structure for j in each.outputs])
+    is_smooth = np.array([choice.kernel != ROUGHEST for choice in belief.choices])
+    is_exact = np.array([noise == 0 for noise in problem.noise])
+    doubted = used & is_smooth & is_exact
+    return bool((_explained(problem, believer, data, belief)[doubted] < SHOWN_ABOVE).any())
+
+
 def explain_better(
     problem: Problem, believer: Believer, whole: tuple[Dataset, GP], sides: Sequence[tuple[Dataset, GP]]
 ) -> bool:
@@ -150,4 +165,4 @@ def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) 
 def _log_density(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
     """Return the leave-one-out log density of each output, in natural units."""
     belief = believer.of_told(problem, data, belief)
-    return belief.density - np.nansum(np.log(np.abs(belief.unwarp_slopes(data.Y))), 0)
+    return belief.density - np.nansum(belief.log_slopes(data.Y), 0)

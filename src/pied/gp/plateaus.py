@@ -1,0 +1,292 @@
+"""Outputs with a plateau: a slip that is nothing until a bed is spent, saturation, an overflow, a limit of detection.
+
+Such an output is y = min(max(z, low), high) of a smooth latent output z. A value on a plateau says of z only that it is
+as far out, or farther. The values beside the plateaus are modelled as always; what those on them add is a probability,
+whose posterior is that of expectation propagation. It becomes one uncertain value of z at each point, and predictions
+of z are cut off at the plateaus.
+
+Whether the output leads up to its plateaus, or drops to them from a cliff, is decided by evidence: by the probability
+that z, known from the values beside, is beyond each plateau where it was told, against that of a border which says on
+which side points are and nothing more.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy import ndarray
+from scipy.special import log_ndtr
+
+from pied.gp import border, likelihood
+from pied.gp.choices import Choice, thetas
+from pied.gp.observations import Observations
+from pied.gp.regressions import regressions
+from pied.gp.selection import choose, is_selection_due, ranked, usable
+from pied.gp.selection import chosen as selected
+from pied.shapes import Float64
+
+SAME = 3  # points with the same least or largest value are on a plateau, if every input has so many values there
+SPARE = 2  # values beside the plateaus for each input, and so many more, from which the output is modelled
+KEPT = 4.0  # nats that may be missing once an output was found to lead up to its plateaus
+SOFTNESS = 1e-3  # of the latent output's deviation: how sharply a plateau begins
+SWEEPS = 20  # of expectation propagation, at most
+CONVERGED = 1e-4  # of a deviation: a change of all means that ends the sweeps
+LARGEST_RATIO = 1e6  # variance of an uncertain value, in process variances, at most: it says nothing any more
+FAR = -1e3  # deviations: farther out, the density over the probability of a normal distribution is its limit
+HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
+
+
+class Sites(NamedTuple):
+    """What points on plateaus say of the latent output, as uncertain values, standardized."""
+
+    value: Float64[ndarray, "p"]
+    variance: Float64[ndarray, "p"]
+    """Of each value, in units of the process variance."""
+    evidence: float
+    """Logarithm of the probability that the latent output is beyond the plateaus at all of the points."""
+
+
+Sides = Float64[ndarray, "N"]
+"""Of an output at told points: -1 on the plateau of its least value, 1 on that of its largest, 0 on none."""
+
+
+def _plateaus(data: Observations) -> dict[int, Sides]:
+    """Return where exact outputs are on plateaus, of those that have some."""
+    if not data.model.plateaus or data.is_sharing:
+        return {}
+    exact = [j for j in range(len(data.rows)) if data.noise_kind(j) == "exact"]
+    return {j: sides for j in exact if (sides := _sides(data, j)).any()}
+
+
+def _sides(data: Observations, j: int) -> Sides:
+    """Return on which plateau the values of an output are; on none where a value between them repeats itself."""
+    y, told, seen = data.Y[:, j], data.rows[j], data.active[j]
+    sides = np.zeros(len(y))
+    for side, end in ((1.0, y[told].max(initial=-np.inf)), (-1.0, y[told].min(initial=np.inf))):
+        same = told & (y == end)
+        if min((len(np.unique(values)) for values in data.U[same][:, seen].T), default=0) >= SAME:
+            sides[same] = side
+    between = told & (sides == 0)
+    return np.zeros(len(y)) if _has_steps(data.U[between][:, seen], y[between]) else sides
+
+
+def _has_steps(U: Float64[ndarray, "n a"], y: Float64[ndarray, "n"]) -> bool:
+    """Whether a value repeats itself where all inputs differ: of a count, the largest value is one step of many."""
+    differs = (U[:, None] != U[None]).all(-1)
+    return bool((differs & (y[:, None] == y[None])).any())
+
+
+def _of(sides: Sides, clipped: Sequence[int]) -> Sides:
+    """Return where an output is on some of its plateaus."""
+    return np.where(np.isin(sides, clipped), sides, 0.0)
+
+
+def chosen(data: Observations, old: Sequence[Choice | None]) -> list[Choice]:
+    """Choose models, of outputs that lead up to plateaus by the values beside these."""
+    old = usable(data, old)
+    clipped: dict[int, Choice] = {}
+    beside = data
+    for j, sides in _plateaus(data).items():
+        was = old[j]
+        was = was if was is not None and was.clipped and np.isin(was.clipped, sides).all() else None
+        others = data if was is None else data.beside({j: _of(sides, was.clipped)})
+        found = _leading_up(data, j, sides, was) if is_selection_due(others, (j,), old) else was
+        if found is not None:
+            clipped[j], beside = found, beside.beside({j: _of(sides, found.clipped)})
+    usual = [j for j in range(len(old)) if j not in clipped]
+    starts = [each if each is None or not each.clipped else None for each in (old[j] for j in usual)]
+    whole = dict(zip(usual, choose(data.of_outputs(usual), starts) if usual else [], strict=True))
+    refitted = choose(beside.of_outputs(list(clipped)), list(clipped.values())) if clipped else []
+    whole |= {j: replace(each, clipped=clipped[j].clipped) for j, each in zip(clipped, refitted, strict=True)}
+    return [whole[j] for j in range(len(old))]
+
+
+def _leading_up(data: Observations, j: int, sides: Sides, old: Choice | None) -> Choice | None:
+    """Return how an output is modelled that leads up to its plateaus, or to one of them; None if it does to none.
+
+    Args:
+        data: What was told.
+        j: The output.
+        sides: On which plateau it is.
+        old: What was chosen before, if it was found to lead up to plateaus.
+    """
+    ends = tuple(side for side in (-1, 1) if (sides == side).any())
+    if (data.rows[j] & (sides == 0)).sum() < SPARE * (int(data.active[j].sum()) + 1):
+        return None
+    best: tuple[float, Choice | None] = (0.0, None)
+    for clipped in (ends, *((end,) for end in ends)) if len(ends) > 1 else (ends,):
+        own = _of(sides, clipped)
+        was = old if old is not None and old.clipped == clipped else None
+        gain, choice = _gained(data.beside({j: own}), j, own, was)
+        if choice is not None and gain > best[0]:
+            best = gain, replace(choice, clipped=clipped)
+        if best[1] is not None and clipped == ends:
+            break
+    return best[1]
+
+
+def _gained(data: Observations, j: int, sides: Sides, old: Choice | None) -> tuple[float, Choice | None]:
+    """Return by how much an output that leads up to plateaus is likelier than one that drops to them, and its model.
+
+    Args:
+        data: Without the values on these plateaus.
+        j: The output.
+        sides: On which plateau it is.
+        old: What was chosen before, if it was found to lead up to them.
+    """
+    model = replace(data.model, waves=False, resonances=False)
+    found = ranked(replace(data, model=model), [(j,)], [None] * j + [old])[0]
+    borders = sum(
+        border.log_evidence(data.U[rows][:, data.active[j]], sides[rows] == side)
+        for side in np.unique(sides[sides != 0])
+        for rows in [data.rows[j] | (sides == side)]
+    )
+    best, least = None, found[0].score + borders - KEPT * (old is not None)
+    most = least
+    for each in found:
+        if not each.score > most:  # no probability is above 1
+            break
+        choice = replace(selected(each), selected=data.count(j), fitted=data.count(j))
+        sites = _sites(data, j, choice, sides, least=most - each.score)
+        if sites is not None and each.score + sites.evidence > most:
+            best, most = choice, each.score + sites.evidence
+    return most - least, best
+
+
+def allowed(data: Observations, choices: Sequence[Choice]) -> list[Choice]:
+    """Return choices that were made for other data, without the plateaus and warps that these data do not have."""
+    return beside_of(data, choices)[1]
+
+
+def beside_of(data: Observations, choices: Sequence[Choice]) -> tuple[Observations, list[Choice]]:
+    """Return the data beside the plateaus of outputs that were found clipped, and the choices that these data allow."""
+    sides = _clipped(data, choices)
+    data = data.beside(sides)
+    choices = [each if j in sides else replace(each, clipped=()) for j, each in enumerate(choices)]
+    return data, [
+        each if each.warp in own else replace(each, warp="none") for each, own in zip(choices, data.scales, strict=True)
+    ]
+
+
+def _clipped(data: Observations, choices: Sequence[Choice]) -> dict[int, Sides]:
+    """Return where outputs that were found clipped are on their plateaus."""
+    if not any(choice.clipped for choice in choices):
+        return {}
+    found = {j: _of(sides, choices[j].clipped) for j, sides in _plateaus(data).items()}
+    return {j: sides for j, sides in found.items() if sides.any()}
+
+
+def filled(data: Observations, choices: Sequence[Choice]) -> Observations:
+    """Return the data with uncertain values of latent outputs where clipped ones are on their plateaus."""
+    every = _plateaus(data)
+    sides = _clipped(data, choices)
+    if not sides:
+        return data
+    others, m = data.beside(sides), len(choices)
+    scatter = np.ones(data.rows.shape) if data.scatter is None else data.scatter.copy()
+    Y, soft = data.Y.copy(), np.zeros_like(data.rows)
+    low, high = np.full(m, -np.inf), np.full(m, np.inf)
+    for j, own in sides.items():
+        sites = _sites(others, j, choices[j], own)
+        told = np.flatnonzero(own)
+        for side, ends in ((-1.0, low), (1.0, high)):
+            if (every[j] == side).any():
+                ends[j] = data.Y[every[j] == side, j][0]
+        if sites is not None:  # else rounding errors took over, and values on plateaus say nothing
+            soft[j, told] = True
+            Y[told, j] = others.scales[j][choices[j].warp].backward(sites.value)
+            scatter[j, told] = sites.variance * np.exp(-choices[j].theta[-1])
+    return replace(others, Y=Y, rows=others.rows | soft, scatter=scatter, soft=soft, ends=(low, high))
+
+
+def _sites(
+    data: Observations, j: int, choice: Choice, sides: Float64[ndarray, "N"], least: float = -math.inf
+) -> Sites | None:
+    """Return what the points on plateaus say, given the values beside them.
+
+    None if the model cannot reach them, or their evidence is below the least one.
+    """
+    tasks, baseline = regressions(data, [choice.candidate((j,))])
+    rows, on = np.flatnonzero(tasks.rows[0]), np.flatnonzero(sides)
+    everywhere = replace(tasks, rows=((tasks.rows[0] > 0) | (sides != 0)).astype(float)[None])
+    K = likelihood.covariance(everywhere, thetas([choice]), slopes=False)[0][0]
+    used = tasks.columns[0] > 0
+    F = (tasks.basis if tasks.basis.ndim == 2 else tasks.basis[0])[:, used]
+    with np.errstate(all="ignore"):
+        ends = data.scales[j][choice.warp].forward(data.Y[on, j])
+        mean, shape, variance = _foretold(K, F, tasks.y[0, :, 0], rows, on)
+        mean = mean + F[on] @ baseline[0][used][:, 0]
+        C = shape * sides[on][:, None] * sides[on]
+        away = sides[on] * (mean - ends)
+        if log_ndtr(away / np.sqrt(variance * np.diagonal(C))).min() < least:
+            return None
+        value, spread, evidence = beyond(away, variance * C)
+    if not (np.isfinite(value).all() and np.isfinite(spread).all() and math.isfinite(evidence)):
+        return None
+    return Sites(ends + sides[on] * value, np.clip(spread / variance, 0.0, LARGEST_RATIO), evidence)
+
+
+def _foretold(
+    K: Float64[ndarray, "N N"], F: Float64[ndarray, "N p"], y: Float64[ndarray, "N"], rows: ndarray, on: ndarray
+) -> tuple[Float64[ndarray, "q"], Float64[ndarray, "q q"], float]:
+    """Return mean, covariance in units of the process variance, and that variance, of a regression at other points."""
+    R = np.linalg.inv(np.linalg.cholesky(K[np.ix_(rows, rows)]))
+    trend, far, rest = R @ F[rows], R @ K[np.ix_(rows, on)], R @ y[rows]
+    A = np.linalg.pinv(trend.T @ trend)
+    beta = A @ (trend.T @ rest)
+    left, open_ = rest - trend @ beta, F[on].T - trend.T @ far
+    variance = max(float(left @ left) / max(len(rows) - F.shape[1], 1), likelihood.SMALLEST_VARIANCE)
+    shape = K[np.ix_(on, on)] - far.T @ far + open_.T @ A @ open_
+    return F[on] @ beta + far.T @ left, shape, variance
+
+
+def beyond(
+    mean: Float64[ndarray, "q"], C: Float64[ndarray, "q q"]
+) -> tuple[Float64[ndarray, "q"], Float64[ndarray, "q"], float]:
+    """Approximate that normal numbers are all positive: uncertain values and their variances, and the evidence.
+
+    Expectation propagation, one number after the other.
+    """
+    q = len(mean)
+    prior = np.maximum(np.diagonal(C), 1e-300)
+    soft = (SOFTNESS**2 * float(np.median(prior))) or 1e-300
+    S, m = C.copy(), mean.copy()
+    tau, nu = np.zeros(q), np.zeros(q)
+    of_each, cavity_mean, cavity_variance = np.zeros(q), mean.copy(), prior.copy()
+    for _ in range(SWEEPS):
+        before = m.copy()
+        for i in range(q):
+            own = max(float(S[i, i]), 1e-12 * prior[i])
+            precision = max(1.0 / own - tau[i], 1e-9 / prior[i])
+            v, c = 1.0 / precision, (m[i] / own - nu[i]) / precision
+            root = math.sqrt(v + soft)
+            z = c / root
+            of_each[i] = log_ndtr(z)
+            ratio = math.exp(-0.5 * z * z - HALF_LOG_2_PI - of_each[i]) if z > FAR else -z - 1.0 / z
+            cavity_mean[i], cavity_variance[i] = c, v
+            new_mean, new_variance = c + v * ratio / root, v - v**2 * ratio * (z + ratio) / root**2
+            new_tau = max(1.0 / new_variance - precision, 0.0) if new_variance > 0 else tau[i]
+            step_tau, step_nu = new_tau - tau[i], new_mean / new_variance - c * precision - nu[i]
+            s = S[:, i].copy()
+            shrink = step_tau / (1.0 + step_tau * s[i])
+            m = m - shrink * m[i] * s + step_nu * (1.0 - shrink * s[i]) * s
+            S = S - shrink * np.outer(s, s)
+            tau[i], nu[i] = tau[i] + step_tau, nu[i] + step_nu
+        if np.abs(m - before).max(initial=0.0) <= CONVERGED * math.sqrt(float(prior.max())):
+            break
+    known = tau > 1.0 / (LARGEST_RATIO * prior)
+    spread = np.where(known, 1.0 / np.where(known, tau, 1.0), LARGEST_RATIO * prior)
+    value = np.where(known, nu / np.where(known, tau, 1.0), mean)
+    evidence = float(of_each.sum())
+    if known.any():
+        both = cavity_variance[known] + spread[known]
+        away = (cavity_mean - value)[known]
+        evidence += float((0.5 * np.log(2 * math.pi * both) + 0.5 * away**2 / both).sum())
+        whole = C[np.ix_(known, known)] + np.diag(spread[known])
+        gap = (value - mean)[known]
+        sign, size = np.linalg.slogdet(whole)
+        evidence -= 0.5 * (float(known.sum()) * math.log(2 * math.pi) + size + float(gap @ np.linalg.solve(whole, gap)))
+        evidence = evidence if sign > 0 else -math.inf
+    return value, spread, evidence

@@ -107,10 +107,11 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     certain = np.maximum.accumulate(_told_values(problem, trials) if is_exact else _lower_bounds(trials))
     found = np.full(len(trials), np.nan)
     tops: list[float] = []  # a heap; those that were refuted stay so, because what is certain only grows
-    is_searched, possible = False, None
+    is_searched, possible, is_assumed = False, None, False
     spans = _spans(problem, trials)
     for t, trial in enumerate(trials):
-        possible = possible if trial.why.possible is None else trial.why.possible
+        if trial.why.possible is not None:
+            possible, is_assumed = trial.why.possible, trial.why.assumes_smooth
         if trial.why.optimistic is not None:
             is_searched = True
             heappush(tops, trial.why.optimistic)
@@ -118,7 +119,7 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
             heappop(tops)
         if is_searched:
             known = float(certain[t]) if np.isfinite(certain[t]) else None
-            found[t] = recorded_gap(tops[:1], possible, known, float(spans[t]))
+            found[t] = recorded_gap(tops[:1], possible, known, float(spans[t]), assumes_smooth=is_assumed)
     return Gaps(_numbers(trials), found)
 
 

@@ -57,6 +57,8 @@ class Why:
     """Largest upper bound of the objective under the optimistic constraints, when it was searched."""
     possible: float | None = None
     """The same as far as the belief is to be doubted where little was measured, over many points of the box."""
+    assumes_smooth: bool = False
+    """Whether the belief takes exact outputs for smoother than the told values show: a small gap says nothing then."""
     margin: float | None = None
     """Joint test of feasibility: max over points of the smallest scaled constraint at z = 3, when it was needed."""
     active: tuple[str, ...] = ()
@@ -103,6 +105,7 @@ class Why:
         read["basis"] = int(_number(read.get("basis", 0), "basis"))
         if read.get("repeats") is not None:
             read["repeats"] = int(_number(read["repeats"], "repeats"))
+        read["assumes_smooth"] = read.get("assumes_smooth") is True
         for name in ("optimistic", "possible", "margin"):
             read[name] = None if read.get(name) is None else _number(read[name], name)
         for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):

@@ -41,6 +41,7 @@ from pied.shapes import Bool, Float64
 from pied.solvers import batches
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
 from pied.solvers.initial import design_size
+from pied.solvers.regimes import assumes_smooth
 
 logger = logging.getLogger(__name__)
 
@@ -317,6 +318,7 @@ class BayesRun(Run):
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
             possible=self._doubted_top(scene, belief, u) if has_gap else None,
+            assumes_smooth=has_gap and assumes_smooth(self.problem, believer, scene.data, belief),
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
             telling=tuple(telling(self.problem, belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
             widened=float(factor.max()),

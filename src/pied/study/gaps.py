@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 WIDEST = 10.0
 """In ranges of the told objective: a larger gap says nothing, and is not told."""
+UNSHOWN = 0.5
+"""In ranges of the told objective: a smaller gap is not told while it rests on a smoothness that was not shown."""
 
 
 def gap(optima: Sequence[float], certain: float | None) -> float:
@@ -22,7 +24,9 @@ def gap(optima: Sequence[float], certain: float | None) -> float:
     return min((top for top in optima if top >= certain), default=math.inf) - certain
 
 
-def recorded_gap(optima: Sequence[float], possible: float | None, certain: float | None, span: float) -> float:
+def recorded_gap(
+    optima: Sequence[float], possible: float | None, certain: float | None, span: float, *, assumes_smooth: bool
+) -> float:
     """Return the gap as it follows from a record alone; infinite where it cannot be told.
 
     Args:
@@ -30,13 +34,15 @@ def recorded_gap(optima: Sequence[float], possible: float | None, certain: float
         possible: What the last belief called possible where it is doubted (`Why.possible`); None: it said nothing.
         certain: Objective that is certain.
         span: Range of the told objective.
+        assumes_smooth: Whether the last belief took outputs for smoother than was shown (`Why.assumes_smooth`).
     """
     width = gap(optima, certain)
     if possible is not None and certain is not None:
         width = max(width, possible - certain)
-    return told_width(width, span)
+    return told_width(width, span, assumes_smooth=assumes_smooth)
 
 
-def told_width(width: float, span: float) -> float:
-    """Return a gap as it is told: infinite where it is so large that it says nothing."""
-    return width if width <= WIDEST * span else math.inf
+def told_width(width: float, span: float, *, assumes_smooth: bool) -> float:
+    """Return a gap as it is told: infinite where it is so large, or rests on so little, that it says nothing."""
+    is_shown = not assumes_smooth or width >= UNSHOWN * span
+    return width if is_shown and width <= WIDEST * span else math.inf

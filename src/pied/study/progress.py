@@ -47,7 +47,9 @@ def best(snapshot: Snapshot) -> Best | None:
     optima = [why.optimistic for why in whys if why.optimistic is not None]
     possible = next((why.possible for why in reversed(whys) if why.possible is not None), None)
     told = f[np.isfinite(f[:, 0]), 0]
-    width = 0.0 if snapshot.is_exhausted else recorded_gap(optima, possible, float(f[row, 0]), float(np.ptp(told)))
+    is_assumed = next((why.assumes_smooth for why in reversed(whys) if why.possible is not None), False)
+    width = recorded_gap(optima, possible, float(f[row, 0]), float(np.ptp(told)), assumes_smooth=is_assumed)
+    width = 0.0 if snapshot.is_exhausted else width
     is_exact = all(noise == 0 for noise in problem.noise)
     return Best(
         next(trial for trial in snapshot.trials if trial.number == number),

@@ -78,10 +78,19 @@ class Snapshot(Moment):
             return math.inf, math.inf
         f = self.data.functions(self.problem)[:, :1]
         f = f[np.isfinite(f[:, 0])]
-        if not math.isfinite(told_width(width, float(np.ptp(f)) if len(f) else 0.0)):
+        span = float(np.ptp(f)) if len(f) else 0.0
+        if not math.isfinite(told_width(width, span, assumes_smooth=self._assumes_smooth)):
             return math.inf, math.inf
         size = max(abs(width + certain), abs(certain), float(spread(f)[0]))
         return width, width / size
+
+    @property
+    def _assumes_smooth(self) -> bool:
+        """Whether the belief takes outputs for smoother than the told values show."""
+        from pied.solvers.regimes import assumes_smooth
+
+        believer = self.settings.believer
+        return believer.cautious and assumes_smooth(self.problem, believer, self.data, self.belief)
 
     def _possible_gain(self, found: "Recommendation") -> float:
         """Return how much better any point could be by the bounds as they are said now."""

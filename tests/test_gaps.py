@@ -1,0 +1,68 @@
+"""A gap is told when it means something: not absurdly large, and not small by a smoothness that was not shown."""
+
+import math
+
+import numpy as np
+import pytest
+
+from pied import CUQB, Problem, Study
+from pied.rng import Stream
+from pied.study import recorded_gap
+from pied.study.gaps import UNSHOWN, WIDEST, told_width
+
+
+@pytest.mark.parametrize(
+    ("width", "assumes_smooth", "told"),
+    [
+        (0.1, False, 0.1),
+        (0.1, True, math.inf),
+        (2.0 * UNSHOWN, True, 2.0 * UNSHOWN),
+        (2.1 * WIDEST, False, math.inf),
+        (2.1 * WIDEST, True, math.inf),
+    ],
+    ids=["shown", "not shown", "not shown, but large", "absurd", "both"],
+)
+def test_a_gap_is_told_where_it_means_something(width, assumes_smooth, told):
+    assert told_width(width, 2.0, assumes_smooth=assumes_smooth) == told
+    assert recorded_gap([5.0 + width], None, 5.0, 2.0, assumes_smooth=assumes_smooth) == pytest.approx(told)
+
+
+def lump(x):
+    """Nearly a parabola, but for a ridge that no point of the design meets."""
+    u = np.array([x["a"], x["b"]])
+    bend = 0.02 * np.sin(9.0 * u[0]) * np.cos(8.0 * u[1])
+    return {"y": float(-((u - 0.4) ** 2).sum() + bend + 3.0 * np.exp(-(((u[0] - u[1] - 0.83) / 0.004) ** 2)))}
+
+
+def parabola(x):
+    return {"y": -((x["a"] - 0.4) ** 2) - (x["b"] - 0.3) ** 2 - 0.5 * x["a"] * x["b"]}
+
+
+def studied(blackbox, count=16, **words):
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y", blackbox=blackbox, noise=0)
+    study = Study(problem, seed=0, **words)
+    for u in Stream(3).sobol(64, 2):
+        x = dict(zip(("a", "b"), u.tolist(), strict=True))
+        if abs(u[0] - u[1] - 0.83) > 0.05 and len(study.trials) < count:
+            study.add(x, blackbox(x))
+    study.run(budget=3)
+    return study
+
+
+def test_a_small_gap_needs_smoothness_that_was_shown():
+    rough, smooth = studied(lump), studied(parabola)
+    span = np.ptp([trial.y["y"] for trial in rough.trials])
+    kernels = {each["kernel"] for each in rough.trials[-1].why.memory["choices"]}
+    assert rough.gap()[0] >= UNSHOWN * span or kernels == {"matern 3/2"}
+    assert smooth.gap()[0] < 1e-3 * np.ptp([trial.y["y"] for trial in smooth.trials])
+
+
+def test_the_record_says_so_without_a_belief():
+    assert [trial.why.assumes_smooth for trial in studied(parabola).trials[-3:]] == [False] * 3
+    said = [trial.why.assumes_smooth for trial in studied(lump).trials[-3:]]
+    assert any(said)
+
+
+def test_bounds_that_are_not_widened_do_not_ask():
+    study = studied(lump, solver=CUQB.paper())
+    assert not any(trial.why.assumes_smooth for trial in study.trials)

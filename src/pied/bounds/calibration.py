@@ -161,6 +161,7 @@ def _outside(y: Float64[ndarray, "m"], ends: Float64[ndarray, "m 3"]) -> Float64
     return np.where(np.isfinite(y), outside, np.nan)
 
 
+@np.errstate(all="ignore")
 def _distance(y: Float64[ndarray, "m"], ends: Float64[ndarray, "m 3"]) -> Float64[ndarray, "m"]:
     """Return how far outputs lie from their medians, in widths of what was said on that side."""
     width = np.where(y < ends[:, 1], ends[:, 1] - ends[:, 0], ends[:, 2] - ends[:, 1])

@@ -36,7 +36,7 @@ from pied.records import Why
 from pied.rng import Stream
 from pied.search import Mixed, Optimum, PenaltySearch, Search
 from pied.shapes import Bool, Float64
-from pied.solvers import nearby, plainly, probes, regimes
+from pied.solvers import nearby, plainly, probes, regimes, sober
 from pied.solvers.acquisition import incumbent, maximize
 from pied.solvers.base import Solver
 from pied.solvers.frame import USUAL_POINTS, BayesRun, Scene, Settings, meets_white
@@ -100,6 +100,9 @@ class CUQB(Solver):
     """Whether expected improvement (`solvers.sampled`) is sought by turns with bounds: with noise, and where nothing
     explains an exact output of a limit; there, always and of a plain belief where predictions have been far off
     (`solvers.plainly`)."""
+    sober: bool = True
+    """Whether an exact black box is explored with smaller deviations after explorations that broke limits by far
+    (`solvers.sober`)."""
     compare: bool = True
     """Whether the best trial of the initial design is repeated if a program's noise is not stated: equal values show
     that its outputs are exact (`study.repetition`)."""
@@ -127,6 +130,7 @@ class CUQB(Solver):
             joint=False,
             regimes=False,
             expect=False,
+            sober=False,
             compare=False,
             penalty=1e5,
             believer=Believer(
@@ -268,13 +272,23 @@ class CUQBRun(BayesRun):
         sought while no told point meets all limits in the median.
         """
         is_known, is_turn = bool(scene.is_feasible.any()), self._is_exact and self._expects(scene)
+        factor = self._sobered(scene) if is_known else 1.0
+        if factor < 1.0:
+            scene = replace(scene, composite=self._widened(scene, factor))
         if is_turn and is_known:
             return self._expected(scene), Why("improve")
         usual = scene.whole if scene.is_plain else None  # whether any point meets the limits is tested by this belief
         best, why = self._tested(usual or scene)
         if (is_turn or self._seeks_limits(scene)) and best.satisfied and why.margin is None:
             return self._expected(scene), Why("feasibility")
-        return best, why
+        return best, why if factor == 1.0 else replace(why, optimistic=None)  # smaller bounds say nothing of others
+
+    def _sobered(self, scene: Scene) -> float:
+        """Return by which factor deviations are multiplied. Where there are regimes, their border is looked for."""
+        whole = scene.whole or scene
+        if not (self._own.sober and self._is_exact) or scene.has_regimes or whole.has_regimes:
+            return 1.0
+        return sober.factor(whole.data.whys, whole.f, whole.scales)
 
     def _seeks_limits(self, scene: Scene) -> bool:
         """Whether, with noise, the point that is most likely to meet all limits is sought, since none is known to."""

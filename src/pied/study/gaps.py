@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 WIDEST = 10.0
 """In ranges of the told objective: a larger gap says nothing, and is not told."""
-UNSHOWN = 0.5
+UNSHOWN = 2.0
 """In ranges of the told objective: a smaller gap is not told while it rests on a smoothness that was not shown."""
 
 

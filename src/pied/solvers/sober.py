@@ -1,0 +1,34 @@
+"""Less optimism where optimism has failed: after explorations that broke limits by far.
+
+Where a limit is broken, its objective is often far better, and a rough output leaves room for hope everywhere. The most
+optimistic point is then at some corner of the box that breaks the limit as all others there did, again and again. So
+the deviations with which points are sought are halved by each exploration that broke a limit by far, and doubled again
+by each that did not. With small deviations the search follows the edge that the median shows.
+"""
+
+import numpy as np
+
+from pied.records import Why
+from pied.shapes import Float64
+
+AIMS = ("explore", "improve", "widen")
+"""Of the trials that count: verifications are careful anyway."""
+FAR = 0.1
+"""Of a limit's search scale: an accurate optimistic search breaks limits by less."""
+LEAST = 0.125
+"""Of the deviations of the belief."""
+
+
+def factor(whys: tuple[Why, ...], f: Float64[np.ndarray, "N k"], scales: Float64[np.ndarray, "k"]) -> float:
+    """Return by which factor deviations are multiplied where points are sought.
+
+    Args:
+        whys: Why the told points were proposed.
+        f: Functions told there; NaN where they were not.
+        scales: One search scale for each function.
+    """
+    broken, found = (-f[:, 1:] / scales[1:]).max(1, initial=0.0), 1.0
+    for row, why in enumerate(whys):
+        if why.aim in AIMS and np.isfinite(broken[row]):
+            found = max(0.5 * found, LEAST) if broken[row] > FAR else min(2.0 * found, 1.0)
+    return found

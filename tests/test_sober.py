@@ -1,0 +1,101 @@
+"""After explorations that broke limits by far, a search hopes for less."""
+
+import numpy as np
+import pytest
+
+from pied import CUQB, Problem, Study
+from pied.records import Why
+from pied.solvers import sober
+
+SCALES = np.array([1.0, 2.0])
+MET, NEARLY, FAR = 1.0, -0.1, -1.0
+
+
+def factor(*told):
+    """Of trials given as pairs: why they were proposed, and their limit."""
+    whys = tuple(Why(aim) for aim, _ in told)
+    f = np.array([[0.0, limit] for _, limit in told]).reshape(-1, 2)
+    return sober.factor(whys, f, SCALES)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ([], 1.0),
+        ([("explore", FAR)], 0.5),
+        ([("explore", FAR), ("improve", FAR)], 0.25),
+        ([("explore", FAR)] * 9, sober.LEAST),
+        ([("explore", FAR), ("widen", MET)], 1.0),
+        ([("explore", MET), ("explore", MET), ("explore", FAR)], 0.5),
+        ([("explore", FAR), ("explore", NEARLY)], 1.0),
+        ([("verify", FAR), ("initial", FAR), ("probe", FAR), ("added", FAR)], 1.0),
+        ([("explore", FAR), ("explore", np.nan)], 0.5),
+    ],
+    ids=[
+        "nothing told",
+        "one",
+        "two",
+        "many",
+        "one that met it",
+        "no credit",
+        "broken by little",
+        "others",
+        "not told",
+    ],
+)
+def test_explorations_that_broke_limits_by_far_halve_hope_and_others_double_it(told, expected):
+    assert factor(*told) == expected
+
+
+def test_without_limits_hope_stays():
+    assert sober.factor((Why("explore"),), np.zeros((1, 1)), np.ones(1)) == 1.0
+
+
+def bed(x):
+    """What leaves a bed: a steep front, whose place depends on all settings."""
+    away = x["hours"] - 1.3 * x["length"] / x["flow"] ** 0.8
+    return {"outlet": 100.0 / (1.0 + np.exp(-25.0 * away))}
+
+
+def front():
+    return Problem(
+        {"hours": (0.3, 3.0), "flow": (0.5, 3.0), "length": (0.5, 2.0)},
+        ["outlet"],
+        maximize="hours*flow - 0.9*length - 0.1*flow**2",
+        subject_to=["outlet <= 2"],
+        blackbox=bed,
+        noise=0,
+    )
+
+
+def far_beyond(study):
+    """How many explorations had an outlet of 60 or more, of 2 allowed."""
+    return sum(trial.y["outlet"] > 60 for trial in study.trials if trial.why.aim in sober.AIMS)
+
+
+@pytest.mark.slow
+def test_a_front_is_followed_instead_of_corners_tried():
+    beyond, values = {}, {}
+    for is_sober in (True, False):
+        studies = [Study(front(), seed=seed, solver=CUQB(sober=is_sober)) for seed in range(4)]
+        for study in studies:
+            study.run(budget=30)
+        beyond[is_sober] = sum(far_beyond(study) for study in studies)
+        values[is_sober] = np.median([study.result().value for study in studies])
+    assert beyond[True] < beyond[False]
+    assert values[True] > values[False] - 1e-3
+
+
+def test_an_exploration_with_less_hope_is_no_bound_of_the_optimum():
+    study = Study(front(), seed=0, solver=CUQB(regimes=False, expect=False, widen=False, probe=False))
+    study.run(budget=20)
+    is_met, after_far, without, given = False, False, [], []
+    for trial in study.trials:
+        if trial.why.aim == "explore" and is_met:
+            (without if after_far else given).append(trial.why.optimistic)
+        if trial.why.aim in sober.AIMS:
+            after_far = trial.y["outlet"] > 60
+        is_met = is_met or trial.y["outlet"] <= 2
+    assert without
+    assert set(without) == {None}
+    assert any(each is not None for each in given)

@@ -1,8 +1,9 @@
 """Sixteen plants with rough outputs that were written without looking at the method.
 
 They were written from the names of eight kinds alone, two of each: burn-out, phases, breakthrough, staged machines,
-resonance, stability lobes, saturation, and outputs that vary fast in one corner. Of what the method does, the logits of
-saturating outputs (`gp.warps`) were made after runs on them, and nothing else. Optima were found by differential
+resonance, stability lobes, saturation, and outputs that vary fast in one corner. Of what the method does, three things
+were made after runs on them: logits of saturating outputs (`gp.warps`), plateaus (`gp.plateaus`) and less optimism
+after explorations that broke limits by far (`solvers.sober`). Optima were found by differential
 evolution from many starts and polished within each regime; none was beaten by random points and local searches.
 `benchmarks/honesty.py --sets unseen` runs them.
 """

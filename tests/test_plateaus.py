@@ -8,7 +8,7 @@ import pytest
 from scipy.special import log_ndtr
 
 from pied import Problem, Study
-from pied.gp import GP, Choice, Model, Paths, plateaus
+from pied.gp import GP, Choice, Model, Paths, misfits, plateaus
 from pied.rng import Stream
 
 D = 2
@@ -88,6 +88,14 @@ def test_what_cannot_be_beyond_has_no_probability():
     assert plateaus.beyond(np.full(3, -1e4), np.eye(3))[2] < -1e6
 
 
+def test_a_number_that_contradicts_the_others_is_at_the_edge():
+    """Cut-off normal distributions far out: rounding errors would leave nothing of their moments."""
+    mean, C = np.array([-900.0, 0.2]), np.diag([1.0, 1e-4])
+    value, spread, _ = plateaus.beyond(mean, C)
+    found = np.linalg.solve(np.linalg.inv(C) + np.diag(1.0 / spread), np.linalg.solve(C, mean) + value / spread)
+    assert found == pytest.approx([0.0, 0.2], abs=0.01)
+
+
 # --- Beliefs ----------------------------------------------------------------------------------------------------------
 
 
@@ -133,6 +141,60 @@ def test_other_outputs_are_modelled_as_they_are(y):
     with_plateaus, without = belief(y), belief(y, plateaus=False)
     assert with_plateaus.choices[0].clipped == ()
     assert np.array_equal(predicted(with_plateaus, V), predicted(without, V))
+
+
+def test_few_values_at_the_other_end_do_not_matter():
+    """Two points at a second plateau are too few for one, and no steps of a count either."""
+    few = np.sort(slip(U))[-2]
+    assert belief(np.minimum(slip(U), few)).choices[0].clipped == (-1,)
+
+
+def test_a_steep_rise_beside_a_plateau_has_a_belief():
+    """On a logarithmic scale, the continuation reaches values that no number in natural units can tell apart."""
+    W = np.concatenate([np.linspace(0, 1, 15), np.linspace(0.94, 1, 15)])[:, None]
+    y = np.maximum(np.exp(100 * (W - 0.95)) - 1, 0.0)
+    given = {"active": np.ones((1, 1), dtype=bool), "ratios": np.ones(1), "noise": [0.0], "model": Model()}
+    gp = GP.fit(W, y, **given)
+    assert gp.choices[0].clipped
+    assert np.isfinite(gp.moments(np.linspace(0, 1, 101)[:, None])).all()
+
+
+@pytest.mark.parametrize("count", [31, 70])
+def test_a_value_that_contradicts_a_plateau_is_believed(count):
+    W = Stream(1).sobol(count, D)
+    order = np.argsort(slip(W))
+    y = slip(W)[order]
+    y[-1] = 0.0  # far from the others
+    before = GP.fit(W[order][:-1], y[:-1, None], **words())
+    after = GP.fit(W[order], y[:, None], previous=before.choices, **words())
+    assert before.choices[0].clipped == (-1,)
+    assert predicted(after, W[order][-1:]) == pytest.approx(0.0, abs=0.1)
+
+
+def test_a_gross_error_on_a_plateau_is_noticed():
+    row = int(np.argsort(slip(U))[-10])
+    W, y = np.vstack([U, U[[row]]]), np.append(slip(U), 0.0)[:, None]
+    gp = GP.fit(W, y, previous=belief(slip(U)).choices, **words())
+    found = misfits(W, y, gp.choices, **words())
+    assert {row, len(U)} & {each.row for each in found}
+
+
+def test_noise_of_another_output_is_learned_as_without_plateaus():
+    noisy = 20.0 + 20.0 * excess(U) + (0.2 + 2.0 * U[:, 0] ** 2) * Stream(7).normal(len(U))
+    Y = np.stack([slip(U), noisy], 1)
+    given, alone = words(2) | {"noise": [0.0, None]}, words(1, noise=None)
+    first, single = GP.fit(U, Y, **given), GP.fit(U, Y[:, 1:], **alone)
+    again = GP.fit(U, Y, previous=first.choices, **given)
+    separate = GP.fit(U, Y[:, 1:], previous=single.choices, **alone)
+    assert again.choices[0].clipped == (-1,)
+    assert again.choices[1].theta == pytest.approx(separate.choices[0].theta, rel=1e-3, abs=1e-3)
+
+
+def test_many_points_are_judged_by_some_of_them():
+    W = Stream(4).sobol(160, D)
+    gp = belief(saturating(W), U=W)
+    assert gp.choices[0].clipped == (-1,)
+    assert np.abs(predicted(gp, V) - saturating(V)).mean() < 0.02 * np.ptp(saturating(V))
 
 
 def test_the_same_value_along_a_variable_without_influence_is_no_plateau():

@@ -1,8 +1,8 @@
 """What an output can be modelled with, and what was chosen: kernel, trend, warp, scale of its inputs, a wave.
 
 Candidates are {squared exponential, Matern 5/2, Matern 3/2} x {constant, linear, quadratic trend} x {no warp, log,
-shifted log, logit} x {inputs as they are, on a logarithmic scale}. A choice is plain data: it is stored with a trial,
-and one fit rebuilds the belief from it. `selection` makes the choice.
+shifted log, logit, mirrored log} x {inputs as they are, on a logarithmic scale}. A choice is plain data: it is stored
+with a trial, and one fit rebuilds the belief from it. `selection` makes the choice.
 """
 
 from collections.abc import Sequence

@@ -103,8 +103,7 @@ def misfits(
 ) -> list[Misfit]:
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
     data = Observations.of(U, Y, active, ratios, noise, model, coding)
-    data, choices = plateaus.beside_of(data, choices)
-    allowed = _without_resonances(data, choices)
+    allowed = _plain(data, plateaus.allowed(data, choices))
     data = replace(data, scatter=uneven.scatter(data, allowed)[0])  # far off where noise is large is no gross error
     looks, found = int(data.rows.sum()), []
     for j, usual in enumerate(allowed):
@@ -124,12 +123,15 @@ def misfits(
     return found
 
 
-def _without_resonances(data: Observations, choices: Sequence[Choice]) -> Sequence[Choice]:
-    """Return choices without resonances, made anew where there was one: its ridge may lead through a wrong value."""
-    if not any(choice.resonance for choice in choices):
+def _plain(data: Observations, choices: Sequence[Choice]) -> Sequence[Choice]:
+    """Return choices without resonances and plateaus, made anew where there were some.
+
+    A ridge may lead through a wrong value, and one that is on a plateau would only be taken for far beyond it.
+    """
+    if not any(choice.resonance or choice.clipped for choice in choices):
         return choices
-    plain = replace(data, model=replace(data.model, resonances=False))
-    return choose(plain, [None if choice.resonance else choice for choice in choices])
+    plain = replace(data, model=replace(data.model, resonances=False, plateaus=False))
+    return choose(plain, [None if choice.resonance or choice.clipped else choice for choice in choices])
 
 
 class _Suspect(NamedTuple):

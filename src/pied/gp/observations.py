@@ -43,8 +43,8 @@ class Observations:
     """By how much the noise variance of each told value is larger than usual (`uneven`, `outliers`); None: of none."""
     offsets: Float64[ndarray, "m"] | None = None
     """Log variance of the usual noise of every output, as `uneven` counts it; None: no noise differs."""
-    soft: Bool[ndarray, "m N"] | None = None
-    """Which values stand for what is known of a latent output beyond a plateau (`plateaus`); None: none do."""
+    latent: Float64[ndarray, "m N"] | None = None
+    """What is known of latent outputs beyond plateaus (`plateaus`), standardized; NaN for all other values."""
     ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
     """Plateaus at which latent outputs are cut off, infinite where there are none; None: no output is clipped."""
 
@@ -85,6 +85,10 @@ class Observations:
             active=self.active[which],
             noise=tuple(self.noise[j] for j in which),
             scales=tuple(self.scales[j] for j in which),
+            scatter=None if self.scatter is None else self.scatter[which],
+            offsets=None if self.offsets is None else self.offsets[which],
+            latent=None if self.latent is None else self.latent[which],
+            ends=None if self.ends is None else (self.ends[0][which], self.ends[1][which]),
         )
 
     def count(self, j: int) -> int:
@@ -127,7 +131,7 @@ class Observations:
         """Return the part from which choices are learned: at most `most_rows` points, far from each other."""
         if len(self.U) <= self.model.most_rows:
             return self
-        kept = _far_apart(self.U, self.model.most_rows)
+        kept = far_apart(self.U, self.model.most_rows)
         part = self.at(kept)
         scales = [{name: each.at(part.values(j)) for name, each in own.items()} for j, own in enumerate(self.scales)]
         return replace(part, scales=tuple(scales))
@@ -139,8 +143,8 @@ class Observations:
     def at(self, kept: ndarray) -> "Observations":
         """Return the part with some of the points."""
         scatter = None if self.scatter is None else self.scatter[:, kept]
-        soft = None if self.soft is None else self.soft[:, kept]
-        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scatter=scatter, soft=soft)
+        latent = None if self.latent is None else self.latent[:, kept]
+        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scatter=scatter, latent=latent)
 
     def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:
         """Return the known noise variance of output j on the scale of a warp, else 0, and the range of its nugget."""
@@ -176,7 +180,7 @@ def _possible_warps(model: Model, noise: float | None, *, begins: bool = False) 
     return tuple(name for name in model.warps if name not in hidden)
 
 
-def _far_apart(U: Float64[ndarray, "N d"], count: int) -> Int[ndarray, "c"]:
+def far_apart(U: Float64[ndarray, "N d"], count: int) -> Int[ndarray, "c"]:
     """Return the indices of so many points, each the farthest from those before it; the last told comes first."""
     kept = [len(U) - 1]
     distance = ((U - U[-1]) ** 2).sum(1)

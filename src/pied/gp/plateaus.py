@@ -21,11 +21,12 @@ from scipy.special import log_ndtr
 
 from pied.gp import border, likelihood
 from pied.gp.choices import Choice, thetas
-from pied.gp.observations import Observations
+from pied.gp.factors import roots
+from pied.gp.observations import Observations, far_apart
 from pied.gp.regressions import regressions
 from pied.gp.selection import choose, is_selection_due, ranked, usable
 from pied.gp.selection import chosen as selected
-from pied.shapes import Float64
+from pied.shapes import Float64, Int
 
 SAME = 3  # points with the same least or largest value are on a plateau, if every input has so many values there
 SPARE = 2  # values beside the plateaus for each input, and so many more, from which the output is modelled
@@ -34,13 +35,17 @@ SOFTNESS = 1e-3  # of the latent output's deviation: how sharply a plateau begin
 SWEEPS = 20  # of expectation propagation, at most
 CONVERGED = 1e-4  # of a deviation: a change of all means that ends the sweeps
 LARGEST_RATIO = 1e6  # variance of an uncertain value, in process variances, at most: it says nothing any more
-FAR = -1e3  # deviations: farther out, the density over the probability of a normal distribution is its limit
+FAR = -30.0  # deviations: farther out, moments of a cut-off normal distribution are those of its expansion
+LOST = -30.0  # nats: of plateaus that were found, with a smaller evidence they are looked for again at once
+DECIDING = 96  # points, far from each other, by which it is decided whether an output leads up to its plateaus
+MOST_SITES = 128  # points on plateaus, those nearest to their edges; the others are sure to be beyond
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Sites(NamedTuple):
     """What points on plateaus say of the latent output, as uncertain values, standardized."""
 
+    rows: Int[ndarray, "p"]
     value: Float64[ndarray, "p"]
     variance: Float64[ndarray, "p"]
     """Of each value, in units of the process variance."""
@@ -63,17 +68,20 @@ def _plateaus(data: Observations) -> dict[int, Sides]:
 def _sides(data: Observations, j: int) -> Sides:
     """Return on which plateau the values of an output are; on none where a value between them repeats itself."""
     y, told, seen = data.Y[:, j], data.rows[j], data.active[j]
-    sides = np.zeros(len(y))
+    sides, between = np.zeros(len(y)), told.copy()
     for side, end in ((1.0, y[told].max(initial=-np.inf)), (-1.0, y[told].min(initial=np.inf))):
         same = told & (y == end)
+        between &= ~same
         if min((len(np.unique(values)) for values in data.U[same][:, seen].T), default=0) >= SAME:
             sides[same] = side
-    between = told & (sides == 0)
     return np.zeros(len(y)) if _has_steps(data.U[between][:, seen], y[between]) else sides
 
 
 def _has_steps(U: Float64[ndarray, "n a"], y: Float64[ndarray, "n"]) -> bool:
     """Whether a value repeats itself where all inputs differ: of a count, the largest value is one step of many."""
+    values, counts = np.unique(y, return_counts=True)
+    repeated = np.isin(y, values[counts > 1])
+    U, y = U[repeated], y[repeated]
     differs = (U[:, None] != U[None]).all(-1)
     return bool((differs & (y[:, None] == y[None])).any())
 
@@ -92,7 +100,8 @@ def chosen(data: Observations, old: Sequence[Choice | None]) -> list[Choice]:
         was = old[j]
         was = was if was is not None and was.clipped and np.isin(was.clipped, sides).all() else None
         others = data if was is None else data.beside({j: _of(sides, was.clipped)})
-        found = _leading_up(data, j, sides, was) if is_selection_due(others, (j,), old) else was
+        is_due = is_selection_due(others, (j,), old) or (was is not None and _is_lost(others, j, was, sides))
+        found = _leading_up(data, j, sides, was) if is_due else was
         if found is not None:
             clipped[j], beside = found, beside.beside({j: _of(sides, found.clipped)})
     usual = [j for j in range(len(old)) if j not in clipped]
@@ -101,6 +110,11 @@ def chosen(data: Observations, old: Sequence[Choice | None]) -> list[Choice]:
     refitted = choose(beside.of_outputs(list(clipped)), list(clipped.values())) if clipped else []
     whole |= {j: replace(each, clipped=clipped[j].clipped) for j, each in zip(clipped, refitted, strict=True)}
     return [whole[j] for j in range(len(old))]
+
+
+def _is_lost(data: Observations, j: int, choice: Choice, sides: Sides) -> bool:
+    """Whether values that were told since contradict the plateaus of an output."""
+    return _sites(data, j, choice, _of(sides, choice.clipped), least=LOST) is None
 
 
 def _leading_up(data: Observations, j: int, sides: Sides, old: Choice | None) -> Choice | None:
@@ -112,6 +126,10 @@ def _leading_up(data: Observations, j: int, sides: Sides, old: Choice | None) ->
         sides: On which plateau it is.
         old: What was chosen before, if it was found to lead up to plateaus.
     """
+    told, everywhere = data.rows[j], sides
+    if len(data.U) > DECIDING:
+        kept = far_apart(data.U, DECIDING)
+        data, sides = data.at(kept), sides[kept]
     ends = tuple(side for side in (-1, 1) if (sides == side).any())
     if (data.rows[j] & (sides == 0)).sum() < SPARE * (int(data.active[j].sum()) + 1):
         return None
@@ -121,7 +139,9 @@ def _leading_up(data: Observations, j: int, sides: Sides, old: Choice | None) ->
         was = old if old is not None and old.clipped == clipped else None
         gain, choice = _gained(data.beside({j: own}), j, own, was)
         if choice is not None and gain > best[0]:
-            best = gain, replace(choice, clipped=clipped)
+            count = int((told & (_of(everywhere, clipped) == 0)).sum())
+            fitted = choice.fitted if len(told) <= DECIDING else 0  # those of a part are refitted at once
+            best = gain, replace(choice, clipped=clipped, selected=count, fitted=fitted)
         if best[1] is not None and clipped == ends:
             break
     return best[1]
@@ -186,19 +206,18 @@ def filled(data: Observations, choices: Sequence[Choice]) -> Observations:
         return data
     others, m = data.beside(sides), len(choices)
     scatter = np.ones(data.rows.shape) if data.scatter is None else data.scatter.copy()
-    Y, soft = data.Y.copy(), np.zeros_like(data.rows)
+    latent = np.full(data.rows.shape, np.nan)
     low, high = np.full(m, -np.inf), np.full(m, np.inf)
     for j, own in sides.items():
         sites = _sites(others, j, choices[j], own)
-        told = np.flatnonzero(own)
         for side, ends in ((-1.0, low), (1.0, high)):
             if (every[j] == side).any():
                 ends[j] = data.Y[every[j] == side, j][0]
         if sites is not None:  # else rounding errors took over, and values on plateaus say nothing
-            soft[j, told] = True
-            Y[told, j] = others.scales[j][choices[j].warp].backward(sites.value)
-            scatter[j, told] = sites.variance * np.exp(-choices[j].theta[-1])
-    return replace(others, Y=Y, rows=others.rows | soft, scatter=scatter, soft=soft, ends=(low, high))
+            latent[j, sites.rows] = sites.value
+            scatter[j, sites.rows] = sites.variance * np.exp(-choices[j].theta[-1])
+    rows = others.rows | np.isfinite(latent)
+    return replace(others, rows=rows, scatter=scatter, latent=latent, ends=(low, high))
 
 
 def _sites(
@@ -216,23 +235,35 @@ def _sites(
     F = (tasks.basis if tasks.basis.ndim == 2 else tasks.basis[0])[:, used]
     with np.errstate(all="ignore"):
         ends = data.scales[j][choice.warp].forward(data.Y[on, j])
-        mean, shape, variance = _foretold(K, F, tasks.y[0, :, 0], rows, on)
+        found = _foretold(K, F, tasks.y[0, :, 0], rows, on)
+        if found is None:
+            return None
+        mean, shape, variance = found
         mean = mean + F[on] @ baseline[0][used][:, 0]
         C = shape * sides[on][:, None] * sides[on]
         away = sides[on] * (mean - ends)
-        if log_ndtr(away / np.sqrt(variance * np.diagonal(C))).min() < least:
+        each = log_ndtr(away / np.sqrt(variance * np.diagonal(C)))
+        if not each.min() >= least:
             return None
-        value, spread, evidence = beyond(away, variance * C)
+        kept = np.sort(each.argsort(kind="stable")[:MOST_SITES])
+        on, ends = on[kept], ends[kept]
+        value, spread, evidence = beyond(away[kept], variance * C[np.ix_(kept, kept)])
     if not (np.isfinite(value).all() and np.isfinite(spread).all() and math.isfinite(evidence)):
         return None
-    return Sites(ends + sides[on] * value, np.clip(spread / variance, 0.0, LARGEST_RATIO), evidence)
+    return Sites(on, ends + sides[on] * value, np.clip(spread / variance, 0.0, LARGEST_RATIO), evidence)
 
 
 def _foretold(
     K: Float64[ndarray, "N N"], F: Float64[ndarray, "N p"], y: Float64[ndarray, "N"], rows: ndarray, on: ndarray
-) -> tuple[Float64[ndarray, "q"], Float64[ndarray, "q q"], float]:
-    """Return mean, covariance in units of the process variance, and that variance, of a regression at other points."""
-    R = np.linalg.inv(np.linalg.cholesky(K[np.ix_(rows, rows)]))
+) -> tuple[Float64[ndarray, "q"], Float64[ndarray, "q q"], float] | None:
+    """Return mean, covariance in units of the process variance, and that variance, of a regression at other points.
+
+    None where rounding errors make the covariance singular.
+    """
+    inverses, failed = roots(K[None][:, rows[:, None], rows])
+    if failed.any():
+        return None
+    R = inverses[0]
     trend, far, rest = R @ F[rows], R @ K[np.ix_(rows, on)], R @ y[rows]
     A = np.linalg.pinv(trend.T @ trend)
     beta = A @ (trend.T @ rest)
@@ -264,10 +295,14 @@ def beyond(
             root = math.sqrt(v + soft)
             z = c / root
             of_each[i] = log_ndtr(z)
-            ratio = math.exp(-0.5 * z * z - HALF_LOG_2_PI - of_each[i]) if z > FAR else -z - 1.0 / z
+            if z > FAR:
+                ratio = math.exp(-0.5 * z * z - HALF_LOG_2_PI - of_each[i])
+                kept = max(1.0 - ratio * (z + ratio), 0.0)
+            else:
+                ratio, kept = -z - 1.0 / z + 2.0 / z**3, 1.0 / z**2 - 6.0 / z**4
             cavity_mean[i], cavity_variance[i] = c, v
-            new_mean, new_variance = c + v * ratio / root, v - v**2 * ratio * (z + ratio) / root**2
-            new_tau = max(1.0 / new_variance - precision, 0.0) if new_variance > 0 else tau[i]
+            new_mean, new_variance = c + v * ratio / root, v * (soft + v * kept) / root**2
+            new_tau = max(1.0 / new_variance - precision, 0.0)
             step_tau, step_nu = new_tau - tau[i], new_mean / new_variance - c * precision - nu[i]
             s = S[:, i].copy()
             shrink = step_tau / (1.0 + step_tau * s[i])

@@ -380,7 +380,7 @@ def _block(data: Observations, groups: Sequence[tuple[int, ...]], choices: Seque
     models = [choice.candidate(group) for choice, group in zip(chosen, groups, strict=True)]
     tasks, baseline = regressions(data, models)
     theta = thetas(chosen)
-    soft = None if data.soft is None else data.soft[[group[0] for group in groups]].astype(np.float64)
+    soft = None if data.latent is None else np.isfinite(data.latent)[[group[0] for group in groups]].astype(np.float64)
     hard = tasks if soft is None else _without(tasks, soft)
     variance = likelihood.evaluate(hard, theta, with_slope=False).variance
     is_short = hard.rows.sum(1) <= hard.columns.sum(1)  # no row left to estimate a variance from

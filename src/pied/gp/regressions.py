@@ -128,6 +128,8 @@ def _standardized(
     for i, each in enumerate(chosen):
         for place, j in enumerate(each.outputs):
             y[i, data.rows[j], place] = values[j, each.warp]
+            if data.latent is not None:
+                y[i, :, place] = np.where(np.isfinite(data.latent[j]), data.latent[j], y[i, :, place])
         own = [noises[j, each.warp] for j in each.outputs]
         noise.append([variance for variance, _ in own])
         nugget.append([max(low for _, (low, _) in own), max(high for _, (_, high) in own)])

@@ -154,10 +154,6 @@ class Standardized(NamedTuple):
         w = self.warp.forward(y)
         return grained((shrink * w - shrink * self.location) / (shrink * self.deviation))
 
-    def backward(self, z: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
-        """Return the values y of which `forward` gives these."""
-        return np.asarray(Warps.of([self.warp]).undone((self.location + self.deviation * z)[:, None])[:, 0])
-
 
 def _saturates(name: str, y: Float64[ndarray, "n"], low: float, high: float) -> bool:
     """Whether enough values are at the ends of their range for this warp. A smooth output has few there."""

@@ -273,15 +273,19 @@ class CUQBRun(BayesRun):
         """
         is_known, is_turn = bool(scene.is_feasible.any()), self._is_exact and self._expects(scene)
         factor = self._sobered(scene) if is_known else 1.0
-        if factor < 1.0:
-            scene = replace(scene, composite=self._widened(scene, factor))
+        sobered = scene if factor == 1.0 else replace(scene, composite=self._widened(scene, factor))
         if is_turn and is_known:
-            return self._expected(scene), Why("improve")
+            return self._expected(sobered), Why("improve")
+        if sobered is not scene:
+            best = self._optimistic(sobered, sobered.composite)
+            least = PROBE_BELOW_GAIN * scene.scales[0]
+            if best.satisfied and self._promised_gain(scene, best) > least and not self._repeats(scene, best.u):
+                return best, Why("explore", multipliers=best.multipliers)  # smaller bounds say nothing of other points
         usual = scene.whole if scene.is_plain else None  # whether any point meets the limits is tested by this belief
         best, why = self._tested(usual or scene)
         if (is_turn or self._seeks_limits(scene)) and best.satisfied and why.margin is None:
             return self._expected(scene), Why("feasibility")
-        return best, why if factor == 1.0 else replace(why, optimistic=None)  # smaller bounds say nothing of others
+        return best, why
 
     def _sobered(self, scene: Scene) -> float:
         """Return by which factor deviations are multiplied. Where there are regimes, their border is looked for."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pied import CUQB, Problem, Study
+from pied.records import Why
 from pied.rng import Stream
 from pied.study import recorded_gap
 from pied.study.gaps import UNSHOWN, WIDEST, told_width
@@ -55,6 +56,52 @@ def test_a_small_gap_needs_smoothness_that_was_shown():
     kernels = {each["kernel"] for each in rough.trials[-1].why.memory["choices"]}
     assert rough.gap()[0] >= UNSHOWN * span or kernels == {"matern 3/2"}
     assert smooth.gap()[0] < 1e-3 * np.ptp([trial.y["y"] for trial in smooth.trials])
+
+
+def saturated(x):
+    """It is cut off at 6, but for a corner where no point was told."""
+    if np.hypot(x["a"] - 0.05, x["b"] - 0.05) < 0.15:
+        return {"y": 9.0}
+    return {"y": float(min(20.0 * (np.sin(1.5 * x["a"]) + x["b"] ** 2 - 0.7), 6.0))}
+
+
+def added(problem, blackbox, count=24):
+    study = Study(problem, seed=0)
+    for u in Stream(3).sobol(count, 2):
+        if np.hypot(*(u - 0.05)) > 0.2:
+            x = dict(zip(("a", "b"), u.tolist(), strict=True))
+            study.add(x, blackbox(x))
+    return study
+
+
+BOX = {"a": (0, 1), "b": (0, 1)}
+
+
+def test_that_an_objective_is_cut_off_everywhere_is_doubted():
+    study = added(Problem(BOX, ["y"], maximize="y", blackbox=saturated, noise=0), saturated)
+    study.run(budget=4)
+    assert study.trials[-1].why.memory["choices"][0]["clipped"] == [1] or 1 in study.snapshot.belief.choices[0].clipped
+    assert study.gap()[0] >= 3.0
+    assert study.trials[-1].why.possible > 6.0
+
+
+def test_a_limit_beyond_a_plateau_may_be_met_elsewhere():
+    problem = Problem(BOX, ["y"], maximize="a", subject_to=["y >= 8"], blackbox=saturated, noise=0)
+    assert added(problem, saturated).snapshot.chance > 0.0
+
+
+@pytest.mark.parametrize("constant", [1.0, 0.1, -273.15, 1e-6, 1 / 3])
+def test_an_output_that_never_changes_is_explained_whatever_its_value(constant):
+    problem = Problem(BOX, ["y", "s"], maximize="y", subject_to=[f"s <= {abs(constant) * 2 + 1}"], noise=0)
+    study = Study(problem.revised(blackbox=lambda x: {**parabola(x), "s": constant}), seed=0)
+    study.run(budget=14)
+    assert study.gap()[0] < 1e-6
+
+
+def test_a_trial_of_a_version_that_did_not_say_so_shows_no_smoothness():
+    assert Why.from_dict({"aim": "explore", "possible": 1.0}).assumes_smooth
+    assert not Why.from_dict({"aim": "explore", "possible": 1.0, "assumes_smooth": False}).assumes_smooth
+    assert not Why.from_dict({}).assumes_smooth
 
 
 def test_the_record_says_so_without_a_belief():

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import log_ndtr
 
 from pied import Problem, Study
-from pied.gp import GP, Choice, Model, Paths, misfits, plateaus
+from pied.gp import GP, Choice, Coding, Labels, Model, Paths, misfits, plateaus
 from pied.rng import Stream
 
 D = 2
@@ -201,6 +201,37 @@ def test_the_same_value_along_a_variable_without_influence_is_no_plateau():
     W = U.copy()
     W[:5, 0] = 0.0  # the least value five times, whatever the second variable is
     assert belief(np.exp(W[:, 0]), U=W).choices[0].clipped == ()
+
+
+@pytest.mark.parametrize(("labels", "properties"), [(2, 0), (3, 0), (3, 1)])
+def test_an_output_that_depends_on_a_label_may_have_a_plateau(labels, properties):
+    coding = Coding(D + 1, (Labels(1, labels, np.linspace(0, 1, labels)[:, None][:, :properties]),))
+    codes = np.arange(len(W := Stream(4).sobol(60, D))) % labels
+    cube = np.insert(W, 1, codes / (labels - 1), 1)
+    given = {**words(), "active": np.ones((1, D + 1), dtype=bool), "ratios": np.ones(D + 1), "coding": coding}
+    y = np.maximum(20.0 * (excess(W) + 0.1 * codes), 0.0)
+    assert GP.fit(cube, y[:, None], **given).choices[0].clipped == (-1,)
+    counts = np.floor(3.0 * W[:, 0] + 3.0 * W[:, 1]) + codes
+    assert GP.fit(cube, counts[:, None], **given).choices[0].clipped == ()
+
+
+def test_what_is_doubted_is_not_cut_off():
+    gp = belief(-slip(U))
+    assert gp.choices[0].clipped == (1,)
+    assert predicted(gp, U, 9.0).max() == 0.0
+    assert predicted(gp.beyond_plateaus, U, 9.0).max() > 0.0
+    assert predicted(gp.beyond_plateaus, V[slip(V) > 1]) == pytest.approx(predicted(gp, V[slip(V) > 1]))
+
+
+def test_a_solver_without_samples_models_no_plateaus():
+    from pied.bounds import Believer
+    from pied.solvers.improvement import EIC
+
+    study = Study(stated(), seed=0, solver=EIC(believer=Believer()))
+    study.run(budget=14)
+    made = [each for trial in study.trials for each in trial.why.memory.get("folded", {}).get("choices", [])]
+    assert made
+    assert not any(each["clipped"] for each in made)
 
 
 def test_values_with_noise_have_no_plateau():

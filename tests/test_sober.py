@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pied import CUQB, Problem, Study
-from pied.records import Why
+from pied.records import Dataset, Why
 from pied.solvers import sober
 
 SCALES = np.array([1.0, 2.0])
@@ -13,9 +13,15 @@ MET, NEARLY, FAR = 1.0, -0.1, -1.0
 
 def factor(*told):
     """Of trials given as pairs: why they were proposed, and their limit."""
-    whys = tuple(Why(aim) for aim, _ in told)
     f = np.array([[0.0, limit] for _, limit in told]).reshape(-1, 2)
-    return sober.factor(whys, f, SCALES)
+    return sober.factor(data(*(aim for aim, _ in told)), f, SCALES)
+
+
+def data(*aims, **words):
+    """Told points with why they were proposed, numbered from 1."""
+    n = len(aims)
+    numbers, nothing = tuple(range(1, n + 1)), np.zeros((n, 1))
+    return Dataset(numbers, nothing, nothing, nothing[:0], whys=tuple(map(Why, aims)), **words)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,23 @@ def test_explorations_that_broke_limits_by_far_halve_hope_and_others_double_it(t
 
 
 def test_without_limits_hope_stays():
-    assert sober.factor((Why("explore"),), np.zeros((1, 1)), np.ones(1)) == 1.0
+    assert sober.factor(data("explore"), np.zeros((1, 1)), np.ones(1)) == 1.0
+
+
+@pytest.mark.parametrize("words", [{"moved": (1, 2)}, {"earlier": (1, 2)}, {"moved": (1,), "earlier": (2,)}])
+def test_what_was_run_elsewhere_or_for_an_earlier_question_does_not_count(words):
+    broken = np.array([[0.0, FAR], [0.0, FAR]])
+    assert sober.factor(data("explore", "explore"), broken, SCALES) == 0.25
+    assert sober.factor(data("explore", "explore", **words), broken, SCALES) == 1.0
+
+
+def test_a_study_knows_which_trials_were_for_an_earlier_question():
+    study = Study(front(), seed=0, solver="random")
+    study.run(budget=3)
+    assert study.snapshot.data.earlier == ()
+    study.revise(subject_to=["outlet <= 1"])
+    study.run(budget=2)
+    assert study.snapshot.data.earlier == (1, 2, 3)
 
 
 def bed(x):

@@ -164,6 +164,12 @@ def test_settings_newer_than_a_record_are_those_of_the_method_that_it_names(made
     assert solver_from_data(data) == made
 
 
+def test_settings_newer_than_a_record_are_those_of_its_solver() -> None:
+    data = json.loads(json.dumps(solver_to_data(make("eic"))))
+    del data["settings"]["believer"]["model"]["plateaus"]
+    assert solver_from_data(data) == make("eic")
+
+
 @pytest.mark.parametrize("settings", ["damaged", ["nonsense"]])
 def test_settings_that_are_none_are_refused(url: str, tmp_path: Path, settings: object) -> None:
     Study(parabola(), name="a", store=url, seed=0).close()

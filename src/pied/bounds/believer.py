@@ -88,7 +88,7 @@ class Believer:
     def doubted(self, problem: Problem, data: Dataset, belief: GP, stream: Stream, level: float) -> Composite:
         """Compose a belief with the white box for what may be where nothing was measured (`calibration.doubt`)."""
         factor = calibration.doubt(problem, data, level) if self.cautious else np.ones(problem.m)
-        return self.bound(problem, data, calibration.widened(problem, belief, factor), stream)
+        return self.bound(problem, data, calibration.widened(problem, belief.beyond_plateaus, factor), stream)
 
 
 @dataclass(frozen=True, eq=False)

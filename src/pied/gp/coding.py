@@ -78,6 +78,15 @@ class Coding:
             parts += [np.eye(each.size)[codes], each.properties[codes]]
         return np.concatenate(parts, 1)
 
+    def settings(self, inputs: Float64[ndarray, "N e"]) -> Float64[ndarray, "N d"]:
+        """Return what the inputs of points stand for: numbers as they are, of a choice the place of its label."""
+        made, start = np.empty((len(inputs), self.d)), len(self.plain)
+        made[:, self.plain] = inputs[:, :start]
+        for each in self.choices:
+            made[:, each.coordinate] = inputs[:, start : start + each.size].argmax(1)
+            start += each.size + each.properties.shape[1]
+        return made
+
     def by_cube(self, slopes: Float64[ndarray, "b m e"]) -> Float64[ndarray, "b m d"]:
         """Return slopes by the coordinates of the cube: those by labels are 0."""
         made = np.zeros((*slopes.shape[:-1], self.d))

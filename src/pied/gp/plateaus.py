@@ -28,7 +28,7 @@ from pied.gp.selection import choose, is_selection_due, ranked, usable
 from pied.gp.selection import chosen as selected
 from pied.shapes import Float64, Int
 
-SAME = 3  # points with the same least or largest value are on a plateau, if every input has so many values there
+SAME = 3  # points with the same least or largest value are on a plateau, if every variable has so many values there
 SPARE = 2  # values beside the plateaus for each input, and so many more, from which the output is modelled
 KEPT = 4.0  # nats that may be missing once an output was found to lead up to its plateaus
 SOFTNESS = 1e-3  # of the latent output's deviation: how sharply a plateau begins
@@ -39,6 +39,7 @@ FAR = -30.0  # deviations: farther out, moments of a cut-off normal distribution
 LOST = -30.0  # nats: of plateaus that were found, with a smaller evidence they are looked for again at once
 DECIDING = 96  # points, far from each other, by which it is decided whether an output leads up to its plateaus
 MOST_SITES = 128  # points on plateaus, those nearest to their edges; the others are sure to be beyond
+ROUNDED = 1e-3  # nats by which rounding errors may carry the logarithm of a probability above 0
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -67,22 +68,38 @@ def _plateaus(data: Observations) -> dict[int, Sides]:
 
 def _sides(data: Observations, j: int) -> Sides:
     """Return on which plateau the values of an output are; on none where a value between them repeats itself."""
-    y, told, seen = data.Y[:, j], data.rows[j], data.active[j]
+    y, told, settings = data.Y[:, j], data.rows[j], _settings(data, j)
     sides, between = np.zeros(len(y)), told.copy()
     for side, end in ((1.0, y[told].max(initial=-np.inf)), (-1.0, y[told].min(initial=np.inf))):
         same = told & (y == end)
         between &= ~same
-        if min((len(np.unique(values)) for values in data.U[same][:, seen].T), default=0) >= SAME:
+        if _are_many(settings[same], settings[told]):
             sides[same] = side
-    return np.zeros(len(y)) if _has_steps(data.U[between][:, seen], y[between]) else sides
+    return np.zeros(len(y)) if _has_steps(settings[between], y[between]) else sides
 
 
-def _has_steps(U: Float64[ndarray, "n a"], y: Float64[ndarray, "n"]) -> bool:
-    """Whether a value repeats itself where all inputs differ: of a count, the largest value is one step of many."""
+def _settings(data: Observations, j: int) -> Float64[ndarray, "N a"]:
+    """Return the variables of all points that an output depends on; of a choice, the place of its label."""
+    if data.coding is None:
+        return data.U[:, data.active[j]]
+    return data.coding.settings(data.U)[:, np.unique(data.coding.origin[data.active[j]])]
+
+
+def _are_many(settings: Float64[ndarray, "n a"], told: Float64[ndarray, "N a"]) -> bool:
+    """Whether points with the same value differ in every variable, as far as told points do."""
+    wanted = [min(SAME, len(np.unique(values))) for values in told.T]
+    return max(wanted, default=0) == SAME and all(
+        len(np.unique(values)) >= least for values, least in zip(settings.T, wanted, strict=True)
+    )
+
+
+def _has_steps(settings: Float64[ndarray, "n a"], y: Float64[ndarray, "n"]) -> bool:
+    """Whether a value repeats itself where all variables differ: of a count, the largest value is one step of many."""
     values, counts = np.unique(y, return_counts=True)
     repeated = np.isin(y, values[counts > 1])
-    U, y = U[repeated], y[repeated]
-    differs = (U[:, None] != U[None]).all(-1)
+    varied = [len(np.unique(each)) > 1 for each in settings.T]
+    settings, y = settings[repeated][:, varied], y[repeated]
+    differs = (settings[:, None] != settings[None]).all(-1)
     return bool((differs & (y[:, None] == y[None])).any())
 
 
@@ -248,7 +265,7 @@ def _sites(
         kept = np.sort(each.argsort(kind="stable")[:MOST_SITES])
         on, ends = on[kept], ends[kept]
         value, spread, evidence = beyond(away[kept], variance * C[np.ix_(kept, kept)])
-    if not (np.isfinite(value).all() and np.isfinite(spread).all() and math.isfinite(evidence)):
+    if not (np.isfinite(value).all() and np.isfinite(spread).all() and -math.inf < evidence <= ROUNDED):
         return None
     return Sites(on, ends + sides[on] * value, np.clip(spread / variance, 0.0, LARGEST_RATIO), evidence)
 

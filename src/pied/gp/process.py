@@ -180,6 +180,11 @@ class GP:
         return found
 
     @property
+    def counted(self) -> Float64[ndarray, "m"]:
+        """How many told values of each output `density` counts; a plateau may have more than are worked with."""
+        return self.ordered([np.repeat(block.tasks.rows.sum(1), block.tasks.y.shape[2]) for block in self.blocks])
+
+    @property
     def density(self) -> Float64[ndarray, "m"]:
         """Leave-one-out log density of each output's told values on its scale; with shared models, the group's sum.
 
@@ -248,6 +253,14 @@ class GP:
     def is_warped(self) -> bool:
         """Whether any output is modelled on another scale, or cut off at plateaus."""
         return self.ends is not None or any(warp.name != "none" for warp in self.warps)
+
+    @property
+    def beyond_plateaus(self) -> "GP":
+        """The same, not cut off: where it is doubted, or where wider bounds are sought, nothing shows that outputs are.
+
+        Told values at a plateau say that an output is cut off around them. That it is everywhere is assumed.
+        """
+        return self if self.ends is None else replace(self, ends=None)
 
     @np.errstate(all="ignore")
     def imagine(self, U: Float64[ndarray, "p d"], missing: Bool[ndarray, "p m"] | None = None) -> "GP":

@@ -105,7 +105,7 @@ class Why:
         read["basis"] = int(_number(read.get("basis", 0), "basis"))
         if read.get("repeats") is not None:
             read["repeats"] = int(_number(read["repeats"], "repeats"))
-        read["assumes_smooth"] = read.get("assumes_smooth") is True
+        read["assumes_smooth"] = read.get("assumes_smooth", read.get("possible") is not None) is True
         for name in ("optimistic", "possible", "margin"):
             read[name] = None if read.get(name) is None else _number(read[name], name)
         for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):
@@ -237,6 +237,8 @@ class Dataset:
     """Numbers of the trials in `imagined`; empty where they are not needed."""
     moved: tuple[int, ...] = ()
     """Numbers of the trials that were run elsewhere than proposed."""
+    earlier: tuple[int, ...] = ()
+    """Numbers of the trials that were proposed for an earlier question."""
 
     @property
     def failed(self) -> Float64[ndarray, "q d"]:
@@ -272,8 +274,14 @@ class Dataset:
         return Dataset(self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0])
 
     @classmethod
-    def of(cls, problem: Problem, trials: Iterable[Trial]) -> "Dataset":
-        """Gather the arrays of a record, without withdrawn trials; a point outside of the box counts at its edge."""
+    def of(cls, problem: Problem, trials: Iterable[Trial], revision: int = 1) -> "Dataset":
+        """Gather the arrays of a record, without withdrawn trials; a point outside of the box counts at its edge.
+
+        Args:
+            problem: The statement.
+            trials: The record.
+            revision: Number of the question.
+        """
         numbers, points, outputs, whys, failures, pending = [], [], [], [], [], []
         imagined: list[tuple[float, ...]] = []
         last = None
@@ -297,6 +305,7 @@ class Dataset:
             _without_rounding(problem.to_unit(_rows(each, len(problem.variables)))) for each in (points, imagined)
         )
         moved = tuple(trial.number for trial in present if trial.proposed is not None)
+        earlier = tuple(trial.number for trial in present if trial.revision < revision)
         return cls(
             tuple(numbers),
             U,
@@ -307,6 +316,7 @@ class Dataset:
             tuple(failures),
             tuple(pending),
             moved,
+            earlier,
         )
 
     def distinct(self, problem: Problem) -> "Dataset":
@@ -410,9 +420,14 @@ def are_equal(values: Float64[ndarray, "b m"]) -> Bool[ndarray, "m"]:
 
 
 def deviations(values: Float64[ndarray, "b m"]) -> Float64[ndarray, "m"]:
-    """Return the standard deviation of what is known of each column; 0 where nothing is."""
+    """Return the standard deviation of what is known of each column; 0 where nothing is, and of a constant."""
     told = [column[np.isfinite(column)] for column in values.T]
-    return np.array([float(column.std()) if len(column) else 0.0 for column in told])
+    return np.array([0.0 if _is_constant(column) else float(column.std()) for column in told])
+
+
+def _is_constant(column: Float64[ndarray, "n"]) -> bool:
+    """Whether numbers differ by no more than rounding; the mean of equal ones may be another number."""
+    return not len(column) or float(np.ptp(column)) <= SPREAD_ROUNDING * float(np.abs(column).max())
 
 
 def _at(ordered: Float64[ndarray, "b k"], part: float) -> Float64[ndarray, "k"]:

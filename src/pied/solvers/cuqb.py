@@ -292,7 +292,7 @@ class CUQBRun(BayesRun):
         whole = scene.whole or scene
         if not (self._own.sober and self._is_exact) or scene.has_regimes or whole.has_regimes:
             return 1.0
-        return sober.factor(whole.data.whys, whole.f, whole.scales)
+        return sober.factor(whole.data, whole.f, whole.scales)
 
     def _seeks_limits(self, scene: Scene) -> bool:
         """Whether, with noise, the point that is most likely to meet all limits is sought, since none is known to."""
@@ -440,8 +440,9 @@ class CUQBRun(BayesRun):
         return float(best.f[0] - values.max()) if len(values) else float("inf")
 
     def _widened(self, scene: Scene, factor: float) -> Composite:
-        """The belief with deviations wider by a factor, composed with g."""
-        return self._own.believer.bound(self.problem, scene.data, Widened(scene.belief, factor), scene.stream)
+        """The belief with deviations wider by a factor, composed with g; wider ones go on beyond plateaus."""
+        belief = scene.belief.beyond_plateaus if factor > 1.0 else scene.belief
+        return self._own.believer.bound(self.problem, scene.data, Widened(belief, factor), scene.stream)
 
     def _off_bounds(self, scene: Scene) -> Float64[ndarray, "d"] | None:
         """Return the best probe off a box bound that the best told point and all points near it lie on."""

@@ -63,6 +63,7 @@ class FoldedRun(Run):
             if len(data.away) == len(data.imagined)
             else (),
             moved=data.moved,
+            earlier=data.earlier,
         )
 
 

@@ -242,7 +242,7 @@ class BayesRun(Run):
 
     def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
         """Return the best point by medians that meets all constraints by their lower bounds."""
-        bounds, stream = pessimistic(self._sober(scene), self.settings.level), scene.stream.at("verify")
+        bounds, stream = pessimistic(self._of_told(scene), self.settings.level), scene.stream.at("verify")
         return scene.surely_within.solve(bounds, scene.scales, scene.pool, scene.known, stream, rescue=rescue)
 
     def _scene(
@@ -291,7 +291,7 @@ class BayesRun(Run):
         order = (-np.nan_to_num(value, nan=UNKNOWN_VALUE)).argsort(kind="stable")
         return np.clip(data.U[order[:INCUMBENTS]], 0.0, 1.0)
 
-    def _sober(self, scene: Scene) -> Composite:
+    def _of_told(self, scene: Scene) -> Composite:
         """What was told composed with g: a pending point is no evidence that its neighbours meet the constraints."""
         if not len(scene.data.pending):
             return scene.composite

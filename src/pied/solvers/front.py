@@ -189,10 +189,10 @@ class FrontRun(BayesRun):
             best = sure if is_as_good else best
         return None if self._repeats(scene, best.u) else best
 
-    def _sight(self, scene: Scene, *, sober: bool = False) -> Sight:
+    def _sight(self, scene: Scene, *, of_told: bool = False) -> Sight:
         """Look at the front: what was told, what is pending at its median, and how far it reaches."""
         problem, believer = self.problem, self._own.believer
-        belief = scene.told if sober else scene.belief
+        belief = scene.told if of_told else scene.belief
         composite = believer.bound(problem.side_by_side, scene.data, belief, scene.stream)
         values, fine = told_front(problem, scene.data, composite, is_exact=self._is_exact)
         expected, scales = expected_front(problem, composite, scene.pool)
@@ -204,7 +204,7 @@ class FrontRun(BayesRun):
         return Sight(composite, frontier, np.concatenate([[1.0], scene.scales[1:]]))
 
     def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
-        return self._verified(scene, self._sight(scene, sober=True), rescue=rescue)
+        return self._verified(scene, self._sight(scene, of_told=True), rescue=rescue)
 
     def _verified(self, scene: Scene, sight: Sight, *, rescue: bool) -> Optimum:
         """Return the point with the best worth by medians that meets all constraints by their lower bounds."""
@@ -236,7 +236,7 @@ class FrontRun(BayesRun):
             )
             best, why = self._optimistic(scene, replace(sight, composite=wide)), Why("widen")
         if bool(scene.is_feasible.any()) or self.problem.n == 0:
-            sure = self._surely(scene, best, self._sight(scene, sober=True))
+            sure = self._surely(scene, best, self._sight(scene, of_told=True))
             is_as_good = sure is not None and sure.f[0] >= NEARLY * best.f[0]
             return (sure, Why("verify")) if sure is not None and is_as_good else (best, why)
         if self._own.verdict == "single":

@@ -6,7 +6,7 @@ in log space with the smoothing of Ament et al. (2023), which keeps a slope wher
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -172,7 +172,9 @@ class EIC(BeliefSolver):
         def acquire(scene: Scene, best: float | None) -> Acquisition:
             return ClosedForm(scene.composite, scene.belief.warps, best, scene.scales, self.log)
 
-        return FoldedRun(problem, lambda folded: ImprovementRun(self, folded, stream, acquire))
+        model = replace(self.believer.model, plateaus=False)  # what is cut off is not normal on any scale
+        uncut = replace(self, believer=replace(self.believer, model=model))
+        return FoldedRun(problem, lambda folded: ImprovementRun(uncut, folded, stream, acquire))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,12 +154,14 @@ def _continued(
 
 
 def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
-    """Return the leave-one-out log density of each output on its scale, nats a row, in units of its deviation."""
+    """Return the leave-one-out log density of each output on its scale, nats a row, in units of its deviation.
+
+    A constant is explained.
+    """
     belief = believer.of_told(problem, data, belief)
     deviation = deviations(belief.warped(data.Y))
-    counts = np.isfinite(data.Y).sum(0)
-    density = belief.density / np.maximum(counts, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
-    return np.where(np.isfinite(density), density, np.inf)
+    density = belief.density / np.maximum(belief.counted, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
+    return np.where(np.isfinite(density) & (deviation > 0), density, np.inf)
 
 
 def _log_density(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:

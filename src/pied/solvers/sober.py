@@ -8,7 +8,7 @@ by each that did not. With small deviations the search follows the edge that the
 
 import numpy as np
 
-from pied.records import Why
+from pied.records import Dataset
 from pied.shapes import Float64
 
 AIMS = ("explore", "improve", "widen")
@@ -19,16 +19,17 @@ LEAST = 0.125
 """Of the deviations of the belief."""
 
 
-def factor(whys: tuple[Why, ...], f: Float64[np.ndarray, "N k"], scales: Float64[np.ndarray, "k"]) -> float:
+def factor(data: Dataset, f: Float64[np.ndarray, "N k"], scales: Float64[np.ndarray, "k"]) -> float:
     """Return by which factor deviations are multiplied where points are sought.
 
     Args:
-        whys: Why the told points were proposed.
+        data: What was told. Points for an earlier question, or that were run elsewhere, do not count.
         f: Functions told there; NaN where they were not.
         scales: One search scale for each function.
     """
     broken, found = (-f[:, 1:] / scales[1:]).max(1, initial=0.0), 1.0
-    for row, why in enumerate(whys):
-        if why.aim in AIMS and np.isfinite(broken[row]):
+    others = {*data.moved, *data.earlier}
+    for row, why in enumerate(data.whys):
+        if why.aim in AIMS and np.isfinite(broken[row]) and data.numbers[row] not in others:
             found = max(0.5 * found, LEAST) if broken[row] > FAR else min(2.0 * found, 1.0)
     return found

@@ -54,7 +54,7 @@ def chance(problem: Problem, believer: Believer, sides: list[Side], level: float
     for side in sides:
         is_exact = all(noise == 0 for noise in problem.noise)
         factor: Float64[ndarray, "m"] = np.full(problem.m, first_caution(side.points, is_exact=is_exact))
-        careful = side.belief.widened(factor, factor)
+        careful = side.belief.beyond_plateaus.widened(factor, factor)
         composite = believer.bound(problem, side.data, careful, stream)
         none *= 1.0 - chance_of_any(composite, careful, level, side.data.U, stream, side.region)
     return 1.0 - none

@@ -63,7 +63,7 @@ class Moment:
     @cached_property
     def record(self) -> Dataset:
         """The record as arrays."""
-        return Dataset.of(self.problem, self.believed)
+        return Dataset.of(self.problem, self.believed, self.revision)
 
     @cached_property
     def correction(self) -> int:

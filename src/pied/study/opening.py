@@ -266,12 +266,13 @@ def _differences(kept: Mapping[str, Any], given: Mapping[str, Any], path: str = 
 def solver_from_data(data: Mapping[str, Any]) -> Solver:
     """Create a solver from its name and settings; only classes named by its own fields are created.
 
-    Settings that are newer than the record take their defaults; in a method as it was published, those of that method.
+    Settings that are newer than the record take the defaults of that solver, of a method as it was published those of
+    that method.
     """
     solver, settings = make(str(data.get("name"))), data.get("settings")
     if not settings:
         return solver
-    restored, name = _settings_from_data(type(solver), settings), f"{solver.name}-paper"
+    restored, name = _settings_from_data(type(solver), settings, solver), f"{solver.name}-paper"
     is_usual = not _differences(settings, solver_to_data(solver)["settings"])
     published = None if is_usual or name not in registry else make(name)
     if published is None or _differences(settings, solver_to_data(published)["settings"]):
@@ -279,8 +280,11 @@ def solver_from_data(data: Mapping[str, Any]) -> Solver:
     return published
 
 
-def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
+def _settings_from_data(kind: type, data: Mapping[str, Any], usual: Any) -> Any:
+    """Create settings from plain data; what is missing is taken from usual ones of the same kind, if there are some."""
     hints, given = typing.get_type_hints(kind), {}
+    if type(usual) is kind and is_dataclass(usual):
+        given = {each.name: getattr(usual, each.name) for each in fields(usual) if each.init}
     for name, value in data.items():
         if name == "is":
             continue
@@ -292,7 +296,7 @@ def _settings_from_data(kind: type, data: Mapping[str, Any]) -> Any:
         inner: list[Any] = [each for each in kinds if is_dataclass(each)]
         if isinstance(value, dict) and inner:
             chosen = next((each for each in inner if each.__name__ == value.get("is")), inner[0])
-            given[name] = _settings_from_data(chosen, value)
+            given[name] = _settings_from_data(chosen, value, given.get(name))
         else:
             given[name] = tuple(value) if isinstance(value, list) else value
     return kind(**given)

@@ -114,13 +114,10 @@ class Snapshot(Moment):
         if self._sides:
             stream = self.stream.at("chance")
             return apart.chance(self.problem, settings.believer, self._sides, settings.level, stream)
-        return chance_of_any(
-            self.composite("recommend"),
-            settings.believer.careful(self.problem, self.data, self.belief, settings.level),
-            settings.level,
-            self.data.U,
-            self.stream.at("chance"),
-        )
+        level, stream = settings.level, self.stream
+        careful = settings.believer.careful(self.problem, self.data, self.belief.beyond_plateaus, level)
+        composite = settings.believer.bound(self.problem, self.data, careful, stream.at("recommend"))
+        return chance_of_any(composite, careful, level, self.data.U, stream.at("chance"))
 
     @cached_property
     def _sides(self) -> "list[Side]":

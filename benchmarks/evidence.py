@@ -1,5 +1,7 @@
 """Write docs/evidence.md: six figures and one table from the pages and records under benchmarks/results.
 
+The table by kind of problem in docs/guarantees.md is written, too.
+
 Every number is read from a result page, none is typed here, so the page cannot say what was not measured:
 
     python benchmarks/evidence.py            # writes docs/evidence.md and docs/evidence/*.svg
@@ -22,6 +24,7 @@ from records import (
     SAID,
     bounds_by_kind,
     columns,
+    kinds,
     leading,
     limits_that_hold,
     link,
@@ -151,6 +154,17 @@ def _honesty() -> tuple[str, str]:
     return bars("Bounds that hold, by kind of problem", caption, rows, mark=mark), caption
 
 
+KIND_HEADS = [
+    "kind of problem",
+    "outputs as measured",
+    "objective and limits",
+    "at recommendations, noisy",
+    "gap covers, or is not told",
+    "told at the end",
+    "within 1e-2, within 1e-4",
+]
+MARKS = ("<!-- kinds: begin -->", "<!-- kinds: end -->")
+
 FIGURES: dict[str, Callable[[], tuple[str, str]]] = {
     "solved": _profile,
     "known-part": _rivals,
@@ -263,7 +277,16 @@ def page() -> dict[Path, str]:
         made, command, more = origin(each)
         body.append(f"| {link(each)} | {made} | `{command}`{f', and {more} more' if more else ''} |")
     written[DOCS / "evidence.md"] = "\n".join([*body, ""])
+    written[DOCS / "guarantees.md"] = _with_kinds((DOCS / "guarantees.md").read_text())
     return written
+
+
+def _with_kinds(text: str) -> str:
+    """The page of guarantees with its table by kind of problem."""
+    begin, end = MARKS
+    before, rest = text.split(begin)
+    lines_of = ["| " + " | ".join(row) + " |" for row in (KIND_HEADS, ["---"] * len(KIND_HEADS), *kinds())]
+    return "\n".join([before + begin, *lines_of, end + rest.split(end)[1]])
 
 
 def main() -> None:

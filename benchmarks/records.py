@@ -5,6 +5,7 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +98,69 @@ def honesty(first_head: str, section: str = "Honesty") -> list[dict[str, str]]:
 
 def bounds_by_kind(noise: str) -> dict[str, float]:
     """How often the true objective and limits were inside their bounds at proposals, by kind of problem, best first."""
-    found: dict[str, float] = {}
-    for row in honesty("objective, later"):
-        if row["noise"] == noise and "all" not in row["kind"]:
-            cells = [row[f"{what}, {when}"] for what in ("objective", "limits") for when in ("first ten", "later")]
-            pairs = [re.fullmatch(r"([\d.]+) \((\d+)\)", cell) for cell in cells]
-            counted = [(float(each[1]), int(each[2])) for each in pairs if each is not None]
-            if counted:
-                found[row["kind"]] = sum(part * of for part, of in counted) / sum(of for _, of in counted)
+    found = {
+        row["kind"]: share
+        for row in honesty("objective, later")
+        if row["noise"] == noise and "all" not in row["kind"] and (share := _inside(row, "objective", "limits"))
+    }
     return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+
+def _inside(row: dict[str, str], *whats: str) -> float | None:
+    """The share of bounds at proposals that held, the first ten and later ones together; None where there were none."""
+    later = {"outputs": "later"}  # its heading is the first of three
+    cells = [row[head] for what in whats for head in (f"{what}, first ten", later.get(what, f"{what}, later"))]
+    pairs = [re.fullmatch(r"([\d.]+) \((\d+)\)", cell) for cell in cells]
+    counted = [(float(each[1]), int(each[2])) for each in pairs if each is not None]
+    return sum(part * of for part, of in counted) / sum(of for _, of in counted) if counted else None
+
+
+def kinds() -> list[list[str]]:
+    """What held in the latest section of `honesty.md`, a row for each kind: exact and, after a stroke, with noise."""
+    bounds, worth = (
+        {(r["set"], r["kind"], r["noise"]): r for r in honesty(h)} for h in ("outputs, first ten", "to 1e-02")
+    )
+    named = [(group, kind) for group, kind, noise in bounds if noise == "exact" and "all" not in kind]
+    ordered = [each for group in ("draws", "rough", "paper") for each in named if each[0] == group]
+    wholes = [(group, "**all**") for group in ("draws", "rough", "failing")]
+    return [[_title(*each), *_held(bounds, worth, *each)] for each in (*ordered, *wholes)]
+
+
+def _title(group: str, kind: str) -> str:
+    """What a row is called."""
+    titles = {
+        "draws": "all random ones",
+        "rough": "all eight rough ones",
+        "failing": "these, where a quarter of the box fails",
+    }
+    if "all" in kind:
+        return f"**{titles[group]}**"
+    return {"draws": f"random: {kind}", "paper": "of the paper"}.get(group, kind)
+
+
+def _held(bounds: dict[Any, dict[str, str]], worth: dict[Any, dict[str, str]], group: str, kind: str) -> list[str]:
+    """The cells of a row."""
+
+    def both(write: Callable[[tuple[str, str, str]], str]) -> str:
+        return " / ".join(write((group, kind, noise)) for noise in ("exact", "constant"))
+
+    def share(key: tuple[str, str, str], *whats: str) -> str:
+        found = _inside(bounds[key], *whats)
+        return "-" if found is None else f"{found:.2f}"
+
+    def covers(key: tuple[str, str, str]) -> str:
+        counts = [count(cell) for head, cell in worth[key].items() if head.startswith("gap covers")]
+        return f"{sum(held for held, _ in counts)} of {sum(of for _, of in counts)}"
+
+    return [
+        both(lambda key: share(key, "outputs")),
+        both(lambda key: share(key, "objective", "limits")),
+        bounds[group, kind, "constant"]["recommended"].partition(" ")[0],
+        both(covers),
+        both(lambda key: worth[key]["gaps told at the end"]),
+        both(lambda key: f"{count(worth[key]['to 1e-02'])[0]}, {count(worth[key]['to 1e-04'])[0]}")
+        + f" of {count(worth[group, kind, 'exact']['to 1e-02'])[1]}",
+    ]
 
 
 def limits_that_hold() -> str:

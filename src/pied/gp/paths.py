@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy import ndarray
 
+from pied.gp.block import Block
 from pied.gp.kernels import KERNELS, stretched_slopes
 from pied.gp.likelihood import inverse_scales
 from pied.gp.posterior import Posterior
-from pied.gp.process import GP, Block
+from pied.gp.process import GP
 from pied.rng import Stream
 from pied.shapes import Float64, Int
 

@@ -194,16 +194,11 @@ def _gained(data: Observations, j: int, sides: Sides, old: Choice | None) -> tup
 
 def allowed(data: Observations, choices: Sequence[Choice]) -> list[Choice]:
     """Return choices that were made for other data, without the plateaus and warps that these data do not have."""
-    return beside_of(data, choices)[1]
-
-
-def beside_of(data: Observations, choices: Sequence[Choice]) -> tuple[Observations, list[Choice]]:
-    """Return the data beside the plateaus of outputs that were found clipped, and the choices that these data allow."""
     sides = _clipped(data, choices)
-    data = data.beside(sides)
-    choices = [each if j in sides else replace(each, clipped=()) for j, each in enumerate(choices)]
-    return data, [
-        each if each.warp in own else replace(each, warp="none") for each, own in zip(choices, data.scales, strict=True)
+    beside = data.beside(sides)
+    kept = [each if j in sides else replace(each, clipped=()) for j, each in enumerate(choices)]
+    return [
+        each if each.warp in own else replace(each, warp="none") for each, own in zip(kept, beside.scales, strict=True)
     ]
 
 

@@ -288,9 +288,13 @@ class CUQBRun(BayesRun):
         return best, why
 
     def _sobered(self, scene: Scene) -> float:
-        """Return by which factor deviations are multiplied. Where there are regimes, their border is looked for."""
+        """Return by which factor deviations are multiplied.
+
+        Where there are regimes, their border is looked for. A plain belief has nothing but its deviations to find out
+        where it is wrong.
+        """
         whole = scene.whole or scene
-        if not (self._own.sober and self._is_exact) or scene.has_regimes or whole.has_regimes:
+        if not (self._own.sober and self._is_exact) or scene.is_plain or scene.has_regimes or whole.has_regimes:
             return 1.0
         return sober.factor(whole.data, whole.f, whole.scales)
 

@@ -9,7 +9,7 @@ from pied import Problem, Study
 from pied.bounds import Believer, errors
 from pied.records import Dataset, Why
 from pied.rng import Stream
-from pied.solvers import plainly
+from pied.solvers import plainly, sober
 from pied.solvers.cuqb import CUQB, CUQBRun
 from pied.solvers.infeasibility import JointTest
 
@@ -122,3 +122,18 @@ def test_whether_any_point_meets_the_limits_is_tested_by_the_usual_belief(scenes
     assert any(scene.is_plain for scene in scenes)
     assert tested
     assert not any(scene.is_plain for scene in tested)
+
+
+@pytest.mark.slow
+def test_a_plain_belief_keeps_its_deviations_where_others_hope_for_less(scenes, monkeypatch):
+    widened, asked = CUQBRun._widened, []
+    monkeypatch.setattr(sober, "factor", lambda *told: 0.125)
+    monkeypatch.setattr(
+        CUQBRun, "_widened", lambda run, scene, by: asked.append((scene, by)) or widened(run, scene, by)
+    )
+    Study(stated(blackbox=crag), seed=0).run(budget=16)
+    assert any(scene.is_plain and scene.is_feasible.any() for scene in scenes)
+    assert not any(by < 1 for scene, by in asked if scene.is_plain)
+    asked.clear()
+    Study(stated(blackbox=hill), seed=0).run(budget=12)
+    assert any(by < 1 for _, by in asked)

@@ -21,6 +21,7 @@ runner = importlib.import_module("runner")
 suite_sweep = importlib.import_module("suite_sweep")
 scoreboard = importlib.import_module("scoreboard")
 search = importlib.import_module("search")
+versions = importlib.import_module("versions")
 Task = runner.Task
 
 
@@ -396,3 +397,14 @@ def test_the_best_charge_keeps_its_limits():
     ]
     assert "| pied | 40 | 40.00 | 40.00 |" in charging.page(records)
     assert charging.stated().d == len(charging.BOX)
+
+
+def test_the_time_of_two_versions_is_compared_by_medians():
+    text = versions.page("v0", {"booth": [(0.1, 0.12), (0.1, 0.125), (0.2, 0.3)], "spring": [(0.1, 0.2)]})
+    assert "| booth | 0.100 | 0.125 | 1.25 |" in text
+    assert "| spring | 0.100 | 0.200 | 2.00 |" in text
+    assert "1 of 2 are" in text
+
+
+def test_a_problem_is_timed_by_the_code_that_is_imported():
+    assert versions.seconds("booth", 1, budget=7) > 0

@@ -47,8 +47,10 @@ def seconds(problem: str, seed: int, budget: int | None = None) -> float:
 
 def unpacked(commit: str, folder: Path) -> Path:
     """Write the sources of a commit to a folder, with the problems of the present ones; return where they are."""
-    archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+    done = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True)
+    if done.returncode:
+        raise SystemExit(f"git has no '{commit}' with sources here: {done.stderr.decode().strip()}")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
         tar.extractall(folder, members=[each for each in tar if "/suite/" not in each.name], filter="data")
     present = ROOT / "src" / "pied" / "suite"
     for path in present.rglob("*"):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pied import Problem, SettingError, State, StatementError, Status, Study
+from pied import Contradiction, Problem, SettingError, State, StatementError, Status, Study
 from pied.records.sql import Store
 from shells import LAB, data, pied_
 from tiny import fast, hill, parabola
@@ -132,6 +132,16 @@ def test_data_lie_where_they_were_measured_and_the_asked_point_stays(caplog: pyt
         study.correct(1, 0.6, why=" ")
 
 
+def test_the_settings_of_a_complete_trial_are_corrected_not_told() -> None:
+    study = Study(lab_problem(), solver=fast(), seed=0)
+    trial = study.tell(study.ask(), 0.5)
+    with pytest.raises(Contradiction, match=r"study\.correct\(1, \{\}, at=\{'x': 1\.0\}, why='\.\.\.'\)"):
+        study.tell(trial, 0.5, at={"x": 1.0})
+    shown = float(f"{trial.x.x:.6g}")  # as it was printed
+    assert study.tell(trial, 0.5, at={"x": shown}).x.x == trial.x.x
+    assert study.correct(trial, at={"x": 1.0}, why="misread").x.x == 1.0
+
+
 def test_bounds_at_the_asked_point_are_not_taken_for_those_where_it_was_run() -> None:
     study = Study(lab_problem(), solver=fast(), seed=0)
     for x, y in POINTS:
@@ -204,6 +214,8 @@ def test_what_was_really_set_is_told_in_the_shell(lab: Path) -> None:
     assert "trial 2 was run at temperature = 72 instead of " in shown
     refused = pied_("tell", "lab.toml", "2", "--at", "temperature=73", code=2).stderr
     assert "pied correct lab.toml 2 --at temperature=73.0 --why '...'" in refused
+    refused = pied_("tell", "lab.toml", "1", "--at", "temperature=73", code=2).stderr  # complete, at the proposed point
+    assert "pied correct lab.toml 1 --at temperature=73.0 --why '...'" in refused
     told = data("correct", "lab.toml", "2", "--at", "temperature=73", "--why", "misread")
     assert told["x"]["temperature"] == 73.0
     assert "'temprature' is not a variable. Did you mean 'temperature'" in (

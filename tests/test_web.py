@@ -216,6 +216,10 @@ def test_a_part_now_and_the_rest_later_at_other_settings(web: TestClient) -> Non
     told = post(web, "/api/studies/lab/trials/5/tell", values={"impurity": 0.03}, at={"time": 2.5})
     assert told["x"]["time"] == 2.5
     assert told["asked"]["time"] != 2.5
+    told = post(web, "/api/studies/lab/trials/5/tell", at={"time": 2.5})
+    refused = post(web, "/api/studies/lab/trials/4/tell", 409, at={"time": 2.5})["error"]  # complete: needs a reason
+    assert "counts as run at time = 5, not at 2.5" in refused
+    assert "If the earlier one is wrong, correct it." in refused
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,23 @@ def test_the_point_that_was_run_stands_beside_the_proposed_one(place: Place) -> 
     with pytest.raises(Contradiction, match=r"run at x = 0\.65, not at 0\.7; the first point is kept"):
         record.tell(2, {}, at={"x": 0.7})
     assert correct(record, 2, {}, at={"x": 0.7}, why="misread").run == {"x": 0.7}
-    assert record.tell(1, {}, at={"x": 0.55}).corrected == 2  # values that were used at another point
+    assert record.tell(2, {}, at={"x": 0.7}).corrected == 1
     moves = [each.data["after"] for each in history(record, 2) if each.kind == "run elsewhere"]
     assert moves == [{"x": 0.65}, {"x": 0.7}]
+
+
+def test_only_a_correction_moves_a_complete_trial(place: Place) -> None:
+    record = told(place)
+    with pytest.raises(
+        Contradiction, match=r"counts as run at x = 0\.5, not at 0\.55; the first point is kept"
+    ) as error:
+        record.tell(1, {"p": 1.0}, at={"x": 0.55})
+    assert error.value.at == {"x": 0.55}
+    assert record.tell(1, {}, at={"x": 0.5}).run is None
+    row = correct(record, 1, {}, at={"x": 0.55}, why="the thermometer was off")
+    assert (row.run, row.corrected) == ({"x": 0.55}, 1)
+    record.tell(2, {"p": 1.0})
+    assert record.tell(2, {"q": 1.0}, at={"x": 0.65}).corrected == 2  # measured in part, it may still be told
 
 
 def test_notes_and_all_contributors_are_in_the_history(place: Place) -> None:

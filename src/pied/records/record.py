@@ -301,7 +301,8 @@ class Record(ABC):
             worker: Who tells.
             again: Whether to store a value that equals the recorded one once more; False when a call is repeated
                 because its success is unknown.
-            at: The point at which it was really run, all variables, if not the proposed one.
+            at: The point at which it was really run, all variables, if not the proposed one; of a complete trial only
+                that which is recorded.
 
         Raises:
             Contradiction: When a value or point contradicts an earlier one; the other values of the call are recorded.
@@ -316,7 +317,7 @@ class Record(ABC):
             fresh = {name: value for name, value in values.items() if name not in row.y and is_open}
             refusal = _refusal(row, values, fresh, at)
             pen.note(Value(number, name, float(each), name in fresh, worker, now) for name, each in values.items())
-            is_moved = at is not None and row.run is None and dict(at) != dict(row.x) and is_open
+            is_moved = at is not None and row.run is None and dict(at) != dict(row.x) and row.state in (ASKED, PARTIAL)
             if at is not None and is_moved:
                 row = moved(pen, row, at, Event(number, event.MOVED, worker, now))
             if fresh or is_moved or refusal is None:
@@ -424,6 +425,11 @@ def moved(pen: Pen, row: Row, at: Mapping[str, Any], happened: Event) -> Row:
     return replace(row, run=dict(at), corrected=pen.corrections() + 1 if row.state != ASKED else row.corrected)
 
 
+def _plain(value: Any) -> str:
+    """Return a setting for a message."""
+    return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
 def _refusal(
     row: Row, values: Mapping[str, float], fresh: Mapping[str, float], at: Mapping[str, Any] | None
 ) -> TellError | None:
@@ -437,12 +443,13 @@ def _refusal(
         for name, value in values.items()
         if name not in fresh and row.y[name] != value and not (math.isnan(row.y[name]) and math.isnan(value))
     }
-    points = {name: value for name, value in (at or {}).items() if row.run is not None and row.run[name] != value}
+    was, is_placed = (row.x if row.run is None else row.run), row.run is not None or row.state == TOLD
+    points = {name: value for name, value in (at or {}).items() if is_placed and was[name] != value}
     refused = [
         f"'{name}' was told as {row.y[name]!r} and cannot become {value!r}; the first value is kept"
         for name, value in others.items()
     ] + [
-        f"it was told to be run at {name} = {(row.run or row.x)[name]!r}, not at {value!r}; the first point is kept"
+        f"it counts as run at {name} = {_plain(was[name])}, not at {_plain(value)}; the first point is kept"
         for name, value in points.items()
     ]
     if not refused:

@@ -65,7 +65,11 @@ def run_point(problem: Problem, asked: Named, at: Mapping[str, Any], *, anyway: 
     for name in at:
         if name not in problem.variables:
             raise StatementError(f"'{name}' is not a variable.{did_you_mean(name, problem.variables)}")
-    point = {**dict(asked), **{name: read_setting(problem, name, value) for name, value in at.items()}}
+    point = dict(asked)
+    for name, value in at.items():
+        read = read_setting(problem, name, value)
+        if not _is_same(problem, name, read, point[name]):  # else it is the known one, with the digits that are shown
+            point[name] = read
     with np.errstate(all="ignore"):
         U = problem.box.to_unit(np.array([problem.codes(point)]))[0]
     for (name, box), value, u in zip(problem.variables.items(), point.values(), U.tolist(), strict=True):
@@ -141,17 +145,18 @@ def note_text(text: str) -> str:
 
 def same_rows(problem: Problem, trials: Iterable[Trial], x: Mapping[str, Any], y: Mapping[str, float]) -> list[Trial]:
     """Return the trials that have these values at this point already."""
-
-    def is_same(name: str, given: Any, kept: Any) -> bool:
-        if problem.variables[name].is_choice:
-            return bool(given == kept)
-        width = problem.variables[name].hi - problem.variables[name].lo
-        return abs(given - kept) <= max(LAST_DIGITS * width, min(SAME_POINT * width, SAME_DIGITS * abs(kept)))
-
     return [
         trial
         for trial in trials
         if trial.y is not None
         and all(math.isclose(trial.y[name], value, rel_tol=SAME_VALUE) for name, value in y.items())
-        and all(is_same(name, value, trial.x[name]) for name, value in x.items())
+        and all(_is_same(problem, name, value, trial.x[name]) for name, value in x.items())
     ]
+
+
+def _is_same(problem: Problem, name: str, given: Any, kept: Any) -> bool:
+    """Tell whether a setting is the known one, perhaps written with fewer digits."""
+    if problem.variables[name].is_choice:
+        return bool(given == kept)
+    width = problem.variables[name].hi - problem.variables[name].lo
+    return bool(abs(given - kept) <= max(LAST_DIGITS * width, min(SAME_POINT * width, SAME_DIGITS * abs(kept))))

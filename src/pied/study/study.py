@@ -374,6 +374,7 @@ class Study(Amendable, Deciding, Evaluating):
             trial: The trial or its number.
             y: The outputs; None if only `at` is told.
             at: Variables that were really set to other values than proposed; the proposed point stays in the record.
+                A complete trial is moved by `correct`.
             anyway: Whether values outside of their ranges, and settings far outside, are right.
             again: Whether telling a recorded value once more is an event of its own; False when a call is repeated
                 because its answer was lost: then nothing is written.

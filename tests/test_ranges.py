@@ -50,6 +50,20 @@ def test_values_inside_their_ranges_or_without_one_are_not_doubted():
     assert doubts(measured(ranges=None), {"y": 1e9}) == []
 
 
+def test_rounding_at_the_end_of_a_range_is_not_doubted(caplog):
+    assert doubts(measured(), {"y": -2e-14}) == doubts(measured(), {"y": 1 + 1e-12}) == []
+    assert doubts(measured(), {"y": -1e-6})
+    open_end = measured(ranges={"y": (0, None)})
+    assert doubts(open_end, {"y": -2e-14}) == []
+    assert doubts(open_end, {"y": -1e-5})
+    assert doubts(open_end, {"y": -1e-5}, [{"z": 1.0}, {"y": 2e5}]) == []  # next to 2e5 it is rounding
+    study = Study(measured(ranges={"y": (0, None)}, blackbox=lambda x: (-2e-14 if x.a < 2 else 1e-3, 30.0)), seed=1)
+    study.run(4)
+    assert "range" not in caplog.text
+    study.add({"a": 1, "b": 1}, {"y": 1e7})
+    assert study.correct(1, {"y": -1e-4}, why="typo").y["y"] == -1e-4
+
+
 def test_doubted_value_is_refused_and_accepted_anyway():
     study = Study(measured(), seed=1)
     trial = study.ask()

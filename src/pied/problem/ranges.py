@@ -1,25 +1,39 @@
 """Values outside of the stated range of an output: mostly a slip of writing, which is named."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pied.problem.problem import Problem
 
 ROUNDING = 1e-9
-"""Relative to the end of a range: a value this little outside is rounded."""
+"""Relative to the size of an output: a value this little outside of the range is rounded."""
 KELVIN = 273.15
 LOST_DIGITS = (10.0, 100.0, 1000.0, 10_000.0)
 """Factors by which a lost decimal point or comma changes a number."""
 
 
-def doubts(problem: Problem, values: Mapping[str, float]) -> list[str]:
-    """Return a sentence for each value outside of its range, with the likely cause."""
+def doubts(problem: Problem, values: Mapping[str, float], others: Collection[Mapping[str, float]] = ()) -> list[str]:
+    """Return a sentence for each value outside of its range, with the likely cause.
+
+    Args:
+        problem: The statement.
+        values: What was told, by output.
+        others: Other values of these outputs, which show their size.
+    """
     found = []
     for name, value in values.items():
         lo, hi = problem.ranges[problem.outputs.index(name)].tolist()
-        if not lo - ROUNDING * abs(lo) <= value <= hi + ROUNDING * abs(hi):
+        missed = max(lo - value, value - hi)
+        if missed > 0 and missed > ROUNDING * _size(lo, hi, (each[name] for each in others if name in each)):
             cause = next(_causes(value, lo, hi), "Is it the right output, and the right unit?")
             found.append(f"'{name}' = {value:.10g} is outside its range from {lo:g} to {hi:g}. {cause}")
     return found
+
+
+def _size(lo: float, hi: float, values: Iterable[float]) -> float:
+    """Return the size of an output: the larger end of its range; if that is 0 or open, the largest value and 1."""
+    ends = max((abs(end) for end in (lo, hi) if math.isfinite(end)), default=0.0)
+    return ends or max([1.0, *(abs(each) for each in values if math.isfinite(each))])
 
 
 def _causes(value: float, lo: float, hi: float) -> Iterator[str]:

@@ -179,16 +179,18 @@ def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], 
     rows: list[Row] = []
     far: dict[int, str] = {}
     without = 0
+    values: list[dict[str, float]] = []
     for line in range(len(table.rows)):
         if is_export and table.rows[line][state] not in COUNTED:
             without += 1
             continue
         x, y = row_settings(table, line, problem), row_values(table, line, problem.outputs)
+        values.append(y)
         try:
             point = added_point(problem, x, anyway=True)
             if not y:
                 raise StatementError("no output is filled in")
-            told_values(problem, y, anyway=anyway)
+            told_values(problem, y, anyway=anyway, others=values)
         except (StatementError, TellError) as error:
             raise StatementError(f"{table.place(line)}: {error}") from error
         try:

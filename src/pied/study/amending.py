@@ -9,7 +9,7 @@ from pied.errors import UnknownName, did_you_mean
 from pied.problem import Problem, element_names, renamed_words
 from pied.records import Event, Question, Record, Trial, annotate, correct, history, name_now, restore, withdraw
 from pied.study.opening import has_code, stated
-from pied.study.reading import note_text, reason, remark, run_point, told_values
+from pied.study.reading import note_text, outcomes, reason, remark, run_point, told_values
 from pied.study.reframing import reframe
 from pied.study.result import Revision
 from pied.study.snapshot import Snapshot
@@ -77,7 +77,8 @@ class Amendable(ABC):
                 otherwise.
         """
         old, said = self._known(trial), reason(why)
-        new = told_values(self.problem, values, f"trial {old.number}: ", anyway=anyway)
+        known = outcomes(self._snapshot().trials)
+        new = told_values(self.problem, values, f"trial {old.number}: ", anyway=anyway, others=known)
         correct(self._record, old.number, new, why=said, worker=self.worker, at=self._at(old, at, anyway))
         return self._logged(old.number)
 

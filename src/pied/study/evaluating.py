@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pied.errors import SettingError, Status, TellError
 from pied.problem import Problem, doubts, listed
 from pied.records import Entry, Keeper, Record, Row, State, Trial
+from pied.study.reading import outcomes
 from pied.study.result import Result
 from pied.study.snapshot import Snapshot
 
@@ -221,7 +222,7 @@ class Evaluating(ABC):
         try:
             if entry.values is None:
                 return self.fail(number, entry.failure)
-            for doubt in doubts(self.problem, entry.values):
+            for doubt in doubts(self.problem, entry.values, outcomes(self._trials.values())):
                 logger.warning("trial %d: %s It is recorded", number, doubt)
             return self.tell(number, entry.values, anyway=True)
         except TellError as error:

@@ -1,7 +1,7 @@
 """Read what people tell: values (doubted outside of their ranges), the point really run, reasons, and known rows."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,9 @@ SAME_VALUE = 1e-9
 """Relative: values that differ by less are the same, written with other digits; exports have ten."""
 
 
-def told_values(problem: Problem, y: Any, label: str = "", *, anyway: bool = False) -> dict[str, float]:
+def told_values(
+    problem: Problem, y: Any, label: str = "", *, anyway: bool = False, others: Collection[Mapping[str, float]] = ()
+) -> dict[str, float]:
     """Return the told values by output, without missing ones.
 
     Args:
@@ -32,6 +34,7 @@ def told_values(problem: Problem, y: Any, label: str = "", *, anyway: bool = Fal
         y: What was told.
         label: What it is told of, for messages.
         anyway: Whether values outside of their ranges are meant.
+        others: Other values of the outputs, which show what is rounding.
     """
     if y is None:
         return {}
@@ -41,13 +44,18 @@ def told_values(problem: Problem, y: Any, label: str = "", *, anyway: bool = Fal
         raise TellError(f"{label}{error}") from error
     told = zip(problem.outputs, outputs.tolist(), strict=True)
     values = {name: value for name, value in told if math.isfinite(value)}
-    doubted = [] if anyway else doubts(problem, values)
+    doubted = [] if anyway else doubts(problem, values, others)
     if doubted:
         raise TellError(
             f"{label}{' '.join(doubted)} Nothing was recorded of it. If it is right, say so: --anyway (in Python "
             "anyway=True)"
         )
     return values
+
+
+def outcomes(trials: Iterable[Trial]) -> list[Named]:
+    """Return what was measured."""
+    return [trial.y for trial in trials if trial.y is not None]
 
 
 def run_point(problem: Problem, asked: Named, at: Mapping[str, Any], *, anyway: bool = False) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pied.study.amending import Amendable
 from pied.study.deciding import Deciding
 from pied.study.evaluating import Evaluating
 from pied.study.opening import check_settings, opened
-from pied.study.reading import added_point, remark, same_rows, told_values
+from pied.study.reading import added_point, outcomes, remark, same_rows, told_values
 from pied.study.reframing import same_frame
 from pied.study.relaxation import conflict_of
 from pied.study.repetition import exact_outputs, look, to_repeat
@@ -382,7 +382,8 @@ class Study(Amendable, Deciding, Evaluating):
         old = self._known(trial)
         if y is None and not at:
             raise TellError(f"trial {old.number}: nothing is told: give outputs, or what was really set (at=)")
-        values = told_values(self.problem, y, f"trial {old.number}: ", anyway=anyway)
+        known = outcomes(self._trials.values())
+        values = told_values(self.problem, y, f"trial {old.number}: ", anyway=anyway, others=known)
         point = self._at(old, at, anyway)
         if not again and self._is_told(old, values, point):
             return old
@@ -405,7 +406,7 @@ class Study(Amendable, Deciding, Evaluating):
         point = added_point(self.problem, x, anyway=anyway)
         if not anyway and (said := remark(self.problem, point)):
             logger.warning("%s", said)
-        values = told_values(self.problem, y, anyway=anyway)
+        values = told_values(self.problem, y, anyway=anyway, others=outcomes(self.trials))
         known = [] if again else same_rows(self.problem, self.trials, point, values)
         if known:
             logger.warning("already there as trial %d, not added; a true repetition: again=True", known[0].number)

@@ -326,6 +326,20 @@ def test_a_table_is_added_by_dropping_it_and_by_choosing_it(browser: Browser, fo
     browser.until(lambda: "much" in browser.one(".drop .error").text)  # refused, in the words of the shell
 
 
+def test_a_table_that_is_dropped_while_another_is_added_waits_for_its_turn(browser: Browser) -> None:
+    browser.go("#/s/reactor/work")
+    browser.one(".drop")
+    browser.driver.execute_script(
+        "window.sent = 0; const real = window.fetch;"
+        "window.fetch = (path, ...more) => { window.sent += path.includes('/table'); return real(path, ...more); };"
+    )
+    table = "F_B,T_r,X_A,X_G,X_P,X_E\n" + row_of(F_B=5.1, T_r=87.0)
+    browser.driver.execute_script(f"{{ {DROP} }} {{ {DROP} }}", table, ".drop")
+    browser.until(lambda: "1 row added" in browser.text())
+    assert browser.driver.execute_script("return window.sent") == 1
+    assert browser.one("#table").is_enabled()
+
+
 def test_by_the_keyboard_alone_from_the_list_to_a_told_value(browser: Browser) -> None:
     driver = browser.driver
 

@@ -227,9 +227,8 @@ def test_an_answer_over_several_lines_is_read_whole(tmp_path: Path) -> None:
 def line(count: int, **words: Any) -> Study:
     """A study with so many added points."""
     study = Study(Problem({"a": (0, 1)}, ["y"], maximize="y - a", noise=0), seed=0, **words)
-    for place in range(count):  # past `add`, which reads the record each time
-        a = (place + 0.5) / count
-        study._record.add({"a": a}, {"y": a * (2.0 - a)})
+    points = [(place + 0.5) / count for place in range(count)]
+    study.add_all([({"a": a}, {"y": a * (2.0 - a)}) for a in points])
     return study
 
 
@@ -323,8 +322,8 @@ def data():
 def record():
     with Study(Problem({"a": (0, 1), "b": (0, 1)}, ["y", "z"], maximize="y", subject_to=["z <= 0.5"], noise=0), seed=0,
                solver="random") as study:
-        for a, b in np.random.default_rng(0).random((5_000, 2)).tolist():
-            study._record.add({"a": a, "b": b}, {"y": float(np.sin(5 * a) + b), "z": a * b})
+        points = np.random.default_rng(0).random((5_000, 2)).tolist()
+        study.add_all([({"a": a, "b": b}, {"y": float(np.sin(5 * a) + b), "z": a * b}) for a, b in points])
         return "fine" if study.result("observed").is_feasible else "not feasible"
 
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()

@@ -5,7 +5,9 @@ import math
 import shutil
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -76,6 +78,23 @@ def test_two_open_studies_see_each_other_and_share_the_numbers(url: str) -> None
     with pytest.raises(TellError, match=r"'y' was told as 0\.5 and cannot become 0\.75"):
         one.tell(1, 0.75)
     assert [(value.value, value.counts) for value in one.values] == [(0.5, True), (0.75, False)]
+
+
+def test_a_table_that_two_add_at_once_is_there_once_and_is_one_change(url: str) -> None:
+    rows = [({"x": k / 40}, {"y": 1.0 + k / 7}) for k in range(30)]
+    ready = Barrier(4)
+
+    def add(_: int) -> int:
+        with Study(parabola(), name="a", store=url) as study:
+            ready.wait()
+            return len(study.add_all(rows))
+
+    with Study(parabola(), name="a", store=url, seed=0) as study, ThreadPoolExecutor(4) as threads:
+        before, _ = study._record.changes(0)
+        assert sorted(threads.map(add, range(4)))[:3] == [0, 0, 0]
+        assert len(study.trials) == 30
+        assert study._record.changes(0)[0] - before <= 4
+        assert len(study.add_all(rows, again=True)) == 30
 
 
 def test_a_named_worker_gets_its_pending_trial_back_and_others_get_new_ones(url: str) -> None:

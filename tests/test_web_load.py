@@ -103,9 +103,8 @@ def test_fifty_pages_on_two_thousand_trials_while_four_workers_write(
     monkeypatch.delenv("PIED_STORE", raising=False)
     (tmp_path / "big.toml").write_text(STATEMENT)
     with opened("big.toml", None, worker="old") as desk:
-        for k in range(TRIALS):
-            a, b = (k % 97) / 97, 2 * (k % 89) / 89
-            desk.study._record.add({"a": a, "b": b}, {"y": a * b, "z": a + 0.1 * b}, worker="old")
+        points = [((k % 97) / 97, 2 * (k % 89) / 89) for k in range(TRIALS)]
+        desk.study.add_all([({"a": a, "b": b}, {"y": a * b, "z": a + 0.1 * b}) for a, b in points])
     server = subprocess.Popen(
         [sys.executable, "-c", SERVER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )  # fmt: skip

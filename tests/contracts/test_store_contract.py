@@ -115,7 +115,7 @@ def test_what_is_not_there_cannot_be_told_and_what_was_told_cannot_fail(place: P
     record = place.record()
     with pytest.raises(TellError, match="there is no trial 1; the record has trials 1 to 0"):
         record.tell(1, {"p": 1.0})
-    record.add({"x": 0.5}, {"p": 1.0})
+    record.add(lambda _: [({"x": 0.5}, {"p": 1.0})])
     with pytest.raises(TellError, match="trial 1 has been told already and cannot fail"):
         record.fail(1, "no")
     assert record.changes(0)[1][0].state == "partial"
@@ -124,9 +124,34 @@ def test_what_is_not_there_cannot_be_told_and_what_was_told_cannot_fail(place: P
 def test_old_data_take_the_next_number(place: Place) -> None:
     record = place.record()
     record.take(1, {"x": 0.5})
-    row = record.add({"x": 0.25}, {"p": 1.0, "q": 2.0})
+    (row,) = record.add(lambda _: [({"x": 0.25}, {"p": 1.0, "q": 2.0})])
     assert (row.number, row.state, row.is_added) == (2, "told", True)
     assert record.take(2, {"x": 0.5}) is None
+
+
+def test_who_adds_sees_what_others_have_added_meanwhile(place: Place) -> None:
+    record = place.record()
+    known, _ = record.changes(0)
+    other = place.again(record)
+    other.add(lambda _: [({"x": 0.1}, {"p": 1.0}), ({"x": 0.2}, {"p": 2.0})])
+    wanted = [({"x": 0.2}, {"p": 2.0}), ({"x": 0.3}, {"p": 3.0})]
+    new = record.add(
+        lambda changed: [each for each in wanted if each[0] not in [row.x for row in changed]], since=known
+    )
+    assert [(row.number, row.x) for row in new] == [(3, {"x": 0.3})]
+    assert [row.y for row in other.changes(0)[1]] == [{"p": 1.0}, {"p": 2.0}, {"p": 3.0}]
+
+
+def test_a_refusal_among_added_rows_adds_none(place: Place) -> None:
+    record = place.record()
+
+    def choose(_: object) -> Iterator[tuple[dict[str, float], dict[str, float]]]:
+        yield {"x": 0.1}, {"p": 1.0}
+        raise ValueError("no number")
+
+    with pytest.raises(ValueError, match="no number"):
+        record.add(choose)
+    assert record.changes(0)[1] == []
 
 
 @pytest.mark.parametrize("value", ODD, ids=repr)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -44,11 +44,16 @@ class Memory(Record, Pen):
         """Return the trials without told values."""
         return [row for row in self._rows.values() if row.state == ASKED]
 
-    def insert(self, row: Row) -> None:
-        """Write a new trial."""
-        if row.number in self._rows:
+    def changed(self, since: int) -> list[Row]:
+        """Return the trials changed after `since`."""
+        return [self._rows[number] for number in sorted(set(self._log[since:]))]
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        """Write new trials."""
+        if any(row.number in self._rows for row in rows):
             raise Taken
-        self.replace(row)
+        for row in rows:
+            self.replace(row)
 
     def replace(self, row: Row) -> None:
         """Write the changed state of a trial."""
@@ -87,7 +92,7 @@ class Memory(Record, Pen):
 
     def changes(self, since: int) -> tuple[int, list[Row]]:
         """Return the number of the last change, and the trials changed after `since`."""
-        return len(self._log), [self._rows[number] for number in sorted(set(self._log[since:]))]
+        return len(self._log), self.changed(since)
 
     def values(self) -> list[Value]:
         """Return all values ever told."""

@@ -6,7 +6,7 @@ stores the rows, in `memory` or in a database (`sql`).
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -132,8 +132,12 @@ class Pen(ABC):
         """Return the trials without told values, by number."""
 
     @abstractmethod
-    def insert(self, row: Row) -> None:
-        """Write a new trial; raise `Taken` when its number is in use."""
+    def changed(self, since: int) -> list[Row]:
+        """Return the trials changed after change `since`, by number."""
+
+    @abstractmethod
+    def insert(self, rows: Sequence[Row]) -> None:
+        """Write new trials; raise `Taken` when a number is in use."""
 
     @abstractmethod
     def replace(self, row: Row) -> None:
@@ -235,7 +239,7 @@ class Record(ABC):
             with self._writing() as pen:
                 if pen.last() != number - 1:
                     raise Taken
-                pen.insert(row)
+                pen.insert([row])
         except Taken:
             return None
         return row
@@ -327,15 +331,35 @@ class Record(ABC):
             raise refusal
         return row
 
-    def add(self, x: Mapping[str, Any], values: Mapping[str, float], *, revision: int = 1, worker: str = "") -> Row:
-        """Write old data as a new trial."""
+    def add(
+        self,
+        choose: Callable[[list[Row]], Iterable[tuple[Mapping[str, Any], Mapping[str, float]]]],
+        *,
+        since: int = 0,
+        revision: int = 1,
+        worker: str = "",
+    ) -> list[Row]:
+        """Write old data as new trials, all or none of them.
+
+        Args:
+            choose: Returns points with their values, given the trials changed after `since`. Nobody else writes between
+                this look and the end of writing, so what two programs add at once is there once.
+            since: Number of the last change that the caller knows.
+            revision: Number of the current question.
+            worker: Who adds.
+        """
         with self._writing() as pen:
-            now = self.clock()
-            row = Row(pen.last() + 1, dict(x), ASKED, is_added=True, revision=revision, worker=worker, asked=now)
-            row = self.settled(replace(row, y={name: float(value) for name, value in values.items()}), now)
-            pen.insert(row)
-            pen.note(Value(row.number, name, value, True, worker, now) for name, value in row.y.items())
-        return row
+            now, first = self.clock(), pen.last() + 1
+            added = []
+            for number, (x, values) in enumerate(choose(pen.changed(since)), first):
+                row = Row(number, dict(x), ASKED, is_added=True, revision=revision, worker=worker, asked=now)
+                y = {name: float(value) for name, value in values.items()}
+                added.append(self.settled(replace(row, y=y), now))
+            pen.insert(added)
+            pen.note(
+                Value(row.number, name, value, True, worker, now) for row in added for name, value in row.y.items()
+            )
+        return added
 
     def fail(self, number: int, reason: str, *, worker: str = "", anyway: bool = False) -> Row:
         """Mark a trial as failed; if it already is, its first reason stays.
@@ -390,9 +414,8 @@ class Record(ABC):
         """Correct the states of told trials after the outputs have changed: one without a new output is partial."""
         if set(statement["outputs"]) == set(self.about.statement.get("outputs") or ()):
             return
-        for number in range(1, pen.last() + 1):
-            row = pen.row(number)
-            if row is None or row.state not in (TOLD, PARTIAL):
+        for row in pen.changed(0):
+            if row.state not in (TOLD, PARTIAL):
                 continue
             is_told = all(name in row.y for name in statement["outputs"])
             if (row.state == TOLD) != is_told:

@@ -8,7 +8,7 @@ precision, because a database may round or refuse some doubles (NaN, -0.0).
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -279,11 +279,21 @@ class _Pen(Pen):
     def pending(self) -> list[Row]:
         return _rows(self.tx, self._study, trials.c.state == ASKED)
 
-    def insert(self, row: Row) -> None:
-        fixed = {"number": row.number, "is_added": row.is_added, "x": text(row.x), "why": text(row.why)}
-        fixed |= {"summary": row.summary, "revision": row.revision, "asked": row.asked}
+    def changed(self, since: int) -> list[Row]:
+        return _rows(self.tx, self._study, trials.c.change > since)
+
+    def insert(self, rows: Sequence[Row]) -> None:
+        made = [
+            {
+                "study": self._study, "number": row.number, "is_added": row.is_added, "x": text(row.x),
+                "why": text(row.why), "summary": row.summary, "revision": row.revision, "asked": row.asked,
+                **self._changing(row),
+            }
+            for row in rows
+        ]  # fmt: skip
         try:
-            self.tx.execute(sql.insert(trials).values(study=self._study, **fixed, **self._changing(row)))
+            if made:
+                self.tx.execute(sql.insert(trials), made)
         except IntegrityError as error:
             raise Taken from error
 

@@ -11,7 +11,6 @@ from pied.shell.speech import Mistake, note, say, say_json
 
 if TYPE_CHECKING:
     from pied.problem import Problem
-    from pied.records import Trial
     from pied.shell.opening import Desk
     from pied.shell.statement_file import Stated
     from pied.shell.tables import Table
@@ -132,30 +131,28 @@ def added(
     if left_out and not rows and not is_recorded(stated, store):
         raise Mistake(" ".join(left_out.values()))
     with opened(file, store, worker=worker, stated=stated) as desk:
-        study = desk.study
-        fresh = rows if again else _fresh(problem, study.trials, rows)
-        known = len(rows) - len(fresh)
-        outside = {line: said for line, said in left_out.items() if again or not _is_known(desk, read, line)}
-        known += len(left_out) - len(outside)
-        for row in fresh:
-            if said := remark(problem, row.x):
-                note(f"{read.place(row.line)}: {said}")
-        for said in outside.values():
-            note(f"left out: {said}")
-        if outside and not fresh and not known:
-            raise Mistake("no row was added")
-        numbers = [study.add(row.x, row.y, anyway=True, again=True).number for row in fresh]
-    return Added(numbers, known, [read.lines[line] for line in outside])
+        outside = left_out if again else _unknown(desk, read, left_out)
+        new = desk.study.add_all([(row.x, row.y) for row in rows], anyway=True, again=again)
+    for place in new:
+        if said := remark(problem, rows[place].x):
+            note(f"{read.place(rows[place].line)}: {said}")
+    for said in outside.values():
+        note(f"left out: {said}")
+    known = len(rows) - len(new) + len(left_out) - len(outside)
+    if outside and not new and not known:
+        raise Mistake("no row was added")
+    return Added([trial.number for trial in new.values()], known, [read.lines[line] for line in outside])
 
 
-def _is_known(desk: "Desk", table: "Table", line: int) -> bool:
-    """Tell whether a row with settings far outside of the ranges is there already: the ranges were narrowed since."""
+def _unknown(desk: "Desk", table: "Table", left_out: dict[int, str]) -> dict[int, str]:
+    """Return the rows far outside of the ranges that are not in the record: ranges may have been narrowed since."""
     from pied.shell.laboratory import row_settings, row_values
     from pied.study import same_rows
 
     problem = desk.stated.problem
-    x, y = row_settings(table, line, problem), row_values(table, line, problem.outputs)
-    return bool(same_rows(problem, desk.study.trials, x, y))
+    rows = [(row_settings(table, line, problem), row_values(table, line, problem.outputs)) for line in left_out]
+    known = same_rows(problem, desk.study.trials, rows)
+    return {line: said for place, (line, said) in enumerate(left_out.items()) if place not in known}
 
 
 def _own_columns(problem: "Problem", table: "Table") -> list[str]:
@@ -202,18 +199,3 @@ def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], 
     if without:
         note(f"{table.file}: left out {without} row{'s' * (without != 1)} without results that count")
     return rows, far
-
-
-def _fresh(problem: "Problem", trials: "tuple[Trial, ...]", rows: list[Row]) -> list[Row]:
-    """Return the rows that are not in the record yet; a row that the table has twice must be there twice."""
-    from pied.study import same_rows
-
-    matched: set[int] = set()
-    fresh = []
-    for row in rows:
-        known = [trial.number for trial in same_rows(problem, trials, row.x, row.y) if trial.number not in matched]
-        if known:
-            matched.add(known[0])
-        else:
-            fresh.append(row)
-    return fresh

@@ -1,15 +1,15 @@
-"""The part of `Study` that amends its record: correct, withdraw, restore, annotate, revise, and tell the history."""
+"""The part of `Study` that amends its record: add, correct, withdraw, restore, annotate, revise; and its history."""
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pied.errors import UnknownName, did_you_mean
 from pied.problem import Problem, element_names, renamed_words
-from pied.records import Event, Question, Record, Trial, annotate, correct, history, name_now, restore, withdraw
+from pied.records import Event, Question, Record, Row, Trial, annotate, correct, history, name_now, restore, withdraw
 from pied.study.opening import has_code, stated
-from pied.study.reading import note_text, outcomes, reason, remark, run_point, told_values
+from pied.study.reading import added_point, note_text, outcomes, reason, remark, run_point, same_rows, told_values
 from pied.study.reframing import reframe
 from pied.study.result import Revision
 from pied.study.snapshot import Snapshot
@@ -24,6 +24,7 @@ class Amendable(ABC):
     worker: str
     _record: Record
     _revision: int
+    _change: int
 
     @property
     @abstractmethod
@@ -37,6 +38,10 @@ class Amendable(ABC):
     @abstractmethod
     def _put(self, problem: Problem) -> None:
         """Make this the current question."""
+
+    @abstractmethod
+    def _trial(self, row: Row) -> Trial:
+        """Return a row of the record as a trial of the current question."""
 
     @abstractmethod
     def _known(self, trial: Trial | int) -> Trial:
@@ -54,6 +59,63 @@ class Amendable(ABC):
         if said := remark(self.problem, point):
             logger.warning("trial %d: %s", trial.number, said)
         return point
+
+    def add(self, x: Any, y: Any, *, anyway: bool = False, again: bool = False) -> Trial:
+        """Add old data, a point and its known outputs; it does not count against the budget.
+
+        A row that is there already is not added twice, unless it was measured `again` with the same outcome. A point
+        far outside of the variables' ranges and a value outside of its output's range are refused unless `anyway`.
+        """
+        new = self.add_all([(x, y)], anyway=anyway, again=again)
+        if new:
+            return new[0]
+        row = (added_point(self.problem, x, anyway=anyway), told_values(self.problem, y, anyway=anyway))
+        known = same_rows(self.problem, self._snapshot().trials, [row])[0]
+        logger.warning("already there as trial %d, not added; a true repetition: again=True", known.number)
+        return known
+
+    def add_all(
+        self, rows: Iterable[tuple[Any, Any]], *, anyway: bool = False, again: bool = False
+    ) -> dict[int, Trial]:
+        """Add many rows of old data at once, points with their known outputs: all of them, or none if one is refused.
+
+        Rows that are there already are passed over as in `add`; who adds the same rows at the same time adds them once.
+
+        Args:
+            rows: Points with their outputs.
+            anyway: Whether values outside of their ranges, and settings far outside, are right.
+            again: Whether rows that are there already were measured again.
+
+        Returns:
+            The new trials, by the place of their row.
+        """
+        trials = {trial.number: trial for trial in self._snapshot().trials}
+        others = outcomes(trials.values())
+        read = [
+            (
+                added_point(self.problem, x, anyway=anyway),
+                told_values(self.problem, y, anyway=anyway, others=others),
+            )
+            for x, y in rows
+        ]
+        new: list[int] = []
+
+        def choose(changed: list[Row]) -> list[tuple[dict[str, Any], dict[str, float]]]:
+            seen = {**trials, **{row.number: self._trial(row) for row in changed}}
+            known = {} if again else same_rows(self.problem, seen.values(), read)
+            new[:] = [place for place in range(len(read)) if place not in known]
+            return [read[place] for place in new]
+
+        if not choose([]):
+            return {}
+        made = self._record.add(choose, since=self._change, revision=self._revision, worker=self.worker)
+        now = {trial.number: trial for trial in self._snapshot().trials}
+        found = {place: now[row.number] for place, row in zip(new, made, strict=True)}
+        for trial in found.values():
+            if not anyway and (said := remark(self.problem, trial.x)):
+                logger.warning("%s", said)
+            logger.info("%s", trial)
+        return found
 
     def correct(
         self,

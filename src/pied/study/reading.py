@@ -1,7 +1,7 @@
 """Read what people tell: values (doubted outside of their ranges), the point really run, reasons, and known rows."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,20 +151,37 @@ def note_text(text: str) -> str:
     return str(text).strip()
 
 
-def same_rows(problem: Problem, trials: Iterable[Trial], x: Mapping[str, Any], y: Mapping[str, float]) -> list[Trial]:
-    """Return the trials that have these values at this point already."""
-    return [
-        trial
-        for trial in trials
-        if trial.y is not None
-        and all(math.isclose(trial.y[name], value, rel_tol=SAME_VALUE) for name, value in y.items())
-        and all(_is_same(problem, name, value, trial.x[name]) for name, value in x.items())
-    ]
+def same_rows(
+    problem: Problem, trials: Iterable[Trial], rows: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]]
+) -> dict[int, Trial]:
+    """Return by their places the rows that are in the record already, each with a trial of its own that has its values.
+
+    A row that is given twice must be there twice.
+    """
+    told = [trial for trial in trials if trial.y is not None]
+    X = np.array([trial.x.array for trial in told]).reshape(len(told), len(problem.variables))
+    Y = np.array([trial.y.array for trial in told if trial.y is not None])
+    boxes = problem.variables.values()
+    width = np.array([0.0 if box.is_choice else box.hi - box.lo for box in boxes])
+    near = _rounding(width, X)
+    is_free = np.ones(len(told), dtype=bool)
+    found = {}
+    for place, (x, y) in enumerate(rows if told else ()):
+        values = np.array([y.get(name, np.nan) for name in problem.outputs])
+        is_same = is_free & (abs(X - np.array(problem.codes(x))) <= near).all(axis=1)
+        is_same &= (np.isnan(values) | (abs(Y - values) <= SAME_VALUE * np.maximum(abs(Y), abs(values)))).all(axis=1)
+        if is_same.any():
+            first = int(np.argmax(is_same))
+            is_free[first], found[place] = False, told[first]
+    return found
 
 
 def _is_same(problem: Problem, name: str, given: Any, kept: Any) -> bool:
     """Tell whether a setting is the known one, perhaps written with fewer digits."""
-    if problem.variables[name].is_choice:
-        return bool(given == kept)
-    width = problem.variables[name].hi - problem.variables[name].lo
-    return bool(abs(given - kept) <= max(LAST_DIGITS * width, min(SAME_POINT * width, SAME_DIGITS * abs(kept))))
+    box = problem.variables[name]
+    return bool(given == kept if box.is_choice else abs(given - kept) <= _rounding(box.hi - box.lo, kept))
+
+
+def _rounding(width: Any, kept: Any) -> Any:
+    """Return by how much settings may differ that are the same, written with other digits."""
+    return np.maximum(LAST_DIGITS * width, np.minimum(SAME_POINT * width, SAME_DIGITS * abs(kept)))

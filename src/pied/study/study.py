@@ -19,7 +19,7 @@ from pied.study.amending import Amendable
 from pied.study.deciding import Deciding
 from pied.study.evaluating import Evaluating
 from pied.study.opening import check_settings, opened
-from pied.study.reading import added_point, outcomes, remark, same_rows, told_values
+from pied.study.reading import outcomes, told_values
 from pied.study.reframing import same_frame
 from pied.study.relaxation import conflict_of
 from pied.study.repetition import exact_outputs, look, to_repeat
@@ -193,15 +193,7 @@ class Study(Amendable, Deciding, Evaluating):
         """Read the changes of the record and return the study at this moment."""
         change, rows = self._record.changes(self._change)
         for row in rows:
-            try:
-                self._trials[row.number] = Trial.of(self.problem, row)
-            except KeyError as error:
-                raise StoreError(
-                    f"trial {row.number} of the store cannot be read: it has no {error}. If that was renamed since "
-                    "this study was opened (pied revise), open it again with the new names"
-                ) from error
-            except (AttributeError, TypeError, ValueError, OverflowError) as error:
-                raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
+            self._trials[row.number] = self._trial(row)
             self._rows[row.number] = row
             if row.revision not in self._continued:  # beliefs about another box, or about other outputs
                 old = self._trials[row.number]
@@ -218,6 +210,18 @@ class Study(Amendable, Deciding, Evaluating):
                 self._conflict_of, self._is_done,
             )  # fmt: skip
         return self._latest
+
+    def _trial(self, row: Row) -> Trial:
+        """Return a row of the record as a trial of the current question."""
+        try:
+            return Trial.of(self.problem, row)
+        except KeyError as error:
+            raise StoreError(
+                f"trial {row.number} of the store cannot be read: it has no {error}. If that was renamed since "
+                "this study was opened (pied revise), open it again with the new names"
+            ) from error
+        except (AttributeError, TypeError, ValueError, OverflowError) as error:
+            raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
 
     def _find_exact(self, trials: tuple[Trial, ...]) -> None:
         """Let outputs that repeated themselves in all digits count as exact, as long as the record says so."""
@@ -396,23 +400,6 @@ class Study(Amendable, Deciding, Evaluating):
         is_open = row.state in (State.ASKED.value, State.PARTIAL.value, State.TOLD.value)
         is_same = all(row.y.get(name) == value for name, value in values.items())
         return is_open and is_same and (point is None or dict(point) == dict(row.x if row.run is None else row.run))
-
-    def add(self, x: Any, y: Any, *, anyway: bool = False, again: bool = False) -> Trial:
-        """Add old data, a point and its known outputs; it does not count against the budget.
-
-        A row that is there already is not added twice, unless it was measured `again` with the same outcome. A point
-        far outside of the variables' ranges and a value outside of its output's range are refused unless `anyway`.
-        """
-        point = added_point(self.problem, x, anyway=anyway)
-        if not anyway and (said := remark(self.problem, point)):
-            logger.warning("%s", said)
-        values = told_values(self.problem, y, anyway=anyway, others=outcomes(self.trials))
-        known = [] if again else same_rows(self.problem, self.trials, point, values)
-        if known:
-            logger.warning("already there as trial %d, not added; a true repetition: again=True", known[0].number)
-            return known[0]
-        row = self._record.add(point, values, revision=self._revision, worker=self.worker)
-        return self._logged(row.number)
 
     def fail(self, trial: Trial | int, reason: str, *, anyway: bool = False) -> Trial:
         """Mark a trial as failed: it counts against the budget, is not modelled, and is not proposed again.

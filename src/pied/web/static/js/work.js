@@ -48,10 +48,12 @@ export async function workPage(page, study, app) {
     const choose = h("input", { type: "file", accept: ".csv,.xlsx,.txt,.tsv", id: "table", onchange: () => choose.files[0] && send(choose.files[0]) });
     const anyway = h("input", { type: "checkbox" });
     async function send(file) {
-      said.textContent = `reading ${file.name} …`; wrong.textContent = "";
+      if (choose.disabled) return;
+      choose.disabled = true; zone.setAttribute("aria-busy", "true");
+      said.textContent = `adding ${file.name}; the next table can be dropped when this one is in the record …`; wrong.textContent = "";
       try { const made = await upload(at(study, `/table?${new URLSearchParams({ name: file.name, worker: worker(), anyway: anyway.checked })}`), file); said.textContent = made.said; wrong.textContent = [...(made.refused || []), ...(made.notes || [])].join("\n"); }
       catch (problem) { said.textContent = ""; wrong.textContent = problem.message; }
-      choose.value = "";
+      choose.value = ""; choose.disabled = false; zone.removeAttribute("aria-busy");
     }
     const zone = h("div", { class: "drop" },
       h("p", {}, "Drop a table here, CSV or Excel: older data, or a plan that was filled in."), h("label", { class: "line" }, "or choose a file", choose), " ", h("label", { class: "line" }, anyway, "values outside of their ranges are right"), said, wrong);

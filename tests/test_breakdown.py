@@ -7,13 +7,16 @@ import pytest
 from numpy import ndarray
 
 from pied import CUQB, Problem, SolverDone, Study
+from pied.bounds.quantile import shift
 from pied.errors import NumericalError
-from pied.records.trial import Dataset
+from pied.gp.factors import roots
+from pied.records.trial import Dataset, deviations
 from pied.rng import Stream
 from pied.search.sqp import minimize
 from pied.solvers import make
 from pied.solvers.base import BREAKDOWNS
 from pied.solvers.cuqb import CUQBRun
+from pied.solvers.smooth import sample_deviation
 from tiny import fast, few, hill, unchecked
 
 
@@ -170,3 +173,35 @@ def test_a_local_solve_whose_slopes_overflow_ends_without_raising() -> None:
 
     found = minimize(evaluate, np.full((2, 2), 0.25), np.zeros(2), np.ones(2), 5)
     assert bool(np.isfinite(found.z).all())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wild", [1e160, -1e300, 1.7e308])
+@pytest.mark.parametrize("noise", [0, None])
+@unchecked()
+def test_one_wild_value_does_not_end_a_study(wild: float, noise: float | None) -> None:
+    """A slip of the keyboard may be corrected later; until then, points are proposed and answers given."""
+    problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y", "z"], noise=noise, **SHAPES["affine"])
+    study = Study(problem, seed=1, solver=fast())
+    for row, (u, w) in enumerate(zip(POINTS, W, strict=True)):
+        study.add(u.tolist(), [wild if row == 3 else float(w[0]), float(w[1])])
+    proposals = [study.ask(again=False) for _ in range(3)]
+    assert "fill" not in {trial.why.aim for trial in proposals}
+    assert study.result().x is not None
+
+
+def test_nothing_is_printed_about_matrices_without_rows(capfd: pytest.CaptureFixture[str]) -> None:
+    R, failed = roots(np.zeros((2, 0, 0)))
+    assert (R.shape, failed.tolist()) == ((2, 0, 0), [False, False])
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("unit", [2.0**-1000, 2.0**-500, 2.0**600, 2.0**1000])
+def test_bounds_and_deviations_are_the_same_in_all_units(unit: float) -> None:
+    values = Stream(3).uniform(7, 5)
+    bound, slopes = shift(values, 0.9)
+    other, same = shift(values * unit, 0.9)
+    assert other == pytest.approx(bound * unit, rel=1e-13)
+    assert same == pytest.approx(slopes, rel=1e-13)
+    assert sample_deviation(values * unit, unit) == pytest.approx(unit * sample_deviation(values, 1.0), rel=1e-13)
+    assert deviations(values * unit) == pytest.approx(unit * deviations(values), rel=1e-13)

@@ -43,10 +43,17 @@ def shift(values: Float64[ndarray, "R *b"], level: float) -> tuple[Float64[ndarr
     center = values[0]
     gain = sign * (values[1:] - center)
     delta = np.maximum(np.maximum(gain[:J], gain[J:]), 0.0)
-    size = delta[0] if J == 1 else np.sqrt(np.maximum((delta * delta).sum(0), LEAST_SQUARES))
-    share = delta / np.maximum(size, LEAST_SQUARES)
+    size, share = _length(delta)
     lower = np.where(gain[J:] > gain[:J], share, 0.0)
     return center + sign * size, np.concatenate([(1.0 - share.sum(0))[None], share - lower, lower])
+
+
+def _length(delta: Float64[ndarray, "J *b"]) -> tuple[Float64[ndarray, "*b"], Float64[ndarray, "J *b"]]:
+    """Return the root of the sum of squares, and its slopes, in units of the power of two at the largest number."""
+    _, exponents = np.frexp(delta.max(0))
+    scaled = np.ldexp(delta, -exponents)
+    size = scaled[0] if len(delta) == 1 else np.sqrt(np.maximum((scaled * scaled).sum(0), LEAST_SQUARES))
+    return np.ldexp(size, exponents), scaled / np.maximum(size, LEAST_SQUARES)
 
 
 def harrell_davis(samples: Float64[ndarray, "L *b"], level: float) -> Float64[ndarray, "*b"]:

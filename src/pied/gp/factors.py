@@ -17,6 +17,8 @@ def roots(K: Float64[ndarray, "B n n"]) -> tuple[Float64[ndarray, "B n n"], Bool
     """
     from scipy.linalg import lapack  # not before it is needed: it takes long to load
 
+    if not K.shape[1]:  # LAPACK complains on the terminal
+        return np.array(K), np.zeros(len(K), dtype=bool)
     R, eye = np.array(K, order="C"), np.eye(K.shape[1])
     failed = np.array([lapack.dpotrf(each.T, 0, 1, 1)[1] != 0 for each in R], dtype=bool)
     failed |= ~np.isfinite(np.diagonal(R, axis1=1, axis2=2)).all(1)

@@ -421,8 +421,15 @@ def are_equal(values: Float64[ndarray, "b m"]) -> Bool[ndarray, "m"]:
 
 def deviations(values: Float64[ndarray, "b m"]) -> Float64[ndarray, "m"]:
     """Return the standard deviation of what is known of each column; 0 where nothing is, and of a constant."""
-    told = [column[np.isfinite(column)] for column in values.T]
-    return np.array([0.0 if _is_constant(column) else float(column.std()) for column in told])
+    return np.array([_deviation(column[np.isfinite(column)]) for column in values.T])
+
+
+def _deviation(column: Float64[ndarray, "n"]) -> float:
+    """Return the standard deviation, in units of the power of two at the largest number: squares may overflow."""
+    if _is_constant(column):
+        return 0.0
+    exponent = math.frexp(float(np.abs(column).max()))[1]
+    return math.ldexp(float(np.ldexp(column, -exponent).std()), exponent)
 
 
 def _is_constant(column: Float64[ndarray, "n"]) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.distances import to_nearest
-from pied.errors import SettingError
+from pied.errors import NumericalError, SettingError
 from pied.rng import Stream
 from pied.search.digits import with_fewer_digits
 from pied.search.functions import Functions, Picked, Refined
@@ -125,6 +125,8 @@ class Search:
         best = best_feasible(functions, scales, ends)
         if best is not None and self.brevity and len(known):
             best = with_fewer_digits(functions, scales, best, known, self.brevity, self.rounds)
+        if best is None and functions.k == 1:
+            raise NumericalError("what is to be maximized is not finite anywhere")
         if best is not None or not rescue:
             return best or least_violated(functions, scales, ends)
         return self.rescue(functions, scales, np.concatenate([starts, *(end.u for end in ends)]))

@@ -14,6 +14,7 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr
 from pied.shapes import Float64
 
 SMALLEST_DEVIATION = 1e-9  # of a function's search scale: a smaller standard deviation is rounding error
+TINY = np.finfo(float).tiny  # smaller numbers lose digits
 TAIL_WEIGHT = 0.1  # of the polynomial tail of the smoothed positive part (Ament et al. 2023)
 STEP_SHIFT = math.sqrt(1.0 / 3.0)  # makes both halves of the smoothed step meet at one half, with equal slopes
 ROOT_TWO = math.sqrt(2.0)
@@ -101,8 +102,14 @@ SIGMOID = Step(expit, expit_slopes)
 
 
 def sample_deviation(G: Float64[ndarray, "L b"], unit: float) -> Float64[ndarray, "b"]:
-    """Return the standard deviation of samples; a floor keeps its slope finite where all are equal."""
-    return np.sqrt(G.var(0) + (SMALLEST_DEVIATION * unit) ** 2)
+    """Return the standard deviation of samples; a floor keeps its slope finite where all are equal.
+
+    Samples are divided by the power of two at the largest first, so that squares neither overflow nor vanish.
+    """
+    least = max(SMALLEST_DEVIATION * unit, TINY)
+    _, exponents = np.frexp(np.maximum(np.abs(G).max(0), least))
+    floor = np.ldexp(least, -exponents)
+    return np.ldexp(np.sqrt(np.ldexp(G, -exponents).var(0) + floor**2), exponents)
 
 
 def smoothed(

@@ -17,6 +17,8 @@ MARKS = ("<!-- comparison: begin -->", "<!-- comparison: end -->")
 TITLES = {"pied": "pied", "botorch": "BoTorch", "ax": "Ax", "optuna": "Optuna", "bofire": "BoFire", "baybe": "BayBE"}
 FIRST = ("pied", "botorch", "ax", "optuna")
 """In the README."""
+SHOWN = "reactor"
+"""The problem whose code the page has in all libraries; of the others it has that of `pied`, and links."""
 TOLERANCES = (1e-2, 1e-6)
 COMMAND = "python benchmarks/peers/run.py"
 
@@ -30,44 +32,40 @@ $ pip install -r benchmarks/peers/requirements.txt      # in an environment of i
 $ {COMMAND}
 ```
 
-The code is under `benchmarks/peers`, one file per library, and below. If a library is used badly there, please tell us:
-the page is made again by the same command. It was made by the authors of `pied`, not by those of the other libraries.
+The code is under [benchmarks/peers](../benchmarks/peers), one file per library. It was written by the authors of
+`pied`, not by those of the other libraries. If a library is used badly there, please tell us: the command makes
+this page again.
 
-**How to read it.** Every library chooses all its points itself, the first ones included. *To 1 %* and *to 1e-6* are the
-evaluations until a point that breaks no limit is so close to the optimum, in units of the distance of a random feasible
-point (median). Noise is taken out before a point is judged. *Seconds* are processor seconds per evaluation on one
-thread. With one seed or two, differences of a few evaluations mean nothing; [the evidence](evidence.md) has more
-problems and seeds.
+**How to read it.** Every library chooses all its points itself, the first ones included. *To 1 %* and *to 1e-6* are
+the evaluations until a point that breaks no limit is so close to the optimum, in units of the distance of a random
+feasible point (median). Noise is taken out before a point is judged. *Seconds* are processor seconds per evaluation
+on one thread. With one seed or two, differences of a few evaluations mean nothing; [the evidence](evidence.md) has
+more.
 """
 
 AFTER = """## What they do better
 
-These problems have a known part, which is what `pied` is made for. They do not show what the others are better at. What
-is named here was looked up in the sources of {versions}.
+These problems have a known part, which is what `pied` is made for. They do not show what the others are better at,
+as found in the sources of {versions}.
 
-- **BoTorch** is the toolbox under three of the others. Any model (several tasks and fidelities, preferences, fully
-  Bayesian, approximate ones for thousands of points) goes with any acquisition function (look-ahead, entropy,
-  knowledge gradient, risk measures, fronts of several objectives), all differentiable and on GPUs. It states
-  composite objectives too. The loop is yours to write. `pied.bridge` uses its models.
-- **Ax** manages experiments: it starts trials on your system and polls them (orchestrator), stops bad ones early,
-  keeps them in JSON or a database, learns from earlier experiments, has spaces in which one parameter depends on
-  another, several objectives, a baseline to compare with, and analyses with pictures at one call. It comes from
-  Meta.
+- **BoTorch** is the toolbox under three of the others: any model (several tasks and fidelities, preferences,
+  thousands of points) with any acquisition function (look-ahead, entropy, risk measures, fronts), differentiable
+  and on GPUs. It states composite objectives, too. The loop is yours to write. `pied.bridge` uses its models.
+- **Ax** manages experiments: it starts trials on your system and polls them, stops bad ones early, stores them,
+  learns from earlier experiments, has dependent parameters, several objectives, a baseline to compare with, and
+  analyses with pictures.
 - **Optuna** is the easiest to begin with: an objective is a plain function that asks for its parameters as it runs,
-  so that spaces can have conditions. It prunes bad trials early, has many samplers (TPE, Gaussian processes,
-  CMA-ES, NSGA-II and III, quasi-random), measures of importance, and a dashboard (a package of its own). If nothing
-  is known about the problem, start there.
-- **BoFire** is made for chemists: mixtures with at most so many parts (n choose k), molecules by fingerprints and
-  descriptors, classical designs (factorial, fractional, D-, E-, A-, G-, K-optimal, space-filling), several
-  objectives, desirabilities, several fidelities, active learning, step-by-step strategies, and data models that can
-  be stored as JSON and sent. Formulas of outputs and inputs can be stated in it.
-- **BayBE** encodes substances by their chemistry, or by a table of yours, learns from related campaigns (task
-  parameters), knows pending experiments and partial measurements, models each target of a desirability, has
-  surrogates beside Gaussian processes (forests, bandits, your own as ONNX), and simulates campaigns on old data. In
-  discrete spaces it works with the whole list of candidates, under many kinds of constraints between parameters.
+  so spaces can have conditions. It prunes bad trials, has many samplers, measures of importance and a dashboard. If
+  nothing is known about the problem, start there.
+- **BoFire** is made for chemists: mixtures with at most so many parts, molecules by fingerprints and descriptors,
+  classical designs, several objectives and fidelities, desirabilities, active learning, and data models that can be
+  sent as JSON.
+- **BayBE** encodes substances by their chemistry or by your table, learns from related campaigns, knows pending and
+  partial measurements, has surrogates beside Gaussian processes, simulates campaigns, and takes many kinds of
+  constraints in discrete spaces.
 
-`pied` has four objectives at most, one fidelity, no molecules, no classical designs, no pruning and no GPU. It is the
-youngest.
+`pied` has four objectives at most, one fidelity, no molecules, no classical designs, no pruning and no GPU. It is
+the youngest.
 
 ## What can be stated
 
@@ -229,7 +227,7 @@ def origin(record: dict[str, Any]) -> str:
 def comparison(record: dict[str, Any]) -> str:
     """Return the whole page."""
     parts = [BEFORE, f"**Made with** {origin(record)} Record: [peers.json](../benchmarks/results/peers.json).\n"]
-    parts.append("## Results\n\nA dash: not within the budget. *Lines*: of the statement below.\n")
+    parts.append("## Results\n\nA dash: not within the budget. *Lines*: of the statement.\n")
     for task_name, task in TASKS.items():
         parts.append(f"### {task.title[0].upper()}{task.title[1:]}\n\n{task.budget} evaluations.\n")
         parts.append("\n".join(table(record, task_name)) + "\n")
@@ -240,10 +238,16 @@ def comparison(record: dict[str, Any]) -> str:
     parts.append("\n".join(f"- **{title}**: {constant(name, 'NOTE')}" for name, title in TITLES.items()) + "\n")
     for task_name, task in TASKS.items():
         parts.append(f"### Code: {task.title}\n")
-        parts.extend(_folded(title, source(name, task_name)) for name, title in TITLES.items())
-    parts.append("### Code: the loops\n")
-    parts.extend(_folded(TITLES[name], source(name, "optimize")) for name in TITLES if source(name, "optimize"))
+        shown = TITLES if task_name == SHOWN else dict(list(TITLES.items())[:1])
+        parts.extend(_folded(title, source(name, task_name)) for name, title in shown.items())
+        if task_name != SHOWN:
+            parts.append(f"The others: {', '.join(f'[{TITLES[each]}]({_file(each)})' for each in list(TITLES)[1:])}.\n")
     return "\n".join(parts).rstrip() + "\n"
+
+
+def _file(library: str) -> str:
+    """Return a link to the code of a library, from docs/."""
+    return f"../benchmarks/peers/with_{library}.py"
 
 
 def _folded(title: str, code: str) -> str:

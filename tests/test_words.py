@@ -9,6 +9,7 @@ import pytest
 from pied import Problem, StatementError, Study
 from pied.records import key
 from pied.study import Words, about, counted, figure, percent
+from pied.study.words import Margin
 from shells import LAB, data, pied_
 
 
@@ -51,13 +52,44 @@ def test_rough_numbers_and_probabilities() -> None:
 
 def test_a_limit_is_the_quantity_and_its_limit_in_its_unit() -> None:
     words = Words.of(reactor())
-    assert words.limit("purity", 0.007, (0.001, 0.012), 0.999) == (
+    assert words.limit(Margin("purity", 0.007, 0.011, 0.999)) == (
         "impurity 0.053 mol/L, limit 0.060 mol/L: met (> 99 %)"
     )
-    assert words.limit("fast", -0.05, (-0.08, -0.02), 0.02) == "rate 0.150, at least 0.200: NOT met (2 %)"
-    assert words.limit("both", 0.31, (0.2, 0.4), 0.7) == "both: margin 0.31, probably met (70 %)"
+    assert words.limit(Margin("fast", -0.05, 0.06, 0.02)) == "rate 0.150, at least 0.200: NOT met (2 %)"
+    assert words.limit(Margin("both", 0.31, 0.2, 0.7)) == "both: margin 0.31, probably met (70 %)"
     assert words.relaxed("purity", 0.0093) == "impurity <= 0.0693 mol/L"
     assert words.relaxed("fast", 0.03) == "rate >= 0.17"
+
+
+def test_both_sides_of_a_limit_are_one_line_with_the_probability_that_both_hold() -> None:
+    words = Words.of(
+        reactor(subject_to={"window": "0.2 <= rate <= 0.8", "low": "impurity >= 0", "up": "impurity <= 1"})
+    )
+    low, up = Margin("window (1)", 0.1, 0.02, 0.95), Margin("window (2)", 0.5, 0.02, 0.9)
+    sides = [Margin("low", 0.5), low, up, Margin("up", 0.5)]
+    told = words.limit_lines(sides)
+    assert [each.text for each in told] == [
+        "impurity 0.5 mol/L, limits 0.0 to 1.0 mol/L: met",
+        "rate 0.300, limits 0.200 to 0.800: probably met (85 %)",
+    ]
+    assert [each.name for each in told] == ["low, up", "window"]
+    broken = words.limit_lines([low, Margin("window (2)", -0.1, 0.02, 0.04)])
+    assert [(each.text, each.is_met) for each in broken] == [
+        ("rate 0.300, limits 0.200 to 0.800: NOT met (< 1 %)", False)
+    ]
+
+
+def test_of_many_limits_those_that_bind_are_listed_and_the_others_counted() -> None:
+    words = Words.of(reactor(subject_to={f"l{i}": f"rate <= {i + 1}" for i in range(20)}, constants=None))
+    margins = [Margin(f"l{i}", float(i + 1) - 12.0 if i < 15 else 0.0) for i in range(20)]
+    told = words.limit_lines(margins)
+    assert [each.name for each in told[:11]] == [f"l{i}" for i in range(11)]  # broken, the worst first
+    assert [each.is_met for each in told] == [False] * 11 + [True]
+    assert told[-1].text == "9 more limits: met"
+    told = words.limit_lines([Margin(f"l{i}", 20.0 - i, 0.1, 0.999) for i in range(20)])
+    assert [each.name for each in told] == ["l19", "l18", "l17", "l16", "l15", ""]
+    assert told[-1].text == "15 more limits: met (each > 99 %)"
+    assert len(words.limit_lines(margins[11:18])) == 7
 
 
 def test_a_result_names_the_objective_its_unit_and_what_is_still_possible() -> None:

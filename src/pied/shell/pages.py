@@ -205,7 +205,8 @@ def verdict(problem: Problem, trial: Trial) -> str:
     if bool(feasible(problem, f)[0]):
         return f"{worth}all limits met" if problem.n else worth.rstrip(", ")
     broken = [name for name, slack in zip(problem.constraints, f[0, 1:].tolist(), strict=True) if not slack >= 0]
-    return f"{worth}breaks {', '.join(broken)}"
+    more = f" and {len(broken) - FEW} more limits" if len(broken) > FEW + 1 else ""
+    return f"{worth}breaks {', '.join(broken[:FEW] if more else broken)}{more}"
 
 
 def _unit(problem: Problem) -> str:

@@ -14,7 +14,7 @@ from pied.hypervolume import nondominated
 from pied.problem import Named, Problem
 from pied.records import Dataset, feasible
 from pied.shapes import Float64
-from pied.study.words import Words, about, figure, titled
+from pied.study.words import Margin, Told, Words, about, figure, titled
 
 MOST_SHOWN = 12
 """Points of a front that are printed; of a longer one, so many spread over it."""
@@ -53,7 +53,7 @@ class FrontPoint:
     def __str__(self) -> str:
         lines = [self.summary]
         lines += [f"    {name} = {self.words.setting(name, value)}" for name, value in self.x.items()]
-        lines += [f"  {self.limit_line(name)}" for name in self.slack]
+        lines += [f"  {each.text}" for each in self.limit_lines]
         return "\n".join([*lines, f"  trial {self.trial}"])
 
     @property
@@ -71,12 +71,18 @@ class FrontPoint:
 
     def limit_line(self, name: str) -> str:
         """Return what is known about a constraint, as a line."""
-        slack, ends = self.slack[name], self.bounds[name]
-        is_known = self.words.is_exact or not ends[0] < ends[1]
+        return self.words.limit(self._margin(name))
+
+    @property
+    def limit_lines(self) -> list[Told]:
+        """What is known about the limits, see `Result.limit_lines`."""
+        return self.words.limit_lines(self._margin(name) for name in self.slack)
+
+    def _margin(self, name: str) -> Margin:
+        slack, (low, high) = self.slack[name], self.bounds[name]
+        is_known = self.words.is_exact or not low < high
         probability = None if is_known else self.probability.get(name)
-        return self.words.limit(
-            name, slack, (slack, slack) if is_known else ends, probability, is_near=is_known and slack < 0
-        )
+        return Margin(name, slack, 0.0 if is_known else high - low, probability, is_known and slack < 0)
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as data for JSON."""

@@ -64,7 +64,7 @@ def _answer(snapshot: Snapshot, result: Result) -> list[str]:
         worth = words.worth(result.value, result.bounds[result.objective], is_measured=result.rule == "observed")
         parts.append(f"<p><strong>{escape(worth)}</strong></p>")
     parts.append(_settings(snapshot.problem, words, result.x, "recommended"))
-    parts.append(_list(result.limit_line(name) for name in result.slack))
+    parts.append(_list(each.text for each in result.limit_lines))
     return [*parts, _still(words, result.gap)]
 
 
@@ -84,7 +84,7 @@ def _so_far(snapshot: Snapshot, status: Status) -> list[str]:
         worth = f"{titled(words.objective)} {figure(found.value)}{unit}{measured}"
         parts.append(f"<p><strong>{escape(worth)}</strong></p>")
     parts.append(_settings(snapshot.problem, words, found.trial.x, f"best so far, trial {found.trial.number}"))
-    parts.append(_list(words.limit(name, slack, None, None, is_near=slack < 0) for name, slack in found.slack.items()))
+    parts.append(_list(each.text for each in words.limit_lines(found.margins)))
     return [*parts, _still(words, found.gap)]
 
 

@@ -15,7 +15,7 @@ from pied.records import State, Trial, feasible, met
 from pied.study.front import told_rows
 from pied.study.gaps import recorded_gap
 from pied.study.snapshot import Snapshot
-from pied.study.words import Words, counted, failed, figure, titled
+from pied.study.words import Margin, Words, counted, failed, figure, titled
 
 NARROWEST = 40
 """Columns that a line of progress takes at least, however narrow the terminal says it is."""
@@ -32,6 +32,11 @@ class Best:
     """Its constraints."""
     gap: float | None
     """How much better any point could be at most; None where that is not known without a belief."""
+
+    @property
+    def margins(self) -> list[Margin]:
+        """What is known about its constraints."""
+        return [Margin(name, slack, is_near=slack < 0) for name, slack in self.slack.items()]
 
 
 def best(snapshot: Snapshot) -> Best | None:
@@ -78,7 +83,7 @@ def standing(snapshot: Snapshot, status: Status) -> str:
         worth = f"{titled(words.objective)} {_value(words, found.value)}{measured}"
         lines.append(f"  best so far, trial {found.trial.number}{f': {worth}' if has_objective else ''}")
         lines += [f"    {name} = {words.setting(name, value)}" for name, value in found.trial.x.items()]
-        lines += [f"  {words.limit(name, slack, None, None, is_near=slack < 0)}" for name, slack in found.slack.items()]
+        lines += [f"  {each.text}" for each in words.limit_lines(found.margins)]
         still = words.still(found.gap) if has_objective else ""
         lines += [f"  {still}"] if still else []
     elif any(trial.state is State.TOLD for trial in snapshot.trials) and status is not Status.INFEASIBLE:

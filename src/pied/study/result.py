@@ -14,7 +14,7 @@ from pied.records import Trial
 from pied.study.doubtful import Doubtful, in_python
 from pied.study.front import Front, FrontPoint
 from pied.study.relaxation import Relaxation
-from pied.study.words import Words, counted, failed, failures, short
+from pied.study.words import Margin, Told, Words, counted, failed, failures, short
 
 
 @runtime_checkable
@@ -151,7 +151,7 @@ class Result:
             is_measured = self.rule == "observed"
             lines.append(f"  {words.worth(self.value, self.bounds[self.objective], is_measured=is_measured)}")
             lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
-            lines += [f"  {self.limit_line(name)}" for name in self.slack]
+            lines += [f"  {each.text}" for each in self.limit_lines]
             still = words.still(self.gap)
             if self.gap == 0.0 and self.status is Status.DONE:
                 still = "nothing better is possible: every setting that can be chosen is known"
@@ -176,7 +176,7 @@ class Result:
             f"<tr><th>{escape(name)}</th><td>{escape(words.setting(name, value))}</td></tr>"
             for name, value in self.x.items()
         )
-        limits = "".join(f"<li>{escape(self.limit_line(name))}</li>" for name in self.slack)
+        limits = "".join(f"<li>{escape(each.text)}</li>" for each in self.limit_lines)
         return (
             f"<div><p>{escape(self.message)}</p><p><strong>{escape(worth)}</strong></p><table>{rows}</table>"
             f"<ul>{limits}</ul>{self._html_end()}</div>"
@@ -189,13 +189,19 @@ class Result:
 
     def limit_line(self, name: str) -> str:
         """Return what is known about a constraint, as a line: "impurity 0.053, limit 0.060: met (> 99 %)"."""
-        words = self.words or Words()
-        low, high = self.bounds[name]
-        is_near = self.slack[name] < 0 and self.is_feasible
-        is_known = (words.is_exact and self.rule == "observed") or not low < high
+        return (self.words or Words()).limit(self._margin(name))
+
+    @property
+    def limit_lines(self) -> list[Told]:
+        """What is known about the limits, a line for each and both its sides; of many, those that bind come first."""
+        return (self.words or Words()).limit_lines(self._margin(name) for name in self.slack)
+
+    def _margin(self, name: str) -> Margin:
+        slack, (low, high) = self.slack[name], self.bounds[name]
+        is_near = slack < 0 and self.is_feasible
+        is_known = ((self.words or Words()).is_exact and self.rule == "observed") or not low < high
         probability = None if is_known or is_near else self.probability.get(name)  # the belief ignores tolerances
-        width = (self.slack[name], self.slack[name]) if is_known else (low, high)
-        return words.limit(name, self.slack[name], width, probability, is_near=is_near)
+        return Margin(name, slack, 0.0 if is_known else high - low, probability, is_near)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as data for JSON, with all trials."""

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pied.errors import IT_SAID, LAST_WORDS
 from pied.problem import Limit, Problem
@@ -23,6 +23,10 @@ LONGEST_NAME = 24
 """Characters of the name of an objective; a longer one, a formula, becomes "objective"."""
 SURE, LIKELY = 0.9, 0.5
 """Probabilities from which a limit counts as met, and as probably met."""
+SIDES = (" (1)", " (2)")
+"""Ends of the names of the two constraints that a limit from both sides is."""
+MOST_LIMITS, NEAR_LIMITS = 8, 5
+"""Limits that are all listed; of more, so many of those that come nearest, beside all that are not met for sure."""
 REASONS_SHOWN = 3
 """Reasons of failure that are quoted, the most frequent first; the rest are counted."""
 LONGEST_REASON = 110
@@ -128,6 +132,57 @@ def failed(trials: Iterable[Trial]) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Margin:
+    """What is known about a constraint at a point."""
+
+    name: str
+    slack: float
+    """Its value: met when >= 0."""
+    width: float = 0.0
+    """Of the bounds of its value; 0 where it is known."""
+    probability: float | None = None
+    """That it holds; None where it is known whether it does."""
+    is_near: bool = False
+    """Whether it is violated within its tolerance."""
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is known to hold, or all but known."""
+        return self.is_near or (self.slack >= 0 and (self.probability is None or self.probability >= SURE))
+
+    @property
+    def said(self) -> str:
+        """Whether it holds, in words."""
+        if self.is_near:
+            return "met within its tolerance"
+        if self.probability is None:
+            return "met" if self.slack >= 0 else "NOT met"
+        if self.slack >= 0:
+            word = "met" if self.is_sure else "probably met" if self.probability >= LIKELY else "perhaps met"
+        else:
+            word = "NOT met" if self.probability <= 1 - SURE else "probably not met"
+        return f"{word} ({percent(self.probability)})"
+
+    def joined(self, other: "Margin") -> "Margin":
+        """Return what is known about both sides of a quantity: it breaks one of them at most."""
+        least = min(self, other, key=lambda each: each.slack)
+        chances = (self.probability, other.probability)
+        both = None if None in chances else max(sum(chances) - 1.0, 0.0)  # type: ignore[arg-type]
+        stems = [each.name.removesuffix(end) for each, end in ((self, SIDES[0]), (other, SIDES[1]))]
+        name = stems[0] if stems[0] == stems[1] else f"{self.name}, {other.name}"
+        return Margin(name, least.slack, max(self.width, other.width), both, self.is_near or other.is_near)
+
+
+class Told(NamedTuple):
+    """A line about a limit."""
+
+    name: str
+    """Of the constraint; empty where the line is about several."""
+    text: str
+    is_met: bool
+
+
+@dataclass(frozen=True)
 class Words:
     """Names, units and limits of a problem, with which its answers are told."""
 
@@ -189,39 +244,59 @@ class Words:
             return f"{name} {shown}{unit} measured; true value probably {ends}"
         return f"{name} about {shown}{unit} (probably {ends})"
 
-    def limit(
-        self,
-        name: str,
-        slack: float,
-        bounds: tuple[float, float] | None,
-        probability: float | None,
-        *,
-        is_near: bool = False,
-    ) -> str:
-        """Return a constraint: "impurity 0.053, limit 0.060: met (> 99 %)".
-
-        Args:
-            name: Its name.
-            slack: Its value: met when >= 0.
-            bounds: Of its value.
-            probability: That it holds; None where it is known whether it does.
-            is_near: Whether it is violated within its tolerance.
-        """
-        low, high = bounds or (slack, slack)
-        return f"{self._margin(name, slack, high - low)} {_met(slack, probability, is_near)}"
-
-    def _margin(self, name: str, slack: float, width: float) -> str:
-        known = self.limits.get(name)
-        if known is None or len(known.quantity) > LONGEST_QUANTITY:
-            return f"{name}: margin {figure(slack, width) if width > 0 else f'{slack:.4g}'},"
-        value = figure(known.quantity_at(slack), width) if width > 0 else f"{known.quantity_at(slack):.{PLAIN_DIGITS}g}"
-        end = f"{known.value:.{PLAIN_DIGITS}g}"
+    def limit(self, margin: Margin, other: Margin | None = None) -> str:
+        """Return a constraint, or both sides of one: "impurity 0.053, limit 0.060: met (> 99 %)"."""
+        both = margin if other is None else margin.joined(other)
+        known = [self.limits.get(each.name) for each in (margin, other) if each is not None]
+        quantity = "" if known[0] is None else known[0].quantity
+        if known[0] is None or len(quantity) > LONGEST_QUANTITY:
+            shown = figure(both.slack, both.width) if both.width > 0 else f"{both.slack:.4g}"
+            return f"{both.name}: margin {shown}, {both.said}"
+        at = known[0].quantity_at(margin.slack)
+        value = figure(at, both.width) if both.width > 0 else f"{at:.{PLAIN_DIGITS}g}"
         decimals = len(value.partition(".")[2]) if "e" not in value else 0
-        if "e" not in end and len(end.partition(".")[2]) < decimals <= PLAIN_DIGITS:
-            end = f"{known.value:.{decimals}f}"
-        word = "limit" if known.is_upper else "at least"
-        value, end = self.united(value, known.quantity), self.united(end, known.quantity)
-        return f"{titled(known.quantity)} {value}, {word} {end}:"
+        ends = sorted(each.value for each in known if each is not None)
+        end = self.united(" to ".join(_as_precise(each, decimals) for each in ends), quantity)
+        word = "limits" if other is not None else "limit" if known[0].is_upper else "at least"
+        return f"{titled(quantity)} {self.united(value, quantity)}, {word} {end}: {both.said}"
+
+    def limit_lines(self, margins: Iterable[Margin]) -> list[Told]:
+        """Return a line for each limit, one for both sides of a quantity; of many, the nearest and how many more."""
+        pairs = self._by_quantity(margins)
+        joined = [pair[0] if len(pair) == 1 else pair[0].joined(pair[1]) for pair in pairs]
+        order = list(range(len(pairs)))
+        if len(order) > MOST_LIMITS:
+            order.sort(key=lambda place: (joined[place].is_sure, self._distance(joined[place], pairs[place])))
+            order = order[: max(NEAR_LIMITS, sum(not each.is_sure for each in joined))]
+        lines = [
+            Told(joined[place].name, self.limit(*pairs[place]), joined[place].slack >= 0 or joined[place].is_near)
+            for place in order
+        ]
+        rest = [joined[place] for place in set(range(len(pairs))).difference(order)]
+        if rest:
+            chances = [each.probability for each in rest if each.probability is not None]
+            least = percent(min(chances, default=1.0))
+            sure = f" (each {least if least.startswith('>') else f'at least {least}'})" if chances else ""
+            lines.append(Told("", f"{len(rest)} more limit{'s' * (len(rest) > 1)}: met{sure}", True))
+        return lines
+
+    def _by_quantity(self, margins: Iterable[Margin]) -> list[tuple[Margin, ...]]:
+        """Return the constraints one by one, a lower and an upper limit of the same quantity together."""
+        found: dict[str, list[Margin]] = {}
+        for each in margins:
+            known = self.limits.get(each.name)
+            found.setdefault(f"'{each.name}'" if known is None else known.quantity, []).append(each)
+        made: list[tuple[Margin, ...]] = []
+        for group in found.values():
+            is_pair = len(group) == 2 and len({self.limits[each.name].is_upper for each in group}) == 2
+            made += [tuple(group)] if is_pair else [(each,) for each in group]
+        return made
+
+    def _distance(self, margin: Margin, sides: tuple[Margin, ...]) -> tuple[float, float]:
+        """Return how far a limit is from being broken: its probability, then its margin relative to the limit."""
+        known = self.limits.get(min(sides, key=lambda each: each.slack).name)
+        size = abs(known.value) if known is not None and known.value else 1.0
+        return 1.0 if margin.probability is None else margin.probability, margin.slack / size
 
     def relaxed(self, name: str, amount: float) -> str:
         """Return what a limit would have to be: "yield >= 0.87"."""
@@ -234,16 +309,12 @@ class Words:
         return f"{known.quantity} {known.sign} {self.united(f'{value:.{PLAIN_DIGITS}g}', known.quantity)}"
 
 
-def _met(slack: float, probability: float | None, is_near: bool) -> str:
-    if is_near:
-        return "met within its tolerance"
-    if probability is None:
-        return "met" if slack >= 0 else "NOT met"
-    if slack >= 0:
-        word = "met" if probability >= SURE else "probably met" if probability >= LIKELY else "perhaps met"
-    else:
-        word = "NOT met" if probability <= 1 - SURE else "probably not met"
-    return f"{word} ({percent(probability)})"
+def _as_precise(value: float, decimals: int) -> str:
+    """Return a limit with as many decimals as the quantity has, or more."""
+    end = f"{value:.{PLAIN_DIGITS}g}"
+    if "e" not in end and len(end.partition(".")[2]) < decimals <= PLAIN_DIGITS:
+        return f"{value:.{decimals}f}"
+    return end
 
 
 def expectation(problem: Problem, why: Why) -> str:

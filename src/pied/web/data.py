@@ -244,8 +244,7 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
         plain["value_text"] = result.front.pick().summary
     plain["settings"] = [{"name": name, "text": words.setting(name, each)} for name, each in result.x.items()]
     plain["limits"] = [
-        {"name": name, "text": result.limit_line(name), "met": slack >= 0 or result.is_feasible}
-        for name, slack in result.slack.items()
+        {"name": each.name, "text": each.text, "met": each.is_met or result.is_feasible} for each in result.limit_lines
     ]
     plain["worth"] = [] if result.sensitivities is None else result.sensitivities.lines(briefly=True)
     plain["gap_text"] = words.still(result.gap)
@@ -278,7 +277,7 @@ def _front_point(point: FrontPoint) -> dict[str, Any]:
         "shown": {name: point.shown(name) for name in point.values},
         "settings": [{"name": name, "text": point.words.setting(name, each)} for name, each in point.x.items()],
         # all points of a front count as meeting their limits; how probably they do is in the text
-        "limits": [{"name": name, "text": point.limit_line(name), "met": True} for name in point.slack],
+        "limits": [{"name": each.name, "text": each.text, "met": True} for each in point.limit_lines],
     }
 
 

@@ -18,7 +18,7 @@ TITLES = {"pied": "pied", "botorch": "BoTorch", "ax": "Ax", "optuna": "Optuna", 
 FIRST = ("pied", "botorch", "ax", "optuna")
 """In the README."""
 SHOWN = "reactor"
-"""The problem whose code the page has in all libraries; of the others it has that of `pied`, and links."""
+"""The problem whose code the page has in all libraries; of the others it has that of `pied`."""
 TOLERANCES = (1e-2, 1e-6)
 COMMAND = "python benchmarks/peers/run.py"
 
@@ -32,7 +32,7 @@ $ pip install -r benchmarks/peers/requirements.txt      # in an environment of i
 $ {COMMAND}
 ```
 
-The code is under [benchmarks/peers](../benchmarks/peers), one file per library. It was written by the authors of
+The code is under `benchmarks/peers`, one file per library. It was written by the authors of
 `pied`, not by those of the other libraries. If a library is used badly there, please tell us: the command makes
 this page again.
 
@@ -234,20 +234,17 @@ def comparison(record: dict[str, Any]) -> str:
     checked = [each for each in versions(record) if not each.startswith("pied ")]
     parts.append(AFTER.replace("{versions}", f"{', '.join(checked[:-1])} and {checked[-1]}"))
     parts.append("## The code, side by side\n")
+    title = TASKS[SHOWN].title
+    parts.append(
+        f"All libraries for {title}; `pied` alone for the others. The rest, with the loops, is in the files.\n"
+    )
     parts.append("How each library is used:\n")
     parts.append("\n".join(f"- **{title}**: {constant(name, 'NOTE')}" for name, title in TITLES.items()) + "\n")
     for task_name, task in TASKS.items():
         parts.append(f"### Code: {task.title}\n")
         shown = TITLES if task_name == SHOWN else dict(list(TITLES.items())[:1])
         parts.extend(_folded(title, source(name, task_name)) for name, title in shown.items())
-        if task_name != SHOWN:
-            parts.append(f"The others: {', '.join(f'[{TITLES[each]}]({_file(each)})' for each in list(TITLES)[1:])}.\n")
     return "\n".join(parts).rstrip() + "\n"
-
-
-def _file(library: str) -> str:
-    """Return a link to the code of a library, from docs/."""
-    return f"../benchmarks/peers/with_{library}.py"
 
 
 def _folded(title: str, code: str) -> str:

@@ -60,6 +60,7 @@ class Store:
         self._secrets: tuple[str, ...] = ()
         self.is_read_only = read_only
         self._version = VERSION
+        self._file = file
         self.clock = clock
         self.fallbacks = journal.places(file)
         """Path prefixes of the files for results that could not be written (see `journal`)."""
@@ -103,6 +104,20 @@ class Store:
         if self._version < VERSION:
             self._version = version_of(tx, self.url)
         return self._version
+
+    def backup(self, target: str | Path, *, replace: bool = False) -> None:
+        """Write all studies as they are at this moment into another SQLite file, also while others write.
+
+        Args:
+            target: The new file.
+            replace: Whether a file that is there already is replaced.
+
+        Raises:
+            StoreError: When the file is there already or cannot be written, or this is a server.
+        """
+        if self._file is None:
+            raise StoreError(f"{self.url} is kept by a server, which copies it itself: use pg_dump")
+        sqlite.backup(self._file, Path(target).absolute(), replace=replace)
 
     def close(self) -> None:
         """Close all connections."""
@@ -452,6 +467,11 @@ def _sqlite(file: Path, read_only: bool) -> sql.Engine:
         write = bool(connection.get_execution_options().get("pied_write", False))
         raw: Any = connection.connection.dbapi_connection
         sqlite.begin(raw, write=write)
+
+    @sql.event.listens_for(engine, "close")
+    def collect(connection: Any, _: Any) -> None:
+        if not read_only:
+            sqlite.collect(connection)
 
     @sql.event.listens_for(engine, "checkout")
     def renew(connection: Any, kept: Any, _: Any) -> None:

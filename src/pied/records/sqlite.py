@@ -10,6 +10,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -68,6 +69,68 @@ def connect(file: Path, *, read_only: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def collect(connection: sqlite3.Connection) -> None:
+    """Move the log into the file, so that the file alone has everything; what others still need stays in the log."""
+    with suppress(sqlite3.Error):  # it is safe in the log, too
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
+def backup(file: Path, target: Path, *, replace: bool) -> None:
+    """Write what a database has at this moment into another file, complete and consistent, while others write.
+
+    Args:
+        file: The database.
+        target: The new file; it appears when it is complete.
+        replace: Whether a file that is there already is replaced.
+
+    Raises:
+        StoreError: When the target is there or cannot be written, or the database is damaged.
+    """
+    _check_target(file, target, replace=replace)
+    part = target.with_name(f"{target.name}.part-{os.getpid()}")
+    try:
+        with closing(connect(file, read_only=True)) as source, closing(sqlite3.connect(part)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode=DELETE")  # one file without a log
+            if (found := copy.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+                raise StoreError(
+                    f"{file} is damaged ({' '.join(str(found).split())}) and was not copied: 'pied export --json' "
+                    "writes what can still be read"
+                )
+        with part.open("rb+") as whole:
+            os.fsync(whole.fileno())
+        if not replace:
+            target.touch(exist_ok=False)  # nobody else writes there now
+        part.replace(target)
+    except FileExistsError:
+        raise StoreError(_IS_THERE.format(target)) from None
+    except (OSError, sqlite3.Error) as error:
+        if isinstance(error, StoreError):
+            raise
+        said = getattr(error, "strerror", None) or str(error)
+        raise StoreError(f"{file} was not copied to {target}: {said}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+_IS_THERE = "{} exists already and was not changed: name another file, or say --replace"
+
+
+def _check_target(file: Path, target: Path, *, replace: bool) -> None:
+    """Refuse a place where a copy would overwrite something, or would be read together with another file's log."""
+    if not target.parent.is_dir():
+        raise StoreError(f"there is no folder {target.parent} to write a copy into")
+    if target.is_dir():
+        raise StoreError(f"{target} is a folder: name a file in it")
+    if target.exists() and target.samefile(file):
+        raise StoreError(f"{target} is the store itself: name another file for the copy")
+    if target.exists() and not replace:
+        raise StoreError(_IS_THERE.format(target))
+    for side in SIDE_FILES:
+        if target.with_name(target.name + side).exists():
+            raise StoreError(f"{target} is in use, or was not closed ({target.name}{side} is there): name another file")
 
 
 def begin(connection: sqlite3.Connection, *, write: bool) -> None:

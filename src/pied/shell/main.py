@@ -45,6 +45,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "sweep": ("pied.shell.deciding:sweep", "Show the optimum over a range of prices or limits."),
         "revise": ("pied.shell.answers:revise", "Answer a changed question from the same data."),
         "export": ("pied.shell.answers:export", "Write the record as a table or as JSON."),
+        "backup": ("pied.shell.copying:backup", "Copy the store, also while it is in use."),
     },
     "Beyond": {
         "demo": ("pied.shell.showcase:demo", "Optimize a reactor, from nothing to a picture."),

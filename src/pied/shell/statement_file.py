@@ -94,6 +94,13 @@ class Stated:
         return self.file.with_suffix(".db")
 
 
+def store_of(given: str) -> str:
+    """Return the place of the store of a problem file, which is not read, or of a store that is named itself."""
+    module, _, _ = given.rpartition(":")
+    file = Path(module if module.endswith(".py") else given)
+    return str(file.with_suffix(".db")) if file.suffix.lower() in (".toml", ".py") else given
+
+
 def read(given: str) -> Stated:
     """Read a problem: `reactor.toml`, or `plant.py:problem`.
 

@@ -75,7 +75,7 @@ def made(shelf: Shelf, *, token: str, hosts: frozenset[str], port: int, read_onl
             HTTPException: _not_found, Unread: _refused, Mistake: _explained, PiedError: _explained,
         },
     )  # fmt: skip
-    return Guard(app, token=token, hosts=hosts, cookie=f"pied-{port}", on_end=pages.end)
+    return Guard(app, token=token, hosts=hosts, cookie=f"pied-{port}", on_end=pages.end, close=shelf.close)
 
 
 class _Pages:

@@ -49,11 +49,22 @@ class Guard:
         hosts: Names by which the server may be called; empty: any. A page of another name that resolves to this
             machine is refused.
         cookie: Name of the cookie; one for each port, because browsers send cookies to all ports of a host.
-        on_end: Called when the server stops.
+        on_end: Called when the server begins to stop.
+        close: Called when it has stopped.
     """
 
-    def __init__(self, app: App, *, token: str, hosts: frozenset[str], cookie: str, on_end: Callable[[], None]) -> None:
-        self.app, self.token, self.hosts, self.cookie, self.on_end = app, token, hosts, cookie, on_end
+    def __init__(
+        self,
+        app: App,
+        *,
+        token: str,
+        hosts: frozenset[str],
+        cookie: str,
+        on_end: Callable[[], None],
+        close: Callable[[], None],
+    ) -> None:
+        self.app, self.token, self.hosts, self.cookie = app, token, hosts, cookie
+        self.on_end, self.close = on_end, close
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pied.errors import StatementError
+from pied.errors import StatementError, StoreAway
 from pied.records import Event, Record, Row, Trial
 from pied.records.sql import Store
 from pied.shell.opening import Desk, is_there, opened
@@ -93,6 +93,7 @@ class Room:
     def __init__(self, key: str, *, file: str | None, store: str | None, name: str | None = None) -> None:
         self.key, self.file, self.store, self._name = key, file, store, name
         self._lock = threading.RLock()
+        self._is_over = False
         self._study: Study | None = None
         self._base: Store | None = None
         self._record: Record | None = None
@@ -170,6 +171,8 @@ class Room:
 
     def _open(self, stated: Stated) -> bool:
         """Open the study for reading; return whether there is one."""
+        if self._is_over:
+            raise StoreAway("the dashboard has ended: start it again")
         if not is_there(self.place):
             return False
         base = Store.connect(self.place, read_only=True)
@@ -192,8 +195,9 @@ class Room:
         self._study = self._record = self._base = self._view = None
 
     def close(self) -> None:
-        """Close the store."""
+        """Close the store for good; who still asks then is told that the dashboard has ended."""
         with self._lock:
+            self._is_over = True
             self._close()
 
     def study(self) -> Study:

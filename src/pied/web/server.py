@@ -4,7 +4,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -37,15 +37,21 @@ def listening(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """A server that ends the streams of open pages when it stops: they would be cut off, with an error for each."""
+    """A server that ends the streams of open pages when it stops, which would be cut off, and closes the stores.
 
-    def __init__(self, config: uvicorn.Config, on_end: Callable[[], None]) -> None:
+    Both happen here and not after `run`: uvicorn ends by sending the signal again, of which SIGTERM ends the process.
+    """
+
+    def __init__(self, config: uvicorn.Config, guard: Guard) -> None:
         super().__init__(config)
-        self._on_end = on_end
+        self._guard = guard
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._on_end()
-        await super().shutdown(sockets)
+        self._guard.on_end()
+        try:
+            await super().shutdown(sockets)
+        finally:
+            self._guard.close()
 
 
 def _server(app: Guard) -> uvicorn.Server:
@@ -62,7 +68,7 @@ def _server(app: Guard) -> uvicorn.Server:
             limit_concurrency=1000,
             ws="none",
         ),
-        app.on_end,
+        app,
     )
 
 

@@ -84,8 +84,8 @@ class Shelf:
         return self._rooms[key]
 
     def close(self) -> None:
-        """Close all stores."""
-        for room in self._rooms.values():
+        """Close all stores for good."""
+        for room in list(self._rooms.values()):
             room.close()
 
 

@@ -1,6 +1,6 @@
 """A battery charged in stages, by a simulator whose outputs have kinks: beside Optuna's GP, which knows no structure.
 
-    pip install pybamm 'pied[peers]'
+    pip install pybamm '.[peers]'
     PYTHONPATH=src python3 benchmarks/charging.py --jobs 2 --limit 550 --out charging.jsonl.gz     # until none is left
     python benchmarks/charging.py --out charging.jsonl.gz --report
 

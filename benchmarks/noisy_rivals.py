@@ -1,6 +1,6 @@
 """With noise: what `pied` and BoTorch's composite loop find and recommend, from the same initial points.
 
-    pip install 'pied[peers]'
+    pip install '.[peers]'
     PYTHONPATH=src python3 benchmarks/noisy_rivals.py --limit 550 --out noisy-rivals.jsonl.gz    # until none is left
     python benchmarks/noisy_rivals.py --out noisy-rivals.jsonl.gz --report
 

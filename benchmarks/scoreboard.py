@@ -65,7 +65,7 @@ def installed(solvers: Sequence[str]) -> tuple[list[str], list[str]]:
         try:
             solver_of(text)[0].start(problem, Stream(0)).close()
         except MissingExtra as error:
-            lines.append(f"`{text}` is left out: {error}")
+            lines.append(f"`{text}` is left out: {error.need}")
         else:
             here.append(text)
     return here, lines

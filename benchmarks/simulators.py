@@ -1,6 +1,6 @@
 """Batteries charged in stages and pumps of a water network, drawn at random: beside Optuna's GP sampler.
 
-    pip install 'pied[peers]'
+    pip install '.[peers]'
     PYTHONPATH=src python3 benchmarks/simulators.py --jobs 2 --limit 550 --out simulators.jsonl.gz  # until none is left
     python benchmarks/simulators.py --out simulators.jsonl.gz --report
 

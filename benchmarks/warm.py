@@ -4,7 +4,7 @@
 
 The columns distil mixtures that are not ideal, stage by stage, and are solved by Newton's method without damping. The
 power flow is pandapower's network of 30 buses, heavily loaded; it is left out where pandapower is not installed
-(`pip install "pied[simulators]"`).
+(`pip install ".[simulators]"`).
 """
 
 import copy

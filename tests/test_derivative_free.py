@@ -203,8 +203,8 @@ def test_the_libraries_are_quiet(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("name", "library", "command"),
     [
-        ("bobyqa", "pybobyqa", r"Py-BOBYQA: pip install \"pied\[bobyqa\]\""),
-        ("cma-es", "cma", r"pip install \"pied\[bench\]\""),
+        ("bobyqa", "pybobyqa", r"Py-BOBYQA: pip install .*\[bobyqa\]\""),
+        ("cma-es", "cma", r"pip install .*\[bench\]\""),
     ],
 )
 def test_a_missing_library_is_named_with_its_command(

@@ -93,6 +93,11 @@ def test_the_first_page_of_the_site_shows_an_optimum() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_install_from_the_clone_because_no_index_has_it(page: Path) -> None:
+    assert not re.search(r"pip install [\"']?pied", page.read_text())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if "://" not in target:

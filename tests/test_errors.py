@@ -1,8 +1,12 @@
 """Every mistake in a statement gets one clear sentence that says what to do, before anything costly happens."""
 
+import json
 import math
 import subprocess
 import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -224,8 +228,26 @@ def test_errors_form_one_tree(error: str, parents: tuple[type, ...]) -> None:
     assert all(issubclass(getattr(pied, error), parent) for parent in parents)
 
 
-def test_a_missing_extra_names_the_command_to_type() -> None:
-    assert str(MissingExtra("drawing", "matplotlib", "plots")) == 'drawing needs matplotlib: pip install "pied[plots]"'
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        ({"url": "file://FOLDER", "dir_info": {"editable": True}}, 'pip install --editable "FOLDER[plots]"'),
+        ({"url": "file://FOLDER", "dir_info": {}}, 'pip install "FOLDER[plots]"'),
+        ({"url": "file:///gone", "dir_info": {}}, 'pip install ".[plots]" in the folder of its source'),
+        ({"url": "https://a.org/pied.git", "vcs_info": {"vcs": "git"}},
+         'pip install "pied[plots] @ git+https://a.org/pied.git"'),
+        ({"url": "file:///a/pied.whl", "archive_info": {}}, 'pip install "pied[plots] @ file:///a/pied.whl"'),
+        (None, 'pip install "pied[plots]"'),
+    ],
+)  # fmt: skip
+def test_a_missing_extra_is_installed_from_where_pied_came(
+    origin: dict[str, object] | None, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pyproject.toml").touch()
+    told = None if origin is None else json.dumps(origin).replace("FOLDER", tmp_path.as_posix())
+    monkeypatch.setattr(metadata, "distribution", lambda name: SimpleNamespace(read_text=lambda file: told))
+    said = str(MissingExtra("drawing", "matplotlib", "plots"))
+    assert said == f"drawing needs matplotlib: {command.replace('FOLDER', str(tmp_path))}"
 
 
 def test_every_status_is_a_sentence() -> None:

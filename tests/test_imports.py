@@ -110,5 +110,5 @@ def test_a_missing_extra_names_the_command_to_type(extra: str, monkeypatch: pyte
     library, call = EXTRAS[extra]
     for name in {library, *(each for each in sys.modules if each.startswith(f"{library}."))}:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtra, match=rf'pip install "pied\[{extra}\]"'):
+    with pytest.raises(MissingExtra, match=rf'pip install .*\[{extra}\]"'):
         call()

@@ -105,7 +105,7 @@ def test_a_missing_peer_is_named_with_its_command(
     name: str, library: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(MissingExtra, match=rf'solver \'{name}\' needs {package}: pip install "pied\[peers\]"'):
+    with pytest.raises(MissingExtra, match=rf'solver \'{name}\' needs {package}: pip install .*\[peers\]"'):
         Study(parabola(), solver=name)
 
 

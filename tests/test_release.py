@@ -124,8 +124,8 @@ def test_a_users_program_passes_mypy_at_its_strictest(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_sdist_and_wheel_are_right_and_install_into_an_empty_environment(tmp_path: Path) -> None:
-    pytest.importorskip("build", reason='needs build and twine: pip install "pied[release]"')
-    pytest.importorskip("twine", reason='needs build and twine: pip install "pied[release]"')
+    pytest.importorskip("build", reason='needs build and twine: pip install ".[release]"')
+    pytest.importorskip("twine", reason='needs build and twine: pip install ".[release]"')
     version = ".".join(map(str, sys.version_info[:2]))
     words: list[Any] = [sys.executable, ROOT / ".ci" / "release.py", "--pythons", version, "--out", tmp_path / "dist"]
     done = subprocess.run(words, capture_output=True, text=True)

@@ -117,7 +117,7 @@ def test_an_empty_record_becomes_an_empty_table() -> None:
 
 def test_a_missing_pandas_is_named(answer: Result, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r'needs pandas: pip install "pied\[frames\]"'):
+    with pytest.raises(MissingExtra, match=r'needs pandas: pip install .*\[frames\]"'):
         answer.to_frame()
 
 

@@ -41,7 +41,7 @@ def test_the_extra_has_all_packages_and_the_core_none() -> None:
 @pytest.mark.parametrize("name", PACKAGES)
 def test_an_example_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if importlib.util.find_spec(PACKAGES[name]) is None:
-        pytest.skip(f'{PACKAGES[name]} is not installed: pip install "pied[simulators]"')
+        pytest.skip(f'{PACKAGES[name]} is not installed: pip install ".[simulators]"')
     monkeypatch.syspath_prepend(str(FOLDER))
     try:
         problem = importlib.import_module(name).problem

@@ -137,7 +137,7 @@ class _Requests(HTMLParser):
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site as `make docs` builds it: strict, so a warning is an error."""
     if importlib.util.find_spec("mkdocs") is None:
-        pytest.skip('needs MkDocs: pip install "pied[docs]"')
+        pytest.skip('needs MkDocs: pip install ".[docs]"')
     folder = tmp_path_factory.mktemp("site")
     words: list[Any] = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", folder]
     done = subprocess.run(

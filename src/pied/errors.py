@@ -23,6 +23,7 @@ PiedError
 """
 
 import difflib
+import os
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -195,7 +196,30 @@ class MissingExtra(PiedError, ImportError):
     """
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
-        super().__init__(f'{purpose} needs {package}: pip install "pied[{extra}]"')
+        self.need = f"{purpose} needs {package}"
+        super().__init__(f"{self.need}: {installing(extra)}")
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs an extra, from where `pied` came: a folder of its source, an address, an index."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        origin = json.loads(distribution("pied").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:  # it runs from a folder without being installed
+        origin = {"url": "", "dir_info": {}}
+    if not origin:
+        return f'pip install "pied[{extra}]"'
+    if "dir_info" not in origin:
+        kind = f"{origin['vcs_info']['vcs']}+" if "vcs_info" in origin else ""
+        return f'pip install "pied[{extra}] @ {kind}{origin["url"]}"'
+    folder, is_linked = url2pathname(urlsplit(origin["url"]).path), origin["dir_info"].get("editable", False)
+    if not os.path.isfile(os.path.join(folder, "pyproject.toml")):
+        return f'pip install ".[{extra}]" in the folder of its source'
+    return f'pip install {"--editable " if is_linked else ""}"{folder}[{extra}]"'
 
 
 class Status(Enum):

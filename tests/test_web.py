@@ -2,12 +2,17 @@
 
 import asyncio
 import contextlib
+import errno
 import io
 import itertools
 import json
 import math
+import os
+import sqlite3
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +310,73 @@ def test_asking_the_question_writes_the_file_and_the_record_with_a_note(web: Tes
     assert web.get("/api/studies/lab").json()["notes"] == ["new contract"]
     assert data("status", "lab.toml")["question"] == 2
     assert "note: new contract" in pied_("history", "lab.toml").stdout
+
+
+def test_a_question_that_cannot_be_recorded_leaves_the_file_and_can_be_asked_again(
+    web: TestClient, lab: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (lab / "lab.toml").read_text()
+    monkeypatch.setattr("pied.records.sqlite.LOCK_WAIT", 0.05)
+    with closing(sqlite3.connect(lab / "lab.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        post(web, "/api/studies/lab/revise", 503, constants={"price": 25.0}, note="new contract")
+    assert (lab / "lab.toml").read_text() == before
+    for _ in range(2):  # also when only the answer was lost
+        assert post(web, "/api/studies/lab/revise", constants={"price": 25.0}, note="new contract")["question"] == 2
+    assert (
+        "nothing is different"
+        in post(web, "/api/studies/lab/revise", 422, constants={"price": 25.0}, note="x")["error"]
+    )
+    assert "price = 25.0" in (lab / "lab.toml").read_text()
+    assert web.get("/api/studies/lab").json()["notes"] == ["new contract"]
+
+
+def test_questions_asked_at_once_are_all_recorded_each_with_its_number(web: TestClient, lab: Path) -> None:
+    def ask(price: float) -> Any:
+        return post(web, "/api/studies/lab/revise", constants={"price": price}, note=f"contract {price}")["question"]
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(ask, (21.0, 22.0, 23.0, 24.0)))
+    assert sorted(found) == [2, 3, 4, 5]
+    record = data("export", "lab.toml")
+    prices = [each["statement"]["constants"]["price"] for each in record["questions"]]
+    assert prices[1:] == [price for _, price in sorted(zip(found, (21.0, 22.0, 23.0, 24.0), strict=True))]
+    assert f"price = {prices[-1]}" in (lab / "lab.toml").read_text()
+
+
+@pytest.mark.parametrize("kind", ["a new study", "another question"])
+def test_a_full_disk_leaves_no_part_of_a_problem_file(
+    web: TestClient, lab: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    before = {file.name: file.read_bytes() for file in lab.iterdir() if not file.name.startswith("lab.db")}
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        if kind == "a new study":
+            assert "No space left" in post(web, "/api/studies", 422, **FORM)["error"]
+        else:
+            post(web, "/api/studies/lab/revise", 422, constants={"price": 25.0}, note="new contract")
+    assert {file.name: file.read_bytes() for file in lab.iterdir() if not file.name.startswith("lab.db")} == before
+    if kind == "a new study":
+        post(web, "/api/studies", 201, **FORM)
+        assert "exists already" in post(web, "/api/studies", 422, **FORM)["error"]
+    else:
+        assert post(web, "/api/studies/lab/revise", constants={"price": 25.0}, note="new contract")["question"] == 2
+
+
+def test_half_a_character_is_refused_and_leaves_nothing(web: TestClient, lab: Path) -> None:
+    before = sorted(lab.iterdir())
+    for path, body in [
+        ("/api/studies", {**FORM, "called": "\ud800"}),
+        ("/api/studies/lab/ask", {"worker": "\ud800"}),
+        ("/api/studies/lab/trials/1/note", {"text": "\udcff"}),
+    ]:
+        answer = web.post(path, content=json.dumps(body), headers={"content-type": "application/json"})
+        assert (answer.status_code, "half of a character" in answer.json()["error"]) == (400, True)
+    assert sorted(lab.iterdir()) == before
 
 
 def test_a_limit_that_is_a_number_moves_in_a_store_without_files(lab: Path) -> None:

@@ -25,6 +25,8 @@ class Desk:
     file: str
     store: str | None
     """As the user gave it."""
+    is_new_question: bool = False
+    """Whether the study was asked something else before it was opened."""
 
     def hint(self, command: str, *words: str) -> str:
         """Return a command to type for this study."""
@@ -82,7 +84,7 @@ def opened(
         is_new_question = known is not None and key(known.about.statement) != key(stated.problem.statement())
         study = Study(stated.problem, name=stated.name, store=base, worker=worker, read_only=read_only, **words)
         with study:
-            desk = Desk(stated, study, known or base.record(stated.name), file, store)
+            desk = Desk(stated, study, known or base.record(stated.name), file, store, is_new_question)
             if desk.record.damage:
                 note(f"{desk.record.damage}.")
             if is_new_question and not read_only and not desk.record.damage:

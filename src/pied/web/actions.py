@@ -3,12 +3,12 @@
 import math
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pied.errors import Contradiction, StatementError, TellError
-from pied.records import State, Trial
+from pied.records import State, Trial, key
 from pied.shell.adding import added
 from pied.shell.corrections import event_data
 from pied.shell.laboratory import (
@@ -22,11 +22,12 @@ from pied.shell.laboratory import (
     values_of,
 )
 from pied.shell.opening import Desk, me
+from pied.shell.statement_file import from_text
 from pied.shell.tables import Table
 from pied.study import changed
 from pied.study import what_if as answered
 from pied.web.data import pictured, scenario_data, words_of
-from pied.web.forms import rewritten, written
+from pied.web.forms import replaced, rewritten
 from pied.web.room import Room
 from pied.web.shelf import Missing
 
@@ -225,26 +226,37 @@ def what_if(room: Room, given: Given) -> Any:
 
 def revise(room: Room, given: Given) -> Any:
     """Make a question the study's own: constants and limits are written into its file, and recorded with a note."""
-    stated = room.stated()
-    problem = changed(stated.problem, constants=_numbers(given, "constants"), limits=_numbers(given, "limits"))
-    if problem is stated.problem:
-        raise StatementError("nothing is different: move a slider first")
-    said = text(given, "note").strip()
-    if not said:
-        raise StatementError("say why the question changes, for those who read the record later: 'note'")
-    if room.file is not None:
+    with room.revising:  # each begins with the question of the one before
+        stated = room.stated()
+        problem = changed(stated.problem, constants=_numbers(given, "constants"), limits=_numbers(given, "limits"))
+        said = text(given, "note").strip()
+        if not said:
+            raise StatementError("say why the question changes, for those who read the record later: 'note'")
+        is_same = key(problem.statement()) == key(stated.problem.statement())
+        if room.file is None:
+            with room.desk(_worker(given)) as desk:
+                if is_same:
+                    return _asked_before(desk, said)
+                desk.study.revise(constants=dict(problem.constants) or None, subject_to=problem.word("subject_to"))
+                desk.study.note(None, said)
+                return {"question": desk.study.snapshot.revision}
         if not room.file.endswith(".toml"):
             raise StatementError(f"the question is in Python: change {room.file} yourself, then it is asked")
-        written(stated.file, rewritten(stated.file, stated.problem, problem))
-        with room.desk(_worker(given), is_new=True) as desk:  # opening it with the new file records the question
-            desk.study.note(None, said)
-            return {"question": len(desk.study.questions)}
-    with room.desk(_worker(given)) as desk:
-        desk.study.revise(
-            constants=dict(problem.constants) or None, subject_to=problem.word("subject_to")
-        )  # fmt: skip
-        desk.study.note(None, said)
-        return {"question": len(desk.study.questions)}
+        page = rewritten(stated.file, stated.problem, problem)
+        new = replace(stated, problem=from_text(stated.file, page).problem)
+        with replaced(stated.file, page), room.desk(_worker(given), is_new=True, stated=new) as desk:
+            if is_same and not desk.is_new_question:
+                return _asked_before(desk, said)
+            desk.study.note(None, said)  # opening it has recorded the question
+            return {"question": desk.study.snapshot.revision}
+
+
+def _asked_before(desk: Desk, said: str) -> Any:
+    """Return the question that the same person has just asked, when the request is repeated; refuse any other."""
+    notes = [each for each in desk.study.history() if each.kind == "noted" and not each.number]
+    if not notes or (notes[-1].why, notes[-1].worker) != (said, desk.study.worker):
+        raise StatementError("nothing is different: move a slider first")
+    return {"question": desk.study.snapshot.revision}
 
 
 def picture(room: Room, kind: str, given: Given) -> Any:

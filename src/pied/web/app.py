@@ -38,7 +38,7 @@ from pied.shell.tables import to_csv
 from pied.study import hopeless
 from pied.web import actions
 from pied.web.data import card, detail, result_data, trial_list
-from pied.web.forms import as_toml, checked, written
+from pied.web.forms import as_toml, checked, create
 from pied.web.guard import Guard, Unread
 from pied.web.live import Feed, follow_all
 from pied.web.openapi import described
@@ -259,7 +259,7 @@ class _Pages:
 
         def do() -> Any:
             stated = checked(form, self._shelf.folder)
-            written(stated.file, as_toml(form), is_new=True)
+            create(stated.file, as_toml(form))
             room = self._shelf.add(str(stated.file))
             return {"id": room.key, "file": str(stated.file)}
 
@@ -274,6 +274,12 @@ async def _body(request: Request, fields: Any) -> dict[str, Any]:
         given = json.loads(await request.body() or b"{}", parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
         raise Refused(400, f"this is not JSON: {error}") from None
+    try:
+        json.dumps(given, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise Refused(
+            400, "a text has half of a character (a lone surrogate such as \\ud800): send whole ones"
+        ) from None
     if not isinstance(given, dict):
         raise Refused(400, "a JSON object is expected")
     for word in given:

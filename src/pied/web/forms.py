@@ -5,7 +5,8 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -171,18 +172,46 @@ def _constant_replaced(text: str, name: str, value: float) -> str:
     return text[: heading.end()] + part + text[stop:]
 
 
-def written(file: Path, text: str, *, is_new: bool = False) -> None:
-    """Write a problem file at once or not at all."""
-    try:
-        if is_new:
-            with file.open("x", encoding="utf-8") as page:
-                page.write(text)
-            return
+@contextmanager
+def replaced(file: Path, text: str) -> Iterator[None]:
+    """Write a problem file at once or not at all, after the block: until then the new text is kept beside it.
+
+    What is done in the block therefore fails before the file has changed, and a full disk is noticed before the block.
+    """
+    with _said(file):
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}-", suffix=".tmp")
-        with os.fdopen(handle, "w", encoding="utf-8") as page:
+    part = Path(name)
+    try:
+        with _said(file), os.fdopen(handle, "w", encoding="utf-8") as page:
             page.write(text)
-        os.chmod(name, file.stat().st_mode)
-        os.replace(name, file)
+            page.flush()
+            os.fsync(page.fileno())
+        yield
+        with _said(file):
+            if file.exists():
+                part.chmod(file.stat().st_mode)
+            part.replace(file)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def create(file: Path, text: str) -> None:
+    """Write a new problem file; never over one that is there, and nothing is left of one that cannot be written."""
+    with _said(file):
+        file.touch(exist_ok=False)
+    try:
+        with replaced(file, text):
+            pass
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def _said(file: Path) -> Iterator[None]:
+    """Say why a file cannot be written."""
+    try:
+        yield
     except FileExistsError:
         raise _at(("name",), f"'{file.name}' exists already and was not changed: name another study") from None
     except OSError as error:

@@ -94,6 +94,8 @@ class Room:
         self.key, self.file, self.store, self._name = key, file, store, name
         self._lock = threading.RLock()
         self._is_over = False
+        self.revising = threading.Lock()
+        """Held by who changes the question, so that changes wait for each other."""
         self._study: Study | None = None
         self._base: Store | None = None
         self._record: Record | None = None
@@ -124,7 +126,10 @@ class Room:
         """Return what changes when the question does."""
         if self.file is not None:
             place = Path(self.file.rpartition(":")[0] if ".py:" in self.file else self.file)
-            return place.stat().st_mtime_ns if place.exists() and place.suffix == ".toml" else 0
+            if not place.exists() or place.suffix != ".toml":
+                return 0
+            seen = place.stat()
+            return seen.st_mtime_ns, seen.st_ino, seen.st_size  # two changes may have one time
         return self._about().revision
 
     def _about(self) -> Any:
@@ -216,14 +221,17 @@ class Room:
     # ------------------------------------------------------------------------------------------------ write
 
     @contextmanager
-    def desk(self, worker: str | None, *, is_new: bool = False, read_only: bool = False) -> Iterator[Desk]:
+    def desk(
+        self, worker: str | None, *, is_new: bool = False, read_only: bool = False, stated: Stated | None = None
+    ) -> Iterator[Desk]:
         """Open the study for one action, as the shell does.
 
         Args:
             worker: Who acts.
             is_new: Whether the study may be a new one.
             read_only: Only look.
+            stated: Another question than that of the file as it is now.
         """
-        stated = self.stated()
+        stated = stated or self.stated()
         with opened(self.called, self.store, worker=worker, stated=stated, is_new=is_new, read_only=read_only) as desk:
             yield desk

@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import math
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,16 @@ def test_every_setting_of_a_solver_is_described_with_its_default(made: Any) -> N
     for name, value in fields.items():
         text = f"{type(value).__name__}()" if dataclasses.is_dataclass(value) else repr(value)
         assert f"`{text}`" in described[name].split(" | ")[1], f"{type(made).__name__}.{name}: the default is {text}"
+
+
+def test_the_tables_of_settings_are_those_of_the_code() -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        from reference import page  # type: ignore[import-not-found]
+    finally:
+        sys.path.pop(0)
+    assert page(REFERENCE) == REFERENCE, "run: python docs/reference.py"
+    assert REFERENCE.count("<!-- settings of ") == REFERENCE.count("<!-- end of settings -->") == len(SETTINGS) + 1
 
 
 @pytest.mark.parametrize("stated", [Problem, Study], ids=lambda each: each.__name__)

@@ -183,8 +183,8 @@ def test_vectors_of_outputs_are_renamed_as_a_whole():
         ({"aa": "t"}, {}, "'aa' cannot be renamed, because there is none. Did you mean 'a'"),
         ({"a": "t"}, {"variables": {"s": (0, 4), "b": (0, 1)}}, "no variable of this name"),
         ({"a": "b"}, {"variables": {"b": (0, 4)}}, "called so already"),
-        ({}, {"variables": {"s": (0, 4), "b": (0, 1)}}, "--rename a=s"),
-        ({}, {"outputs": ["z"], "maximize": "z"}, "--rename y=z"),
+        ({}, {"variables": {"s": (0, 4), "b": (0, 1)}}, r"renamed=\{'a': 's'\}"),
+        ({}, {"outputs": ["z"], "maximize": "z"}, r"renamed=\{'y': 'z'\}"),
     ],
 )
 def test_renaming_that_cannot_be_is_refused_with_the_remedy(study, names, words, reason):

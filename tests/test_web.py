@@ -31,6 +31,7 @@ from pied.web.live import Feed
 from pied.web.room import Room
 from pied.web.shelf import Shelf
 
+ROOT = Path(__file__).parents[1]
 TOKEN = "a-token-of-the-tests"
 
 
@@ -232,14 +233,35 @@ def test_a_part_now_and_the_rest_later_at_other_settings(web: TestClient) -> Non
     [
         (["produkt=0.5"], {"values": {"produkt": 0.5}}),
         (["product=5 %"], {"values": {"product": "5 %"}}),
-        (["product=1.5"], {"values": {"product": 1.5}}),
-        (["product=0.5", "--at", "time=900"], {"values": {"product": 0.5}, "at": {"time": 900}}),
     ],
 )
 def test_what_the_shell_refuses_is_refused_in_the_same_words(web: TestClient, words: list[str], body: Any) -> None:
     post(web, "/api/studies/lab/ask", worker="anna")
     said = pied_("tell", "lab.toml", "5", *words, code=2).stderr.strip().removeprefix("pied: ")
     assert " ".join(post(web, "/api/studies/lab/trials/5/tell", 422, **body)["error"].split()) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (["product=1.5"], {"values": {"product": 1.5}}),
+        (["product=0.5", "--at", "time=900"], {"values": {"product": 0.5}, "at": {"time": 900}}),
+    ],
+)
+def test_what_is_doubted_is_said_in_the_words_of_its_reader(web: TestClient, words: list[str], body: Any) -> None:
+    post(web, "/api/studies/lab/ask", worker="anna")
+    said = pied_("tell", "lab.toml", "5", *words, code=2).stderr.strip().removeprefix("pied: ")
+    assert said.endswith(": --anyway")
+    here = post(web, "/api/studies/lab/trials/5/tell", 422, **body)["error"]
+    assert "--anyway" not in here
+    assert here.startswith(said.removesuffix("--anyway"))
+    assert here.endswith("tick 'these values are right' (a program sends \"anyway\": true)")
+    page = (ROOT / "src/pied/web/static/js/work.js").read_text()
+    assert page.count("these values are right, also outside of their ranges") == 3  # tell, correct, add a table
+    bare = post(web, "/api/studies/lab/trials/4/correct", 422, values={"product": 0.5}, why=" ")["error"]
+    assert "--why" not in bare
+    assert "fill in the reason" in bare
+    assert post(web, "/api/studies/lab/trials/5/tell", **body, anyway=True)["state"] == "partial"
 
 
 def test_another_value_is_a_conflict_until_it_is_corrected(web: TestClient) -> None:

@@ -25,11 +25,51 @@ PiedError
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from enum import Enum
 
 LONGEST_NAME = 200
 """Characters of a name up to which it is compared with others: the time grows with the square of the length."""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How the reader of a message does what it asks for: a message is read in Python, in a terminal or on a page."""
+
+    anyway: str
+    """Take a value outside of its range."""
+    why: str
+    """Give a reason."""
+    rename: str
+    """Call a thing by another name; `old` and `new` are its names, `pair` is both as a word of a command."""
+
+
+PYTHON = Ways("anyway=True", "why='...'", "renamed={{{old!r}: {new!r}}}")
+TERMINAL = Ways("--anyway", "--why '...'", "--rename {pair}")
+PAGE = Ways(
+    "tick 'these values are right' (a program sends \"anyway\": true)",
+    'fill in the reason (a program sends "why")',
+    "pied revise FILE --rename {pair}, in a terminal",
+)
+_ways: ContextVar[Ways] = ContextVar("ways", default=PYTHON)
+
+
+def ways() -> Ways:
+    """Return how the reader of messages does what they ask for."""
+    return _ways.get()
+
+
+@contextmanager
+def read_as(ways: Ways) -> Iterator[None]:
+    """Word the messages of this thread or task for those who read them there."""
+    token = _ways.set(ways)
+    try:
+        yield
+    finally:
+        _ways.reset(token)
 
 
 class PiedError(Exception):
@@ -201,7 +241,7 @@ class MissingExtra(PiedError, ImportError):
 
 
 def installing(extra: str) -> str:
-    """Return the command that installs an extra, from where `pied` came: a folder of its source, an address, an index."""
+    """Return the command that installs an extra, from where `pied` came: its source, an address, an index."""
     import json
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlsplit

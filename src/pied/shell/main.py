@@ -13,7 +13,7 @@ import click
 
 from pied import __version__
 from pied.address import masked
-from pied.errors import PiedError, did_you_mean
+from pied.errors import TERMINAL, PiedError, did_you_mean, read_as
 from pied.shell.speech import INTERRUPTED, Mistake, Warnings
 
 atexit.register(gc.freeze)  # else Python looks for cycles in all that was loaded, a fifth of a short command's time
@@ -87,7 +87,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
-            return super().invoke(ctx)
+            with read_as(TERMINAL):
+                return super().invoke(ctx)
         except PiedError as error:
             raise Mistake.of(error) from error
         except click.UsageError as error:  # quotes what was typed, perhaps an address

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pied.errors import EvaluationError, SettingError, StatementError, TellError, UnknownName, did_you_mean
+from pied.errors import EvaluationError, SettingError, StatementError, TellError, UnknownName, did_you_mean, ways
 from pied.problem import Choice, Named, Problem, doubts, listed
 from pied.records import Trial
 
@@ -47,8 +47,7 @@ def told_values(
     doubted = [] if anyway else doubts(problem, values, others)
     if doubted:
         raise TellError(
-            f"{label}{' '.join(doubted)} Nothing was recorded of it. If it is right, say so: --anyway (in Python "
-            "anyway=True)"
+            f"{label}{' '.join(doubted)} Nothing was recorded of it. If it is right, say so: {ways().anyway}"
         )
     return values
 
@@ -84,7 +83,7 @@ def run_point(problem: Problem, asked: Named, at: Mapping[str, Any], *, anyway: 
         if not math.isfinite(u) or not (anyway or -OUTSIDE <= u <= 1.0 + OUTSIDE):
             raise StatementError(
                 f"'{name}' = {value!r} is far outside of its range from {box.lo!r} to {box.hi!r}: check the number and "
-                "its unit. If it was really run there: --anyway (in Python anyway=True)"
+                f"its unit. If it was really run there: {ways().anyway}"
             )
     given = problem.point(point, anywhere=True)  # whole numbers, equalities and candidates are kept
     return point if problem.candidates is None else dict(problem.named_x(given))
@@ -119,7 +118,7 @@ def added_point(problem: Problem, x: Any, *, anyway: bool = False) -> dict[str, 
         name, box = list(problem.variables.items())[place]
         raise StatementError(
             f"'{name}' = {point[name]:.9g} is far outside of its range from {box.lo:.9g} to {box.hi:.9g}: check the "
-            "number and its unit. If it was really run there: --anyway (in Python anyway=True)"
+            f"number and its unit. If it was really run there: {ways().anyway}"
         )
     return {
         name: value if box.is_choice or abs(u - min(max(u, 0.0), 1.0)) > ROUNDED else min(max(value, box.lo), box.hi)
@@ -140,7 +139,7 @@ def remark(problem: Problem, point: Mapping[str, Any]) -> str:
 def reason(why: str) -> str:
     """Return the reason of a change; there must be one, because the record is read by others later."""
     if not str(why).strip():
-        raise SettingError("say why in a few words, for those who read the record later: --why TEXT (in Python why=)")
+        raise SettingError(f"say why in a few words, for those who read the record later: {ways().why}")
     return str(why).strip()
 
 

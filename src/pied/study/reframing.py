@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pied.errors import StatementError, StoreError, StudyMismatch, UnknownName, did_you_mean
+from pied.errors import StatementError, StoreError, StudyMismatch, UnknownName, did_you_mean, ways
 from pied.problem import Named, Problem, element_names, renamed_formula
 from pied.records import Record, Row, Trial, former_names, renamed
 from pied.study.opening import variable_text
@@ -226,10 +226,8 @@ def _paired(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]
 
 def _is_renamed(old: str, new: str) -> str:
     """Return how to say that a thing has another name."""
-    return (
-        f"'{new}' is new; if '{old}' was only renamed, say so: --rename {shlex.quote(f'{old}={new}')} "
-        f"(in Python renamed={{{old!r}: {new!r}}})"
-    )
+    how = ways().rename.format(old=old, new=new, pair=shlex.quote(f"{old}={new}"))
+    return f"'{new}' is new; if '{old}' was only renamed, say so: {how}"
 
 
 def frame_changes(

@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from pied import __version__
 from pied.address import masked
 from pied.errors import (
+    PAGE,
     Infeasible,
     MissingExtra,
     PiedError,
@@ -26,6 +27,7 @@ from pied.errors import (
     StoreAway,
     StoreError,
     StudyMismatch,
+    read_as,
 )
 from pied.shell.answers import everything, export_rows
 from pied.shell.corrections import event_data
@@ -315,7 +317,12 @@ def _json(data: Any, status: int = 200) -> Response:
 
 async def _answered(do: Callable[[], Any], status: int = 200) -> Response:
     """Compute and write an answer beside the loop that serves all pages: long ones would hold the others up."""
-    return await run_in_threadpool(lambda: _json(do(), status))
+
+    def answer() -> Response:
+        with read_as(PAGE):
+            return _json(do(), status)
+
+    return await run_in_threadpool(answer)
 
 
 def _stream(events: Any) -> Response:

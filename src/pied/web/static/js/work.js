@@ -56,7 +56,7 @@ export async function workPage(page, study, app) {
       choose.value = ""; choose.disabled = false; zone.removeAttribute("aria-busy");
     }
     const zone = h("div", { class: "drop" },
-      h("p", {}, "Drop a table here, CSV or Excel: older data, or a plan that was filled in."), h("label", { class: "line" }, "or choose a file", choose), " ", h("label", { class: "line" }, anyway, "values outside of their ranges are right"), said, wrong);
+      h("p", {}, "Drop a table here, CSV or Excel: older data, or a plan that was filled in."), h("label", { class: "line" }, "or choose a file", choose), " ", h("label", { class: "line" }, anyway, "these values are right, also outside of their ranges"), said, wrong);
     // anywhere on the page counts: a browser opens a file that is dropped beside the zone, and what was typed is lost
     const over = (e) => { e.preventDefault(); zone.classList.add("over"); }, away = (e) => { if (!e.relatedTarget) zone.classList.remove("over"); };
     const dropped = (e) => { e.preventDefault(); zone.classList.remove("over"); if (e.dataTransfer.files[0]) { zone.scrollIntoView({ block: "nearest" }); send(e.dataTransfer.files[0]); } };
@@ -73,13 +73,14 @@ export async function workPage(page, study, app) {
     const body = h("div");
     const draw = () => {
       const t = told.find((each) => String(each.trial) === which.value), wrong = h("p", { class: "error", role: "alert" }), values = {}, settings = {};
-      const why = h("input", { placeholder: "the reason", "aria-label": "The reason" }), text = h("input", { placeholder: "a note", "aria-label": "A note" });
+      const right = h("input", { type: "checkbox" }), why = h("input", { placeholder: "the reason", "aria-label": "The reason" }), text = h("input", { placeholder: "a note", "aria-label": "A note" });
       const act = async (word, given) => { try { await post(at(study, `/trials/${t.trial}/${word}`), { ...given, worker: worker() }); say(`trial ${t.trial}: done`); wrong.textContent = ""; } catch (problem) { wrong.textContent = problem.message; } };
       fill(body, h("p", { class: "small dim" }, about.variables.map((v) => `${v.name} = ${united(num(t.x[v.name], 6), v.unit)}`).join(", ")),
         t.state === "withdrawn" ? h("button", { onclick: () => act("restore", { why: why.value }) }, "Let it count again")
           : [h("div", { class: "row" }, about.outputs.map((o) => h("label", {}, united(o.name, o.unit && `[${o.unit}]`), h("input", { class: "number", name: `right-${o.name}`, placeholder: num(t.y[o.name], 7), oninput: (e) => { values[o.name] = e.target.value; } })))),
             h("details", {}, h("summary", {}, "other settings were set"), h("div", { class: "row" }, about.variables.map((v) => h("label", {}, united(v.name, v.unit && `[${v.unit}]`), h("input", { class: "number", placeholder: num(t.x[v.name], 6), oninput: (e) => { settings[v.name] = e.target.value; } }))))),
-            h("div", { class: "row" }, h("label", {}, "Reason", why), h("button", { id: "correct", onclick: () => act("correct", { values, at: settings, why: why.value }) }, "Correct"), h("button", { onclick: () => act("withdraw", { why: why.value }) }, "Withdraw"))],
+            h("label", { class: "line" }, right, "these values are right, also outside of their ranges"),
+            h("div", { class: "row" }, h("label", {}, "Reason", why), h("button", { id: "correct", onclick: () => act("correct", { values, at: settings, why: why.value, anyway: right.checked }) }, "Correct"), h("button", { onclick: () => act("withdraw", { why: why.value }) }, "Withdraw"))],
         h("div", { class: "row" }, h("label", {}, "Note", text), h("button", { onclick: () => act("note", { text: text.value }) }, "Write the note")), wrong,
         t.amended.map((each) => h("p", { class: "small warn" }, each)), t.notes.map((each) => h("p", { class: "small" }, `Note: ${each}`)));
     };

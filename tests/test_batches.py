@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pied import Problem, SolverDone, Study, Variable
+from pied import Choice, Problem, SolverDone, Study, Variable
 from pied.bounds import Believer
 from pied.records.trial import Dataset, Why
 from pied.rng import Stream
 from pied.solvers import batches
 from shells import data, pied_
-from tiny import fast, hill, parabola, points
+from tiny import fast, hill, parabola, points, unchecked
 
 GRID = """
 maximize = "y - 0.01*time"
@@ -95,6 +95,42 @@ def test_a_step_below_what_a_laboratory_tells_apart_still_makes_another_setting(
     assert all(problem.grid.has(unit(problem, batch)))
 
 
+def paraboloid(x):
+    return -((x["a"] - 0.7) ** 2) - (x.get("b", 0.5) - 0.5) ** 2 - (0.3 if x.get("s") == "u" else 0.0)
+
+
+SETTINGS = {
+    "numbers": {"a": (0.0, 1.0), "b": (0.0, 1.0)},
+    "steps": {"a": Variable(0, 1, step=0.0025), "b": Variable(0, 1, step=0.025)},
+    "a step": {"a": Variable(0, 1, step=0.0025), "b": (0.0, 1.0)},
+    "labels": {"a": (0.0, 1.0), "s": Choice("u", "v", "w")},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [None, "y <= -0.1"])
+@pytest.mark.parametrize("sigma", [0.005, 0.05])
+@pytest.mark.parametrize("settings", SETTINGS)
+@unchecked()
+def test_what_is_measured_at_once_can_be_told_apart(settings, sigma, limit):
+    """Settings differ by a tenth of a range, or outputs by as much as the noise, as expected or as far as is known."""
+    problem = Problem(SETTINGS[settings], ["y"], maximize="y", noise=sigma, blackbox=paraboloid,
+                      subject_to={} if limit is None else {"limit": limit})  # fmt: skip
+    study = told(problem, 9, solver=fast())
+    belief = fast().believer.fit(problem, study.data)
+    batch = [study.ask(again=False) for _ in range(4)]
+    U = problem.to_unit(np.array([problem.codes(dict(trial.x)) for trial in batch]))
+    for j, trial in enumerate(batch):
+        if trial.why.repeats is not None:
+            assert trial.x == study.trials[trial.why.repeats - 1].x
+            continue
+        for i in range(j):
+            known = belief.imagine(U[[i]], noise=1e-6)
+            (mean, other), (_, left) = (each[:, 0] for each in known.moments(U[[i, j]]))
+            is_far = np.abs(U[i] - U[j]).max() >= 0.1
+            assert is_far or max(abs(mean - other), left) > 0.9 * sigma, (batch[i], trial)
+
+
 # ----------------------------------------------------------------------------------------------------- what is the same
 
 
@@ -110,19 +146,19 @@ def test_near_settings_are_the_same_only_if_the_noise_hides_their_difference():
     pending = np.array([[0.3], [0.6]])
     for noise, near_is_same in ((0, False), (0.5, True)):
         problem = parabola(noise=noise)
-        _, belief = believed(problem, pending)
-        assert batches.same(problem, belief, np.array([0.6004]), pending).tolist() == [False, True]
-        assert batches.same(problem, belief, np.array([0.605]), pending).tolist() == [False, near_is_same]
-        assert not batches.same(problem, belief, np.array([0.7]), pending).any()
+        told, _ = believed(problem, pending)
+        U = np.array([[0.6004], [0.605], [0.75]])
+        expected = [[False, True], [False, near_is_same], [False, False]]
+        assert batches.same(problem, told, U, pending).tolist() == expected
 
 
 def test_neighbours_on_a_grid_are_not_the_same():
     problem = Problem({"a": Variable(0, 1, step=0.0005), "b": (0.0, 1.0)}, ["y"], maximize="y", noise=0,
                       blackbox=lambda x: x["a"] + x["b"])  # fmt: skip
     pending = np.array([[0.4, 0.5]])
-    _, belief = believed(problem, pending)
-    assert batches.same(problem, belief, np.array([0.4, 0.5004]), pending).all()
-    assert not batches.same(problem, belief, np.array([0.4005, 0.5]), pending).any()
+    told, _ = believed(problem, pending)
+    U = np.array([[0.4, 0.5004], [0.4005, 0.5]])
+    assert batches.same(problem, told, U, pending).tolist() == [[True], [False]]
 
 
 def is_worth_repeating(problem, pending):
@@ -188,3 +224,19 @@ def test_a_count_beyond_a_finite_grid_gives_what_there_is_and_says_so(tmp_path: 
     assert "only 4 of 9" in done.output
     plan = list(csv.DictReader((tmp_path / "plan.csv").read_text().splitlines()))
     assert len({(row["temperature"], row["time"]) for row in plan}) == 4
+
+
+@pytest.mark.slow
+def test_a_single_setting_is_measured_again_as_a_repetition_or_not_at_all():
+    """The limits leave one point; no proposal after the first design breaks them."""
+    for noise in (0, 0.1):
+        problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y"], maximize="y", noise=noise,
+                          subject_to={"a": "a >= 1", "b": "b >= 1"}, blackbox=lambda x: x["a"] + x["b"])  # fmt: skip
+        study = told(problem, 6, solver=fast())
+        if noise == 0:
+            with pytest.raises(SolverDone, match="every setting that can be chosen has been measured"):
+                study.ask()
+            continue
+        for trial in [study.ask(again=False) for _ in range(3)]:
+            assert trial.why.repeats is not None
+            assert tuple(trial.x.values()) == pytest.approx((1.0, 1.0), abs=1e-9)

@@ -255,19 +255,22 @@ class GP:
         return self if self.ends is None else replace(self, ends=None)
 
     @np.errstate(all="ignore")
-    def imagine(self, U: Float64[ndarray, "p d"], missing: Bool[ndarray, "p m"] | None = None) -> "GP":
+    def imagine(
+        self, U: Float64[ndarray, "p d"], missing: Bool[ndarray, "p m"] | None = None, *, noise: float = 1.0
+    ) -> "GP":
         """Add points as if their mean had been told: the variance shrinks, the mean stays.
 
         Args:
             U: Points that are pending or failed.
             missing: Which outputs are imagined there; all by default.
+            noise: How large the noise variance of these values is, times the usual one there.
         """
         if not len(U):
             return self
         mean = ((self.moments(U)[0] - self.location) / self.deviation).T
         rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
-        inputs, noise = self._inputs(U), self._noise_factors(U).T
-        return replace(self, blocks=tuple(block.imagine(inputs, mean, rows, noise) for block in self.blocks))
+        inputs, factors = self._inputs(U), noise * self._noise_factors(U).T
+        return replace(self, blocks=tuple(block.imagine(inputs, mean, rows, factors) for block in self.blocks))
 
     def widened(self, factor: Float64[ndarray, "m"], noise: Float64[ndarray, "m"]) -> "GP":
         """Return the same models with larger deviations: of every output by a factor, of its noise by another one.

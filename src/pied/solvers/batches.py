@@ -14,36 +14,54 @@ from pied.problem import Problem
 from pied.shapes import Bool, Float64
 
 SAME_SETTINGS = 1e-3  # unit cube, every coordinate: nobody sets two points this near to each other on purpose
-NEAR_SETTINGS = 1e-2  # such points are the same if the noise hides their difference
+NEAR_SETTINGS = 1e-2  # how far apart exact points are, if that leaves any
+FAR_SETTINGS = 0.1  # points that differ by more in some coordinate are two, whatever the noise hides
+TOLD_APART = 1.0  # of the noise: what two points differ by, as far as is known, so that a measurement shows it
+KNOWN = 1e-6  # of the noise variance: what is left of it at a pending point for the question what another one adds
 WORTH_REPEATING = 0.25  # share of an output's variance that a repetition must take away: at most three equal points
 VISIBLE_WIDTH = 1e-3  # of a function's scale: bounds nearer to each other than this need no repetition
 
 
 def same(
-    problem: Problem, belief: GP, u: Float64[ndarray, "d"], pending: Float64[ndarray, "p d"]
-) -> Bool[ndarray, "p"]:
-    """Tell which pending points a laboratory would call the same as u.
+    problem: Problem, told: GP, U: Float64[ndarray, "b d"], pending: Float64[ndarray, "p d"]
+) -> Bool[ndarray, "b p"]:
+    """Tell which points a laboratory would call the same as which pending ones.
 
-    All settings are nearly equal, or they are near to each other and the outputs differ by less than the noise. Values
-    of a grid differ if they are not equal, however small the step is: who states a step can set it.
+    All settings are nearly equal, or they are not far from each other and noise hides the difference: of every output,
+    the means differ by less, and so does what is open at the one once the other is known. Labels differ if they are not
+    equal, and values of a list or a step of exact outputs, however small the step is: who states it can set it.
 
     Args:
         problem: The statement.
-        belief: With the pending points imagined, so that its deviation at u is what they leave open.
-        u: A point of the unit cube.
+        told: The belief from what was told.
+        U: Points of the unit cube.
         pending: Points that are being measured.
     """
-    away, grid = np.abs(pending - u), problem.grid
+    away, grid = np.abs(U[:, None] - pending), problem.grid
     if problem.listing is not None or not len(pending):
-        return (away < SAME_SETTINGS**2).all(1)
-    if grid is not None:
-        away = np.where(grid.is_discrete, np.where(grid.rows(pending) == grid.rows(u), 0.0, 1.0), away)
-    near = (away < NEAR_SETTINGS).all(1)
-    if near.any():
-        noise = np.where(_is_noisy(problem), belief.noise_deviation(u[None])[0], 0.0)
-        mean, deviation = belief.moments(np.concatenate([u[None], pending]))
-        near &= ((np.abs(mean[1:] - mean[0]) < noise) & (deviation[0] < noise)).all(1)
-    return near | (away < SAME_SETTINGS).all(1)
+        equal = (away < SAME_SETTINGS**2).all(2)
+    elif grid is not None:
+        is_other = grid.is_discrete & (grid.rows(U)[:, None] != grid.rows(pending))
+        equal = np.where(is_other, False, away < SAME_SETTINGS).all(2)
+    else:
+        equal = (away < SAME_SETTINGS).all(2)
+    is_label = np.array([axis.is_choice for axis in problem.axes.values()])
+    near = (np.where(is_label, np.where(away > 0, np.inf, 0.0), away) < FAR_SETTINGS).all(2)
+    rows = near.any(1)
+    if rows.any() and _is_noisy(problem).any():
+        near[rows] &= _is_hidden(problem, told, U[rows], pending)
+        return near | equal
+    return equal
+
+
+def _is_hidden(
+    problem: Problem, told: GP, U: Float64[ndarray, "b d"], pending: Float64[ndarray, "p d"]
+) -> Bool[ndarray, "b p"]:
+    """Tell between which points and pending ones the noise of every output hides the difference."""
+    least = TOLD_APART * np.where(_is_noisy(problem), told.noise_deviation(U), 0.0)
+    mean, expected = told.moments(U)[0], told.moments(pending)[0]
+    _, left = told.imagine(pending, noise=KNOWN).moments(U)
+    return ((np.abs(mean[:, None] - expected) < least[:, None]) & (left < least)[:, None]).all(2)
 
 
 def is_worth_repeating(

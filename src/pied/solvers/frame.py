@@ -32,6 +32,7 @@ from pied.bounds import (
     where_success_is_likely,
 )
 from pied.distances import to_nearest
+from pied.errors import SolverDone
 from pied.gp import GP, Choice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
@@ -230,6 +231,8 @@ class BayesRun(Run):
             other = self._narrow(scene) if len(data.pending) else None
             u = self._spread_out(scene) if other is None else other
             why = replace(why, aim="spread" if other is None else "narrow")
+            if other is None and self._repeats(scene, u):
+                u, why = self._once_more(scene, u, why)
         why = replace(why, active=tuple(self.problem.functions[i] for i in best.active))
         if scene is not everything:
             why = replace(why, optimistic=None)  # it knows nothing of the rest of the box
@@ -388,10 +391,25 @@ class BayesRun(Run):
             return u, why
         return u, replace(why, repeats=data.numbers[int(told.argmax())])
 
+    def _once_more(self, scene: Scene, u: Float64[ndarray, "d"], why: Why) -> tuple[Float64[ndarray, "d"], Why]:
+        """Repeat settings where no others are left: with noise, and to confirm that limits cannot be met.
+
+        Raises:
+            SolverDone: If that would teach nothing.
+        """
+        twin, data = self._twin(scene, u), scene.data
+        if self._is_exact and why.margin is None:
+            raise SolverDone("every setting that can be chosen has been measured")
+        if self._is_exact or twin is None:
+            return u, why
+        return data.imagined[twin], replace(why, repeats=data.away[twin] if data.away else None)
+
     def _twin(self, scene: Scene, u: Float64[ndarray, "d"]) -> int | None:
         """The row of the pending point that is the same as u, if there is one."""
-        found = batches.same(self.problem, scene.belief, u, scene.data.pending)
-        return scene.data.waiting[int(found.argmax())] if found.any() else None
+        pending = scene.data.pending
+        found = batches.same(self.problem, scene.told, u[None], pending)[0]
+        nearest = np.where(found, np.abs(pending - u).max(1), np.inf)
+        return scene.data.waiting[int(nearest.argmin())] if found.any() else None
 
     def _is_worth_repeating(self, scene: Scene, row: int) -> bool:
         at = scene.data.imagined[row]
@@ -455,11 +473,11 @@ class BayesRun(Run):
         width = ((upper - lower) / scene.scales).sum(1)
         possible, white = (upper[:, 1:] >= 0).all(1), meets_white(self.problem, pool)
         likely = np.ones_like(fresh) if scene.success is None else scene.success.is_likely(pool)
-        for wish in (possible & likely, white & likely, white, fresh):
-            allowed = fresh & wish
-            if allowed.any():
-                return pool[np.where(allowed, width, -np.inf).argmax()]
-        return pool[width.argmax()]
+        known = np.concatenate([scene.data.U, scene.data.imagined])
+        is_new = to_nearest(pool, known, "chebyshev") > REPEATED
+        wishes = (fresh & possible & likely, fresh & white & likely, fresh & white, is_new & white, white)
+        allowed = next((wish for wish in wishes if wish.any()), np.ones_like(fresh))
+        return pool[np.where(allowed, width, -np.inf).argmax()]
 
     @property
     def _least_distance(self) -> float:
@@ -470,7 +488,8 @@ class BayesRun(Run):
         """Tell which points are away from all known ones, and at least so far from the pending ones."""
         known = np.concatenate([scene.data.U, scene.data.imagined])
         fresh = to_nearest(U, known) > FRESH_DISTANCE
-        return fresh & (to_nearest(U, scene.data.pending, "chebyshev") >= least)
+        fresh &= to_nearest(U, scene.data.pending, "chebyshev") >= least
+        return fresh & ~batches.same(self.problem, scene.told, U, scene.data.pending).any(1)
 
     def _honoured(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
         """Move a point that breaks white constraints to a near one that meets them."""

@@ -108,8 +108,8 @@ def sample_deviation(G: Float64[ndarray, "L b"], unit: float) -> Float64[ndarray
     """
     least = max(SMALLEST_DEVIATION * unit, TINY)
     _, exponents = np.frexp(np.maximum(np.abs(G).max(0), least))
-    floor = np.ldexp(least, -exponents)
-    return np.ldexp(np.sqrt(np.ldexp(G, -exponents).var(0) + floor**2), exponents)
+    share = np.ldexp(1.0, -exponents)
+    return np.ldexp(np.sqrt((G * share).var(0) + (least * share) ** 2), exponents)
 
 
 def smoothed(

@@ -47,11 +47,12 @@ def same(
         equal = (away < SAME_SETTINGS).all(2)
     is_label = np.array([axis.is_choice for axis in problem.axes.values()])
     near = (np.where(is_label, np.where(away > 0, np.inf, 0.0), away) < FAR_SETTINGS).all(2)
-    rows = near.any(1)
-    if rows.any() and _is_noisy(problem).any():
-        near[rows] &= _is_hidden(problem, told, U[rows], pending)
-        return near | equal
-    return equal
+    rows = np.flatnonzero(np.any(near, 1))
+    if not len(rows) or not _is_noisy(problem).any():
+        return equal
+    hidden = np.zeros_like(equal)
+    hidden[rows] = _is_hidden(problem, told, U[rows], pending)
+    return equal | (near & hidden)
 
 
 def _is_hidden(

@@ -378,9 +378,9 @@ def test_a_full_disk_leaves_no_part_of_a_problem_file(
     with monkeypatch.context() as disk:
         disk.setattr(os, "fsync", full)
         if kind == "a new study":
-            assert "No space left" in post(web, "/api/studies", 422, **FORM)["error"]
+            assert "disk of the server is full" in post(web, "/api/studies", 507, **FORM)["error"]
         else:
-            post(web, "/api/studies/lab/revise", 422, constants={"price": 25.0}, note="new contract")
+            post(web, "/api/studies/lab/revise", 507, constants={"price": 25.0}, note="new contract")
     assert {file.name: file.read_bytes() for file in lab.iterdir() if not file.name.startswith("lab.db")} == before
     if kind == "a new study":
         post(web, "/api/studies", 201, **FORM)

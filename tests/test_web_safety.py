@@ -11,7 +11,7 @@ pytest.importorskip("starlette")
 pytest.importorskip("httpx")
 from starlette.testclient import TestClient
 
-from pied.web import guard
+from pied.web import limits
 from pied.web.app import STATIC
 from test_web import TOKEN, client, post
 
@@ -80,7 +80,7 @@ def test_every_answer_forbids_foreign_scripts_frames_and_referrers(stranger: Tes
 
 
 def test_large_requests_are_refused_before_they_are_read(stranger: TestClient) -> None:
-    answer = stranger.post("/api/studies/lab/ask", content=b" " * (guard.LARGEST_JSON + 1), headers=OWN)
+    answer = stranger.post("/api/studies/lab/ask", content=b" " * (limits.LARGEST_JSON + 1), headers=OWN)
     assert answer.status_code == 413
 
     def parts() -> Any:  # without a length

@@ -55,8 +55,12 @@ def add(
     """
     from pied.shell.opening import me
     from pied.shell.pages import hint
+    from pied.shell.statement_file import read
+    from pied.shell.tables import Table
 
-    done = added(file, store, worker or me(), Path(table), anyway=anyway, again=again, ignore=ignore)
+    stated = read(file)
+    found = Table.read(Path(table))
+    done = added(file, store, worker or me(), found, stated, anyway=anyway, again=again, ignore=ignore)
     if as_json:
         say_json(done.data)
         return
@@ -96,12 +100,12 @@ def added(
     file: str,
     store: str | None,
     worker: str,
-    table: Path,
+    table: "Table",
+    stated: "Stated",
     *,
     anyway: bool = False,
     again: bool = False,
     ignore: Sequence[str] = (),
-    stated: "Stated | None" = None,
 ) -> Added:
     """Add the rows of a table to the study of a file; all of them are checked before anything is written.
 
@@ -109,21 +113,19 @@ def added(
         file: As the user named it.
         store: As the user named it; None for the one beside the file.
         worker: Who adds.
-        table: A CSV or Excel file.
+        table: What was read of a CSV or Excel file.
+        stated: What the file of the study says.
         anyway: Whether values outside of their ranges are right.
         again: Whether rows that are there already were measured again.
         ignore: Columns without meaning here.
-        stated: What the file says, when it was read already.
     """
     from pied.shell.frame import former, is_recorded
     from pied.shell.laboratory import by_present_names, pass_over, trial_column
     from pied.shell.opening import opened
-    from pied.shell.statement_file import read as statement_of
-    from pied.shell.tables import Table
     from pied.study import remark
 
-    stated = stated or statement_of(file)
-    problem, read = stated.problem, by_present_names(Table.read(table), former(stated, store))
+    table.check_rows()
+    problem, read = stated.problem, by_present_names(table, former(stated, store))
     pass_over(
         read, list(problem.variables), problem, *_own_columns(problem, read), trial_column(problem), ignored=ignore
     )

@@ -1,56 +1,90 @@
 """Excel files (.xlsx) as tables, in and out; needs the extra `excel`."""
 
+import contextlib
 import datetime
+import io
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
 from pied.errors import MissingExtra, StatementError
 
 SUFFIX = ".xlsx"
 NARROWEST, WIDEST = 10, 40
 """Columns of a sheet, in characters."""
+MOST_CELLS = 300_000
+"""Largest number of cells of a workbook; openpyxl takes some ten microseconds for each."""
+PARTS = 3
+"""Elements of XML that a cell takes: itself, its value, and its share of styles and texts."""
 
 
-def is_excel(file: Path) -> bool:
+def is_excel(file: Path | str) -> bool:
     """Tell by its name whether a file is an Excel file."""
-    return file.suffix.lower() == SUFFIX
+    return str(file).lower().endswith(SUFFIX)
 
 
-def read_cells(file: Path, most: int) -> list[tuple[int, list[str]]]:
+def read_cells(content: bytes, file: str, largest: int, widest: int) -> list[tuple[int, list[str]]]:
     """Return the filled rows of the first sheet as text, each with its number.
 
     Args:
-        file: The file.
-        most: Largest number of cells.
+        content: The Excel file.
+        file: Its name, for messages.
+        largest: Largest number of bytes, unpacked.
+        widest: Largest number of cells in a row.
     """
-    book = _opened(file)
-    found: list[tuple[int, list[str]]] = []
-    count = 0
-    try:
-        for line, row in enumerate(book.worksheets[0].iter_rows(values_only=True), 1):
-            count += len(row)
-            if count > most:
-                raise StatementError(f"{file.name} has more than {most:,} cells: keep the rows and columns needed")
-            cells = [_text(value) for value in row]
-            if any(cells):
-                found.append((line, cells))
-    finally:
-        book.close()
-    width = max((1 + max(place for place, cell in enumerate(cells) if cell) for _, cells in found), default=0)
-    return [(line, (cells + [""] * width)[:width]) for line, cells in found]
-
-
-def _opened(file: Path) -> Any:
-    """Open a workbook for reading: values, not formulas."""
     openpyxl = _openpyxl()
     try:
-        return openpyxl.load_workbook(file, read_only=True, data_only=True)
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, openpyxl.utils.exceptions.InvalidFileException) as error:
+        _check_size(content, file, largest, widest)
+        book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)  # values, not formulas
+        sheet, rows, count = book.worksheets[0], [], 0
+        sheet.reset_dimensions()  # what a file says of its size is not always true
+        for line, row in enumerate(sheet.iter_rows(values_only=True), 1):
+            count += 1 + len(row)  # empty ones too: a row may have any number, a cell any letters
+            if count > MOST_CELLS:
+                raise _too_many(file)
+            cells = [_text(value) for value in row]
+            if any(cells):
+                rows.append((line, cells))
+    except StatementError:
+        raise
+    except Exception as error:  # what openpyxl raises on a damaged file is not listed anywhere
         raise StatementError(
             f"the table '{file}' cannot be read as an Excel file ({error}): save it again as .xlsx or as CSV"
-        ) from None
+        ) from error
+    width = max((1 + max(place for place, cell in enumerate(cells) if cell) for _, cells in rows), default=0)
+    return [(line, (cells + [""] * width)[:width]) for line, cells in rows]
+
+
+def _too_many(file: str) -> StatementError:
+    return StatementError(
+        f"{file} has more than {MOST_CELLS:,} cells, all sheets together: keep the rows and columns that are needed"
+    )
+
+
+def _check_size(content: bytes, file: str, largest: int, widest: int) -> None:
+    """Refuse a workbook that is too large before it is read: openpyxl builds a row of a million cells in memory."""
+    elements = cells = width = 0
+
+    def begin(tag: str, _: object) -> None:
+        nonlocal elements, cells, width
+        word = tag.rpartition(":")[2]
+        elements, cells = elements + 1, cells + (word == "c")
+        width = 0 if word == "row" else width + (word == "c")
+        if width > widest:
+            raise StatementError(f"{file} has a row of more than {widest:,} cells: is it the right file?")
+        if cells > MOST_CELLS or elements > PARTS * MOST_CELLS:
+            raise _too_many(file)
+
+    with zipfile.ZipFile(io.BytesIO(content)) as book:
+        if sum(each.file_size for each in book.infolist()) > largest:
+            raise StatementError(f"{file} has more than {largest:,} bytes unpacked: keep the sheet that is needed")
+        for each in book.infolist():
+            reader = expat.ParserCreate()
+            reader.StartElementHandler = begin
+            with book.open(each) as part, contextlib.suppress(expat.ExpatError):  # a picture, or what openpyxl refuses
+                reader.ParseFile(part)
 
 
 def _text(value: Any) -> str:

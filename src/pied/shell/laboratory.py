@@ -198,13 +198,14 @@ def tell(
     """
     from pied.errors import Contradiction, TellError
     from pied.shell.opening import me, opened
+    from pied.shell.tables import Table
 
     with opened(file, store, worker=worker or me(), is_new=False) as desk:
         problem = desk.stated.problem
         if sheet is not None:
             if words or settings:
                 raise Mistake("tell either one trial, TRIAL NAME=VALUE..., or a table, --from TABLE")
-            told = from_sheet(desk, Path(sheet), anyway)
+            told = from_sheet(desk, Table.read(Path(sheet)), anyway)
         else:
             if len(words) + len(settings) < 2 or not words or not words[0].isdecimal():
                 raise Mistake(f"name the trial, then what was measured: {desk.hint('tell', '3', 'NAME=VALUE')}")
@@ -316,16 +317,16 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     return values
 
 
-def from_sheet(desk: "Desk", file: Path, anyway: bool) -> list[tuple[str, int, dict[str, float], dict[str, Any]]]:
+def from_sheet(desk: "Desk", table: "Table", anyway: bool) -> list[tuple[str, int, dict[str, float], dict[str, Any]]]:
     """Read a run sheet completely before anything is told: place, trial, values and changed settings of each row."""
     from pied.errors import StatementError
     from pied.records import former_names
-    from pied.shell.tables import Table
     from pied.study import run_point
 
+    table.check_rows()
     problem, told = desk.stated.problem, []
     names = former_names(desk.record.events(), (*problem.variables, *problem.outputs))
-    table, own = by_present_names(Table.read(file), names), trial_column(problem)
+    table, own = by_present_names(table, names), trial_column(problem)
     remarks = [name for name in [remark_column(problem)] if name in table.columns]
     pass_over(table, [own], problem, own, *remarks)
     trials = {trial.number: trial for trial in desk.study.trials}

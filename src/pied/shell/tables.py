@@ -19,6 +19,8 @@ MOST_COLUMNS = 10_000
 """Largest number of columns; variables and outputs together are fewer."""
 MOST_CELLS = 2_000_000
 """Largest number of cells; each takes at least a hundred bytes of memory."""
+MOST_ROWS = 10_000
+"""Largest number of experiments that are added or told at once."""
 FEWEST = 6
 """Smallest number of digits that are printed."""
 EXACT = 1e-6
@@ -54,10 +56,14 @@ class Table:
         Raises:
             StatementError: If the file does not exist or is not a table.
         """
-        if not is_excel(file):
-            return cls.parse(text_of(file, "table", LARGEST, others=("utf-16", "cp1252")), file.name)
-        _check_file(file, "table", LARGEST)
-        return cls._of(read_cells(file, MOST_CELLS), file.name, has_comma=True)
+        return cls.of(_content(file, "table", LARGEST), file.name)
+
+    @classmethod
+    def of(cls, content: bytes, file: str) -> "Table":
+        """Read the content of a CSV or Excel file, which its name tells apart."""
+        if is_excel(file):
+            return cls._of(read_cells(content, file, LARGEST, MOST_COLUMNS), file, has_comma=True)
+        return cls.parse(_decoded(content, "table", file, ("utf-16", "cp1252")), file)
 
     @classmethod
     def parse(cls, text: str, file: str) -> "Table":
@@ -101,6 +107,14 @@ class Table:
         new = {old: now for old, now in names.items() if old in self.columns and now not in self.columns}
         rows = tuple({new.get(name, name): cell for name, cell in row.items()} for row in self.rows)
         return replace(self, columns=tuple(new.get(name, name) for name in self.columns), rows=rows)
+
+    def check_rows(self) -> None:
+        """Refuse more experiments than are added or told at once."""
+        if len(self.rows) > MOST_ROWS:
+            raise StatementError(
+                f"{self.file} has {len(self.rows):,} rows; at most {MOST_ROWS:,} are taken at once: is it the right "
+                "file?"
+            )
 
     def place(self, row: int) -> str:
         """Return the place of a row, for messages."""
@@ -195,20 +209,35 @@ def _check_size(text: str, separator: str, file: str) -> None:
             raise StatementError(f"{file}, line {line}: more than {MOST_COLUMNS:,} columns; is it the right file?")
 
 
-def text_of(file: Path, what: str, largest: int, *, others: Sequence[str] = ()) -> str:
+def text_of(file: Path, what: str, largest: int) -> str:
     """Return the text of a file; if that fails, raise an error with the reason.
 
     Args:
         file: The file.
         what: What it is, for messages.
         largest: Its largest size in bytes.
-        others: Encodings besides UTF-8: "utf-16" where the file says so, and one for all others.
     """
+    return _decoded(_content(file, what, largest), what, str(file))
+
+
+def _content(file: Path, what: str, largest: int) -> bytes:
+    """Return the bytes of a file."""
     _check_file(file, what, largest)
     try:
-        raw = file.read_bytes()
+        return file.read_bytes()
     except OSError as error:
         raise StatementError(f"the {what} '{file}' cannot be read: {error.strerror}") from None
+
+
+def _decoded(raw: bytes, what: str, file: str, others: Sequence[str] = ()) -> str:
+    """Return bytes as text.
+
+    Args:
+        raw: The bytes.
+        what: What they are, for messages.
+        file: Its name, for messages.
+        others: Encodings besides UTF-8: "utf-16" where the file says so, and one for all others.
+    """
     is_wide = "utf-16" in others and raw[:2] in (b"\xff\xfe", b"\xfe\xff")
     for encoding in ["utf-16"] if is_wide else ["utf-8-sig", *(each for each in others if each != "utf-16")]:
         try:

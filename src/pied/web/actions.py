@@ -1,10 +1,8 @@
 """What can be done with a study: each action as the shell does it, with JSON in and JSON out."""
 
 import math
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from pied.errors import Contradiction, StatementError, TellError
@@ -28,13 +26,9 @@ from pied.study import changed
 from pied.study import what_if as answered
 from pied.web.data import pictured, scenario_data, words_of
 from pied.web.forms import replaced, rewritten
+from pied.web.limits import LONGEST_NOTE, MOST_ASKED
 from pied.web.room import Room
 from pied.web.shelf import Missing
-
-MOST_ASKED = 100
-"""Open trials that can be asked for at once."""
-LONGEST = 2000
-"""Characters of a reason, a note or a name."""
 
 Given = Mapping[str, Any]
 
@@ -53,8 +47,8 @@ class Action:
 def text(given: Given, word: str) -> str:
     """Return a text of a request."""
     value = given.get(word, "")
-    if not isinstance(value, str) or len(value) > LONGEST:
-        raise StatementError(f"'{word}' is a text of at most {LONGEST} characters")
+    if not isinstance(value, str) or len(value) > LONGEST_NOTE:
+        raise StatementError(f"'{word}' is a text of at most {LONGEST_NOTE:,} characters")
     return value
 
 
@@ -174,36 +168,30 @@ def note(room: Room, number: int, given: Given) -> Any:
         return event_data(last if last is not None and is_there else desk.study.note(number, text(given, "text")))
 
 
-def take_table(room: Room, name: str, content: bytes, given: Mapping[str, str]) -> Any:
+def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
     """Take a dropped table: a filled-in run sheet is told, anything else is added as older data."""
-    plain = Path(name.replace("\\", "/")).name or "table.csv"
-    with tempfile.TemporaryDirectory(prefix="pied-") as folder:
-        file = Path(folder) / plain
-        file.write_bytes(content)
-        worker, anyway = given.get("worker", "").strip() or me(), given.get("anyway") == "true"
-        columns, problem = Table.read(file).columns, room.stated().problem
-        is_sheet = trial_column(problem) in columns and "state" not in columns and "aim" not in columns
-        if not is_sheet:
-            done = added(
-                room.called, room.store, worker, file, anyway=anyway, again=given.get("again") == "true",
-                stated=room.stated(),
-            )  # fmt: skip
-            return {**done.data, "said": done.said}
-        with room.desk(worker) as desk:
-            told, refused = [], []
-            for place, number, values, at in from_sheet(desk, file, anyway):
-                try:
-                    told.append(desk.study.tell(number, values or None, at=at, anyway=anyway, again=False))
-                except Contradiction as error:
-                    refused.append(f"{place}{error.facts}")
-                except TellError as error:
-                    refused.append(f"{place}{error}")
-            if refused and not told:
-                raise Contradicted(". ".join(refused))
-            said = [told_line(problem, each) for each in told] or [
-                "nothing to tell yet: no cell of an output is filled"
-            ]
-            return {"told": [each.number for each in told], "refused": refused, "said": "; ".join(said)}
+    name, worker = text(given, "name").replace("\\", "/").rpartition("/")[2] or "table.csv", _worker(given)
+    table, anyway, stated = Table.of(content, name), given.get("anyway") == "true", room.stated()
+    problem, columns = stated.problem, table.columns
+    is_sheet = trial_column(problem) in columns and "state" not in columns and "aim" not in columns
+    if not is_sheet:
+        done = added(
+            room.called, room.store, worker, table, stated, anyway=anyway, again=given.get("again") == "true"
+        )  # fmt: skip
+        return {**done.data, "said": done.said}
+    with room.desk(worker) as desk:
+        told, refused = [], []
+        for place, number, values, at in from_sheet(desk, table, anyway):
+            try:
+                told.append(desk.study.tell(number, values or None, at=at, anyway=anyway, again=False))
+            except Contradiction as error:
+                refused.append(f"{place}{error.facts}")
+            except TellError as error:
+                refused.append(f"{place}{error}")
+        if refused and not told:
+            raise Contradicted(". ".join(refused))
+        said = [told_line(problem, each) for each in told] or ["nothing to tell yet: no cell of an output is filled"]
+        return {"told": [each.number for each in told], "refused": refused, "said": "; ".join(said)}
 
 
 # ------------------------------------------------------------------------------------------------------------- what if

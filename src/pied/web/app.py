@@ -1,6 +1,8 @@
 """The pages and the interface under /api, as one application."""
 
+import errno
 import json
+import logging
 import math
 import tempfile
 from collections.abc import Callable
@@ -44,7 +46,10 @@ from pied.web.forms import as_toml, checked, create
 from pied.web.guard import Guard, Unread
 from pied.web.live import Feed, follow_all
 from pied.web.openapi import described
+from pied.web.reading import Refused, json_object, trial_number
 from pied.web.shelf import Missing, Shelf
+
+logger = logging.getLogger(__name__)
 
 STATIC = Path(__file__).parent / "static"
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -54,10 +59,6 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (actions.Contradicted, 409), (StudyMismatch, 409), (MissingExtra, 501), (StoreAway, 503), (StoreError, 500),
     (PiedError, 422),
 )  # fmt: skip
-
-
-class Refused(Unread):
-    """A request that cannot be answered, with its status."""
 
 
 def made(shelf: Shelf, *, token: str, hosts: frozenset[str], port: int, read_only: bool = False) -> Guard:
@@ -75,6 +76,7 @@ def made(shelf: Shelf, *, token: str, hosts: frozenset[str], port: int, read_onl
         routes=pages.routes(),
         exception_handlers={
             HTTPException: _not_found, Unread: _refused, Mistake: _explained, PiedError: _explained,
+            OSError: _unwritten, Exception: _broken,
         },
     )  # fmt: skip
     return Guard(app, token=token, hosts=hosts, cookie=f"pied-{port}", on_end=pages.end, close=shelf.close)
@@ -118,7 +120,7 @@ class _Pages:
             for word, each in actions.STUDY_ACTIONS.items()
         ]
         found += [
-            Route(f"{study}/trials/{{number:int}}/{word}", self._action(each), methods=["POST"])
+            Route(f"{study}/trials/{{number}}/{word}", self._action(each), methods=["POST"])
             for word, each in actions.TRIAL_ACTIONS.items()
         ]
         return [*found, Mount("/static", StaticFiles(directory=STATIC))]
@@ -170,10 +172,9 @@ class _Pages:
 
     def _history(self, room: Any, request: Request) -> Any:
         number = request.query_params.get("trial")
-        if number is not None and not number.isdecimal():
-            raise Refused(422, "'trial' is a number")
+        chosen = None if number is None else trial_number(number)
         with room.reading() as study:
-            return [event_data(each) for each in study.history(None if number is None else int(number))]
+            return [event_data(each) for each in study.history(chosen)]
 
     async def _events(self, request: Request) -> Response:
         key = request.path_params["study"]
@@ -207,7 +208,8 @@ class _Pages:
             if action.writes:
                 self._may_write()
             given = await _body(request, action.fields)
-            number = request.path_params.get("number")
+            word = request.path_params.get("number")
+            number = None if word is None else trial_number(word)
 
             def do() -> Any:
                 room = self._shelf.room(request.path_params["study"])
@@ -233,7 +235,7 @@ class _Pages:
         def do() -> Any:
             room = self._shelf.room(request.path_params["study"])
             with gathered() as notes:
-                return actions.take_table(room, given.get("name", "table.csv"), content, given) | {"notes": notes}
+                return actions.take_table(room, content, given) | {"notes": notes}
 
         return await _answered(do)
 
@@ -272,26 +274,11 @@ async def _body(request: Request, fields: Any) -> dict[str, Any]:
     """Read a JSON object and refuse fields that mean nothing: a misspelled one would be passed over silently."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise Refused(415, "send JSON, with the header Content-Type: application/json")
-    try:
-        given = json.loads(await request.body() or b"{}", parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
-        raise Refused(400, f"this is not JSON: {error}") from None
-    try:
-        json.dumps(given, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise Refused(
-            400, "a text has half of a character (a lone surrogate such as \\ud800): send whole ones"
-        ) from None
-    if not isinstance(given, dict):
-        raise Refused(400, "a JSON object is expected")
+    given = json_object(await request.body())
     for word in given:
         if fields is not None and word not in fields:
             raise Refused(422, f"there is no field '{word}' here: {', '.join(fields)}")
     return given
-
-
-def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not a number: leave it out")
 
 
 def _plain(data: Any) -> Any:
@@ -306,9 +293,10 @@ def _plain(data: Any) -> Any:
 def encoded(data: Any) -> bytes:
     """Return data as JSON; only where it has numbers that JSON does not have is all of it walked through."""
     try:
-        return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        return json.dumps(_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        text = json.dumps(_plain(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode(errors="replace")  # the name of a file may be no text
 
 
 def _json(data: Any, status: int = 200) -> Response:
@@ -346,6 +334,23 @@ async def _explained(_: Request, error: Exception) -> Response:
     text = error.message if isinstance(error, Mistake) else str(error)
     path = list(error.path) if isinstance(error, StatementError) else []
     return _json({"error": masked(text), "kind": type(error).__name__, "path": path}, status)
+
+
+async def _unwritten(_: Request, error: Exception) -> Response:
+    """Answer for a file of the server that cannot be written or read, most often because its disk is full."""
+    assert isinstance(error, OSError)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return _json({"error": "the disk of the server is full: make room there, then send the request again"}, 507)
+    logger.warning("a request failed", exc_info=error)
+    file = f"'{Path(str(error.filename)).name}'" if error.filename else "a file"
+    return _json({"error": f"the server cannot use {file}: {error.strerror or error}"}, 500)
+
+
+async def _broken(_: Request, error: Exception) -> Response:
+    """Answer for a mistake of our own; the server then prints where it happened."""
+    return _json(
+        {"error": f"a mistake of pied, please report it: {type(error).__name__}. The server's output says where."}, 500
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- downloads

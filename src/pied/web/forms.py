@@ -5,6 +5,7 @@ import math
 import os
 import re
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,9 +72,9 @@ def _rows(form: Mapping[str, Any], word: str) -> list[Mapping[str, Any]]:
     for place, each in enumerate(rows):
         if not str(each.get("name") or (word == "limits" and each.get("formula")) or "").strip():
             raise _at((word, str(place)), "give it a name")
-    names = [str(each.get("name") or each.get("formula")).strip() for each in rows]
-    for name in names:
-        if names.count(name) > 1:
+    names = Counter(str(each.get("name") or each.get("formula")).strip() for each in rows)
+    for name, count in names.items():
+        if count > 1:
             raise _at((word, name), f"'{name}' is given twice")
     return rows
 
@@ -178,41 +179,30 @@ def replaced(file: Path, text: str) -> Iterator[None]:
 
     What is done in the block therefore fails before the file has changed, and a full disk is noticed before the block.
     """
-    with _said(file):
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.stem}-", suffix=".tmp")
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".pied-", suffix=".tmp")
     part = Path(name)
     try:
-        with _said(file), os.fdopen(handle, "w", encoding="utf-8") as page:
+        with os.fdopen(handle, "w", encoding="utf-8") as page:
             page.write(text)
             page.flush()
             os.fsync(page.fileno())
         yield
-        with _said(file):
-            if file.exists():
-                part.chmod(file.stat().st_mode)
-            part.replace(file)
+        if file.exists():
+            part.chmod(file.stat().st_mode)
+        part.replace(file)
     finally:
         part.unlink(missing_ok=True)
 
 
 def create(file: Path, text: str) -> None:
     """Write a new problem file; never over one that is there, and nothing is left of one that cannot be written."""
-    with _said(file):
+    try:
         file.touch(exist_ok=False)
+    except FileExistsError:
+        raise _at(("name",), f"'{file.name}' exists already and was not changed: name another study") from None
     try:
         with replaced(file, text):
             pass
     except BaseException:
         file.unlink(missing_ok=True)
         raise
-
-
-@contextmanager
-def _said(file: Path) -> Iterator[None]:
-    """Say why a file cannot be written."""
-    try:
-        yield
-    except FileExistsError:
-        raise _at(("name",), f"'{file.name}' exists already and was not changed: name another study") from None
-    except OSError as error:
-        raise StatementError(f"'{file}' cannot be written: {error.strerror or error}") from None

@@ -6,14 +6,10 @@ import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
-LARGEST_BODY = 20_000_000
-"""Bytes of a table that is dropped onto a page."""
-LARGEST_JSON = 1_000_000
-"""Bytes of every other request."""
-SLOWEST_BODY = 30.0
-"""Seconds between two parts of a request's body."""
+from pied.web.limits import LARGEST_JSON, LARGEST_TABLE, SLOWEST_BODY
+
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -78,7 +74,7 @@ class Guard:
             await _refuse(send, *refusal)
             return
         is_table = scope["path"].endswith("/table")
-        largest = LARGEST_BODY if is_table else LARGEST_JSON
+        largest = LARGEST_TABLE if is_table else LARGEST_JSON
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > largest:
             await _refuse(send, 413, f"the request is larger than {largest:,} bytes")
@@ -98,7 +94,7 @@ class Guard:
 
     def _refusal(self, scope: Scope, headers: dict[str, str], query: dict[str, list[str]]) -> tuple[int, str] | None:
         host = headers.get("host", "")
-        if self.hosts and urlsplit(f"//{host}").hostname not in self.hosts:
+        if self.hosts and _split(f"//{host}").hostname not in self.hosts:
             return 403, "this server is not called by that name: use the address that was printed when it started"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and scope["method"] not in (
             "GET",
@@ -106,7 +102,7 @@ class Guard:
         ):
             return 403, "requests of other pages are refused"
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _split(origin).netloc != host:
             return 403, "requests of other pages are refused"
         if not self._has_token(scope, headers, query):
             return 401, "the token is missing or wrong: open the address that was printed when the server started"
@@ -122,6 +118,14 @@ class Guard:
             found = None
         given += [found.value] if found is not None else []
         return any(secrets.compare_digest(each.encode(), self.token.encode()) for each in given)
+
+
+def _split(address: str) -> SplitResult:
+    """Return the parts of an address; those of what is none are empty."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return SplitResult("", "", "", "", "")
 
 
 def _limited(receive: Receive, largest: int, method: str) -> Receive:

@@ -6,12 +6,16 @@ from typing import Any
 from pied.web.actions import PICTURES, STUDY_ACTIONS, TRIAL_ACTIONS
 
 _ERRORS = {
+    "400": "This is not a JSON object, or not one that can be read.",
     "401": "The token is missing or wrong.",
     "403": "Read only, or a request of another page.",
     "404": "There is no such study or trial.",
     "409": "It contradicts what was told before, or there is no answer (yet).",
+    "413": "The request is too large; the message names the limit.",
+    "415": "The header Content-Type: application/json is missing.",
     "422": "A field or value cannot be taken; the message is that of the shell.",
     "503": "The store cannot be reached just now: send the request again.",
+    "507": "The disk of the server is full.",
 }
 
 

@@ -219,11 +219,20 @@ def test_an_empty_run_sheet_is_no_mistake(lab: Path) -> None:
 
 def test_a_failed_trial_keeps_its_reason_and_is_not_asked_again(lab: Path) -> None:
     pied_("ask", "lab.toml")
-    assert "trial 1: failed, pump tripped" in pied_("fail", "lab.toml", "1", "pump tripped").output
+    assert "trial 1 failed: pump tripped" in pied_("fail", "lab.toml", "1", "pump tripped").output
     assert "-  failed: pump tripped" in pied_("status", "lab.toml").output
     assert data("ask", "lab.toml")["trial"] == 2
     assert "there is no trial 7" in pied_("fail", "lab.toml", "7", "why", code=2).stderr
     assert data("fail", "lab.toml", "2", "leak")["reason"] == "leak"
+
+
+def test_a_failure_by_something_else_than_the_settings_is_shown_as_one(lab: Path) -> None:
+    pied_("ask", "lab.toml")
+    shown = pied_("fail", "lab.toml", "1", "flask broke", "--not-the-settings").output
+    assert shown == "trial 1 failed (not the settings): flask broke\n"
+    assert "failed (not the settings): flask broke" in pied_("status", "lab.toml").output
+    assert data("status", "lab.toml")["failed"] == [{"trial": 1, "reason": "flask broke", "not_the_settings": True}]
+    assert not data("fail", "lab.toml", "1", "flask broke", "--the-settings")["not_the_settings"]
 
 
 def test_old_data_are_added_once_however_often_the_table_is_given(lab: Path) -> None:

@@ -277,6 +277,10 @@ def test_fail_withdraw_restore_and_note(web: TestClient) -> None:
     post(web, "/api/studies/lab/ask")
     assert post(web, "/api/studies/lab/trials/5/fail", 422)["error"].startswith("say why")
     assert post(web, "/api/studies/lab/trials/5/fail", reason="pump")["state"] == "failed"
+    assert not web.get("/api/studies/lab/trials").json()[4]["not_the_settings"]
+    assert post(web, "/api/studies/lab/trials/5/fail", reason="pump", not_the_settings=True)["not_the_settings"]
+    assert web.get("/api/studies/lab/trials").json()[4]["not_the_settings"]
+    assert "true or false" in post(web, "/api/studies/lab/trials/5/fail", 422, reason="x", not_the_settings=1)["error"]
     assert post(web, "/api/studies/lab/trials/2/withdraw", why="dirty")["state"] == "withdrawn"
     assert post(web, "/api/studies/lab/trials/2/restore")["state"] == "told"
     for _ in range(2):

@@ -181,7 +181,7 @@ def _answer(study: Study, result: Result) -> str:
         lines.append(_table(["setting", "recommended"], [[n, words.setting(n, v)] for n, v in result.x.items()]))
         still = words.still(result.gap)
         lines += [f"<p>{_(still[0].upper() + still[1:])}.</p>"] if still else []
-    lines += [*(f"<p class='no'>{_(str(each))}</p>" for each in result.doubtful), "</div>"]
+    lines += [*(f"<p class='no'>{_(each)}</p>" for each in result.remarks()), "</div>"]
     if result.slack:
         lines += ["<h3>Limits at these settings</h3>", _limits(study.problem, result)]
     if result.x is not None:
@@ -346,7 +346,7 @@ def _told(trial: Trial, name: str) -> str:
 
 def _state(problem: Problem, trial: Trial, is_met: bool) -> str:
     if trial.state is State.FAILED:
-        return f"failed: {trial.reason}"
+        return trial.failure
     old = "older; " if trial.is_added else ""
     if trial.state is State.WITHDRAWN:
         return f"{old}withdrawn: {trial.reason}"

@@ -95,6 +95,19 @@ def test_a_told_trial_can_fail_if_that_is_meant_and_a_failed_one_can_be_correcte
     assert (failed.worker, failed.why, failed.data) == ("c", "leak", {"before": {"p": 1.0, "q": 2.0}})
 
 
+def test_that_a_failure_had_nothing_to_do_with_the_settings_stays_and_can_be_taken_back(place: Place) -> None:
+    record = told(place)
+    assert record.fail(2, "broke", worker="b", not_the_settings=True).corrected == 0
+    assert place.again(record).changes(0)[1][1].is_not_the_settings
+    assert record.fail(2, "anything") == record.changes(0)[1][1], "nothing new is said"
+    row = withdraw(record, 2, why="dirty")
+    assert restore(place.again(record), 2).is_not_the_settings
+    row = record.fail(2, "anything", not_the_settings=False)
+    assert (row.reason, row.is_not_the_settings) == ("broke", False)
+    assert not place.again(record).changes(0)[1][1].is_not_the_settings
+    assert record.fail(1, "leak", anyway=True, not_the_settings=True).is_not_the_settings
+
+
 def test_the_point_that_was_run_stands_beside_the_proposed_one(place: Place) -> None:
     record = told(place)
     row = record.tell(2, {"p": 1.0}, at={"x": 0.65}, worker="b")

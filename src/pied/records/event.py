@@ -8,6 +8,9 @@ CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED = (
     "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed", "renamed",
 )  # fmt: skip
 """Kinds of events that are stored."""
+NOT_THE_SETTINGS = "not_the_settings"
+"""In the data of an event, and in `Row.why`: true where a failure had nothing to do with the settings. Versions that do
+not know the word read past it."""
 ASKED, ADDED, TOLD, REPEATED, REFUSED, QUESTION = "asked", "added", "told", "told again", "refused", "question"
 """Kinds that follow from trials, values and questions."""
 
@@ -32,8 +35,8 @@ class Event:
     why: str = ""
     """The reason, or the text of a note."""
     data: Mapping[str, Any] = field(default_factory=dict)
-    """Plain data: `values` (told), `before` and `after` (corrected), `asked` and `run` (points), `names`
-    (renamed: the new name by the old one)."""
+    """Plain data: `values` (told), `before` and `after` (corrected), `not_the_settings` (failed), `asked` and `run`
+    (points), `names` (renamed: the new name by the old one)."""
 
     @property
     def what(self) -> str:
@@ -53,8 +56,11 @@ class Event:
         if self.kind in (CORRECTED, MOVED):
             digits = TOLD_DIGITS if self.kind == CORRECTED else SETTING_DIGITS
             return f"{self.kind}: {_changed(self.data.get('before', {}), self.data.get('after', {}), digits)}{said}"
-        if self.kind == FAILED and self.data.get("before"):
-            return f"failed{said}, instead of {_listed(self.data['before'])}"
+        if self.kind == FAILED:
+            blame = self.data.get(NOT_THE_SETTINGS)
+            said += "" if blame is None else ", not because of the settings" if blame else ", perhaps by the settings"
+            before = self.data.get("before")
+            return f"failed{said}, instead of {_listed(before)}" if before else f"failed{said}"
         return f"{self.kind}{said}"
 
 

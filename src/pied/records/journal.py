@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pied.errors import EvaluationError, ExecutorLost, StoreAway, StoreError, TellError, Unwritten, reason_of
 from pied.records.event import Event
 from pied.records.plain import cleaned
-from pied.records.record import ASKED, FAILED, Pen, Question, Record, Row, Value
+from pied.records.record import ASKED, Pen, Question, Record, Row, Value
 from pied.records.renaming import former_names, renamed
 
 if TYPE_CHECKING:
@@ -290,13 +290,8 @@ class Patient(Record):
         )
 
     def fail(self, number: int, *words: Any, **named: Any) -> Row:
-        """Mark a trial as failed once."""
-
-        def call(is_again: bool) -> Row:
-            row = self._row(number) if is_again else None
-            return row if row is not None and row.state == FAILED else self.inner.fail(number, *words, **named)
-
-        return patiently(call)
+        """Mark a trial as failed; a second call changes nothing."""
+        return patiently(lambda _: self.inner.fail(number, *words, **named))
 
     def close(self) -> None:
         """Release the record's resources."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pied.errors import Contradiction, TellError
 from pied.records import event
-from pied.records.event import Event
+from pied.records.event import NOT_THE_SETTINGS, Event
 from pied.records.plain import cleaned
 from pied.records.renaming import former_names, renamed
 
@@ -38,7 +38,7 @@ class Row:
     is_added: bool = False
     reason: str = ""
     why: Mapping[str, Any] = field(default_factory=dict)
-    """Why the point was proposed, as plain data."""
+    """Why the point was proposed, as plain data; with `NOT_THE_SETTINGS` where that is why it failed."""
     summary: str = ""
     revision: int = 1
     """Number of the question for which it was proposed."""
@@ -58,6 +58,11 @@ class Row:
     """The point at which it was really run, all variables; None: the proposed one."""
     corrected: int = 0
     """Number of the study's last correction that changed this trial as data; corrections are counted from 1."""
+
+    @property
+    def is_not_the_settings(self) -> bool:
+        """Whether someone said that its failure had nothing to do with the settings."""
+        return self.why.get(NOT_THE_SETTINGS) is True
 
     def is_expired(self, now: float) -> bool:
         """Return whether its lease has expired, or was written by a wrong clock."""
@@ -361,7 +366,15 @@ class Record(ABC):
             )
         return added
 
-    def fail(self, number: int, reason: str, *, worker: str = "", anyway: bool = False) -> Row:
+    def fail(
+        self,
+        number: int,
+        reason: str,
+        *,
+        worker: str = "",
+        anyway: bool = False,
+        not_the_settings: bool | None = None,
+    ) -> Row:
         """Mark a trial as failed; if it already is, its first reason stays.
 
         Args:
@@ -369,6 +382,8 @@ class Record(ABC):
             reason: Why it failed.
             worker: Who says so.
             anyway: Whether a told trial may fail, too: its values then no longer count.
+            not_the_settings: Whether the failure had nothing to do with the settings; of a failed trial this may be
+                said later, and taken back. None: what was said, and at first that it may have had.
 
         Raises:
             TellError: When it has been told, was withdrawn or handed out again to another worker, or does not exist.
@@ -382,7 +397,15 @@ class Record(ABC):
                 )
             if row.state == WITHDRAWN:
                 raise TellError(f"trial {number} was withdrawn ('{row.reason}') and does not count anyway")
+            was_luck = row.state == FAILED and row.is_not_the_settings
+            is_luck = was_luck if not_the_settings is None else not_the_settings
+            said = {NOT_THE_SETTINGS: is_luck} if is_luck != was_luck else {}
+            why = {**{word: each for word, each in row.why.items() if word != NOT_THE_SETTINGS}, **said}
             if row.state == FAILED:
+                if said:  # what was computed with the failure as it was no longer counts
+                    pen.log(Event(number, event.FAILED, worker, self.clock(), row.reason, said))
+                    row = replace(row, why=why, corrected=pen.corrections() + 1)
+                    pen.replace(row)
                 return row
             if row.offers > 1 and worker != row.worker:
                 raise TellError(
@@ -391,9 +414,10 @@ class Record(ABC):
                 )
             now, before = self.clock(), dict(row.y)
             pen.strike(number, before)
-            pen.log(Event(number, event.FAILED, worker, now, cleaned(reason), {"before": before} if before else {}))
+            known = {"before": before} if before else {}
+            pen.log(Event(number, event.FAILED, worker, now, cleaned(reason), {**known, **said}))
             correction = pen.corrections() + 1 if before else row.corrected
-            row = replace(row, state=FAILED, y={}, reason=cleaned(reason), settled=now, corrected=correction)
+            row = replace(row, state=FAILED, y={}, reason=cleaned(reason), why=why, settled=now, corrected=correction)
             pen.replace(row)
         return row
 

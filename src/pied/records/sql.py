@@ -30,7 +30,7 @@ from pied.records import journal, rows, sqlite
 from pied.records.complaints import IDLE_LIMIT, LOCK_WAIT, translated
 from pied.records.event import Event
 from pied.records.plain import key
-from pied.records.record import ASKED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value
+from pied.records.record import ASKED, FAILED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value
 from pied.records.renaming import renamed
 from pied.records.rows import text
 from pied.records.schema import (
@@ -359,6 +359,7 @@ class _Pen(Pen):
             "change": self._change, "state": row.state, "reason": row.reason, "worker": row.worker,
             "leased": row.leased, "expires": row.expires, "settled": row.settled, "offers": row.offers,
             "run": None if row.run is None else text(row.run), "corrected": row.corrected,
+            **({"why": text(row.why)} if row.state == FAILED else {}),
         }  # fmt: skip
 
 

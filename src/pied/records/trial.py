@@ -155,6 +155,13 @@ class Trial:
     """The proposed point, if it was run elsewhere."""
     corrected: int = 0
     """Number of the study's last correction that changed it."""
+    not_the_settings: bool = False
+    """Whether it failed for a reason that had nothing to do with the settings, as someone said."""
+
+    @property
+    def failure(self) -> str:
+        """Why it failed, as a phrase: "failed (not the settings): flask broke"."""
+        return f"failed{' (not the settings)' if self.not_the_settings else ''}: {self.reason}"
 
     def believed(self, correction: int) -> "Trial":
         """Return the trial with as much of why it was proposed as holds after the correction of this number.
@@ -202,12 +209,13 @@ class Trial:
             settled=row.settled,
             proposed=None if row.run is None else problem.named_x(np.array(proposed)),
             corrected=row.corrected,
+            not_the_settings=row.state == FAILED and row.is_not_the_settings,
         )
 
     def __str__(self) -> str:
         text = f"trial {self.number}: " + "  ".join(f"{name} = {_written(value)}" for name, value in self.x.items())
         if self.state is State.FAILED:
-            return f"{text}   (failed: {self.reason})"
+            return f"{text}   ({self.failure})"
         if self.state is State.WITHDRAWN:
             return f"{text}   (withdrawn: {self.reason})"
         if self.y is not None:
@@ -226,7 +234,8 @@ class Dataset:
     Y: Float64[ndarray, "N m"]
     """Outputs; NaN where not told."""
     imagined: Float64[ndarray, "p d"]
-    """Points that are pending or failed: their values are unknown, and they should not be proposed again."""
+    """Points that are pending, or failed by their settings: their values are unknown, and they should not be proposed
+    again."""
     last: Why | None = None
     """Why the last trial was proposed."""
     whys: tuple[Why, ...] = ()
@@ -277,6 +286,8 @@ class Dataset:
     def of(cls, problem: Problem, trials: Iterable[Trial], revision: int = 1) -> "Dataset":
         """Gather the arrays of a record, without withdrawn trials; a point outside of the box counts at its edge.
 
+        A failure that says nothing about its settings is left out, too: someone said so, or they have succeeded.
+
         Args:
             problem: The statement.
             trials: The record.
@@ -286,7 +297,7 @@ class Dataset:
         imagined: list[tuple[float, ...]] = []
         last = None
         known = (State.TOLD, State.PARTIAL)
-        present = [trial for trial in trials if trial.state is not State.WITHDRAWN]
+        present = _saying(problem, trials)
         for trial in present:
             point = raw(trial.x)
             if trial.y is not None and trial.state in known:
@@ -367,6 +378,20 @@ class Dataset:
             return np.zeros((0, problem.k))
         G = problem.g(problem.from_unit(self.U), self.Y[None])
         return np.stack([g.reshape(-1, len(self.U))[0] for g in G], -1)
+
+
+def _saying(problem: Problem, trials: Iterable[Trial]) -> list[Trial]:
+    """Return the trials that say something about their settings: not withdrawn, no failure by something else."""
+    counted = [trial for trial in trials if not (trial.state is State.WITHDRAWN or trial.not_the_settings)]
+    failed = [trial for trial in counted if trial.state is State.FAILED]
+    told = [raw(trial.x) for trial in counted if trial.state is State.TOLD]
+    if not failed or not told:
+        return counted
+    fine, lost = (
+        problem.to_unit(_rows(each, len(problem.variables))) for each in (told, [raw(trial.x) for trial in failed])
+    )
+    excused = {each.number for each, u in zip(failed, lost, strict=True) if (np.abs(fine - u) < REPEATED).all(1).any()}
+    return [trial for trial in counted if trial.number not in excused]
 
 
 def _without_rounding(U: Float64[ndarray, "N d"]) -> Float64[ndarray, "N d"]:

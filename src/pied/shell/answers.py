@@ -78,7 +78,11 @@ def status_data(desk: "Desk") -> dict[str, Any]:
         "message": study.status.value,
         "trials": counts | {"added": sum(trial.is_added for trial in trials)},
         "open": open_trials,
-        "failed": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.FAILED],
+        "failed": [
+            {"trial": t.number, "reason": t.reason, "not_the_settings": t.not_the_settings}
+            for t in trials
+            if t.state is State.FAILED
+        ],
         "withdrawn": [{"trial": t.number, "reason": t.reason} for t in trials if t.state is State.WITHDRAWN],
         "initial": study.initial,
         "confirmations": [sure, study.snapshot.needed if sure else None],
@@ -229,7 +233,7 @@ def revise(
             say("\n".join(result_lines(found.result, desk.remedy)))
             if found.before is not None:
                 say("\nThe previous best settings at the new prices and limits:")
-                say("\n".join(result_lines(dataclasses.replace(found.before, doubtful_of=tuple), desk.remedy)[1:]))
+                say("\n".join(result_lines(found.before.plainly(), desk.remedy)[1:]))
             else:
                 say("\nThis is the first question that these data are asked.")
             if changes:

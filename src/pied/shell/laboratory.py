@@ -277,6 +277,11 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
     return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left, **asked}
 
 
+def failure_data(trial: "Trial") -> dict[str, Any]:
+    """Return why a trial failed as JSON-able data."""
+    return {"reason": trial.reason, "not_the_settings": trial.not_the_settings}
+
+
 def settings_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, Any]:
     """Read NAME=VALUE words about variables."""
     from pied.errors import did_you_mean
@@ -400,15 +405,27 @@ def pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str, 
 @click.argument("trial", type=int)
 @click.argument("reason")
 @click.option("--anyway", is_flag=True, help="Also if it was told; its values then no longer count.")
+@click.option(
+    "--not-the-settings/--the-settings",
+    default=None,
+    help="The reason had nothing to do with the settings, so they are not avoided; also of a failed trial.",
+)
 def fail(
-    file: str, store: str | None, as_json: bool, worker: str | None, trial: int, reason: str, anyway: bool
+    file: str,
+    store: str | None,
+    as_json: bool,
+    worker: str | None,
+    trial: int,
+    reason: str,
+    anyway: bool,
+    not_the_settings: bool | None,
 ) -> None:
-    """Say that a trial could not be done, and why; it is not asked again."""
+    """Say that a trial could not be done, and why; settings near it are avoided unless the reason was another."""
     from pied.shell.opening import me, opened
 
     with opened(file, store, worker=worker or me(), is_new=False) as desk:
-        made = desk.study.fail(trial, reason, anyway=anyway)
+        made = desk.study.fail(trial, reason, anyway=anyway, not_the_settings=not_the_settings)
         if as_json:
-            say_json(trial_data(desk.stated.problem, made) | {"reason": made.reason})
+            say_json(trial_data(desk.stated.problem, made) | failure_data(made))
         else:
-            say(f"trial {made.number}: failed, {made.reason}")
+            say(f"trial {made.number} {made.failure}")

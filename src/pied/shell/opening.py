@@ -33,9 +33,11 @@ class Desk:
         return hint(command, self.file, *words, store=self.store)
 
     def remedy(self, word: str, number: int) -> str:
-        """Return the command that repeats, corrects or withdraws a trial."""
+        """Return the command that repeats, corrects or withdraws a trial, or says why it failed."""
         if word == "repeat":
             return self.hint("ask", "--repeat", str(number))
+        if word == "fail":
+            return self.hint(word, str(number), "'the reason'", "--not-the-settings")
         return self.hint(word, str(number), *(["NAME=VALUE"] if word == "correct" else []), "--why '...'")
 
 

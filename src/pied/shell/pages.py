@@ -218,7 +218,7 @@ def trial_line(problem: Problem, trial: Trial) -> str:
     again = "" if trial.why.repeats is None else f"   (repeats trial {trial.why.repeats})"
     text = f"{trial.number:>4}  {point(trial.x)}{again}"
     if trial.state is State.FAILED:
-        return f"{text}   failed: {trial.reason}"
+        return f"{text}   {trial.failure}"
     return f"{text}   {verdict(problem, trial)}" if trial.state is State.TOLD else text
 
 
@@ -241,7 +241,7 @@ def _remark(problem: Problem, trial: Trial, lease: Mapping[str, Any] | None) -> 
     """Return what became of a trial."""
     old = "older; " if trial.is_added else ""
     if trial.state is State.FAILED:
-        return f"failed: {trial.reason}"
+        return trial.failure
     if trial.state is State.WITHDRAWN:
         return f"{old}withdrawn: {trial.reason}"
     if trial.state is State.TOLD:

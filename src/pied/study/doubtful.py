@@ -114,11 +114,12 @@ class Doubtful:
 
 
 def in_python(word: str, number: int) -> str:
-    """Return how to repeat, correct or withdraw a trial in Python."""
+    """Return how to repeat, correct or withdraw a trial in Python, or to say why it failed."""
     return {
         "repeat": f"study.repeat({number})",
         "correct": f"study.correct({number}, ..., why=...)",
         "withdraw": f"study.withdraw({number}, why=...)",
+        "fail": f"study.fail({number}, reason, not_the_settings=True)",
     }[word]
 
 

@@ -80,7 +80,9 @@ class Evaluating(ABC):
         """Tell what the black box returned."""
 
     @abstractmethod
-    def fail(self, trial: Trial | int, reason: str, *, anyway: bool = False) -> Trial:
+    def fail(
+        self, trial: Trial | int, reason: str, *, anyway: bool = False, not_the_settings: bool | None = None
+    ) -> Trial:
         """Mark a trial as failed."""
 
     @abstractmethod

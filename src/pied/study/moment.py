@@ -145,7 +145,8 @@ class Moment:
             return True
         if any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials):
             return False
-        asked = [trial for trial in self.trials if not trial.is_added and trial.state is not State.WITHDRAWN]
+        gone = {trial.number for trial in self.trials if trial.state is State.WITHDRAWN or trial.not_the_settings}
+        asked = [trial for trial in self.trials if not trial.is_added and trial.number not in gone]
         failed = [trial.state is State.FAILED for trial in asked]
         first = asked[:FIRST_FAILURES]
         if len(asked) >= self.initial and all(failed[: self.initial]):

@@ -65,7 +65,7 @@ def _answer(snapshot: Snapshot, result: Result) -> list[str]:
         parts.append(f"<p><strong>{escape(worth)}</strong></p>")
     parts.append(_settings(snapshot.problem, words, result.x, "recommended"))
     parts.append(_list(each.text for each in result.limit_lines))
-    return [*parts, _still(words, result.gap)]
+    return [*parts, _still(words, result.gap), _list(result.remarks())]
 
 
 def _so_far(snapshot: Snapshot, status: Status) -> list[str]:

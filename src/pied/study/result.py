@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from pied.errors import MissingExtra, SettingError, Status
 from pied.problem import Named
 from pied.records import Trial
+from pied.study.blame import Blame
 from pied.study.doubtful import Doubtful, in_python
 from pied.study.front import Front, FrontPoint
 from pied.study.relaxation import Relaxation
@@ -97,6 +98,14 @@ class Result:
     doubtful_of: Callable[[], tuple[Doubtful, ...]] = field(default=tuple, repr=False)
     """Compute `doubtful`, likewise."""
 
+    blame_of: Callable[[], Blame | None] = field(default=lambda: None, repr=False)
+    """Compute `blame`, likewise."""
+
+    @cached_property
+    def blame(self) -> Blame | None:
+        """What failed trials have changed of the recommendation; None if nothing."""
+        return self.blame_of()
+
     @cached_property
     def doubtful(self) -> tuple[Doubtful, ...]:
         """The measurements that do not fit the others and are probably gross errors, the surest first."""
@@ -140,7 +149,7 @@ class Result:
         """Return the result as text.
 
         Args:
-            command: Returns how to "repeat", "correct" or "withdraw" the trial of a number.
+            command: Returns how to "repeat", "correct", "withdraw" or "fail" the trial of a number.
         """
         words = self.words or Words(objective=short(self.objective))
         lines = [self.message]
@@ -161,7 +170,20 @@ class Result:
         lines.append(f"  {counted(self.trials)}; seed {self.seed}")
         if self.status is not Status.BROKEN:  # whose message quotes them
             lines += [f"    {line}" for line in failed(self.trials)]
-        return "\n".join([*lines, *(f"  {each.sentence(command)}" for each in self.doubtful)])
+        return "\n".join([*lines, *(f"  {line}" for line in self.remarks(command))])
+
+    def remarks(self, command: Callable[[str, int], str] = in_python) -> list[str]:
+        """Return what is odd about the record and what to do: failures that changed the answer, values that do not fit.
+
+        Args:
+            command: As for `told`.
+        """
+        changed = [] if self.blame is None else [self.blame.sentence(command)]
+        return [*changed, *(each.sentence(command) for each in self.doubtful)]
+
+    def plainly(self) -> "Result":
+        """Return the same without remarks about the record, to stand beside another result."""
+        return replace(self, doubtful_of=tuple, blame_of=lambda: None)
 
     def _repr_html_(self) -> str:
         """Return the lines of `print` for a notebook, the value in bold and the settings as a table."""
@@ -184,7 +206,7 @@ class Result:
 
     def _html_end(self) -> str:
         """Return what was counted, and what does not fit, as paragraphs."""
-        lines = [f"{counted(self.trials)}; seed {self.seed}", *(str(each) for each in self.doubtful)]
+        lines = [f"{counted(self.trials)}; seed {self.seed}", *self.remarks()]
         return "".join(f"<p>{escape(line)}</p>" for line in lines)
 
     def limit_line(self, name: str) -> str:
@@ -228,6 +250,7 @@ class Result:
             **({"values": self.values, "front": self.front.to_dict()} if self.front is not None else {}),
             "doubtful": [each.to_dict() for each in self.doubtful],
             "failures": self.failures,
+            "without_failures": self.blame.to_dict() if self.blame is not None else None,
             "rungs": self.rungs,
             "trials": [_row(trial) for trial in self.trials],
         }
@@ -262,7 +285,7 @@ class Revision:
     def __str__(self) -> str:
         lines = [str(self.result)]
         if self.before is not None:
-            lines += ["For comparison:", str(replace(self.before, doubtful_of=tuple))]
+            lines += ["For comparison:", str(self.before.plainly())]
         return "\n".join(lines)
 
 
@@ -280,6 +303,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "x": dict(trial.x),
         "y": {name: _plain(value) for name, value in trial.y.items()} if trial.y is not None else None,
         "reason": trial.reason,
+        "not_the_settings": trial.not_the_settings,
         "seconds": trial.why.seconds,
         "rung": trial.why.rung,
     }

@@ -70,7 +70,7 @@ def what_if(outlook: Outlook, problem: Problem) -> Scenario:
     low, high = answer.bounds
     prices, remark = ({}, "") if answer.u is None else limit_prices(other, answer)
     gap = math.inf if answer.u is None else high - low
-    return Scenario(answer, replace(result, gap=gap), prices, remark, snapshot)
+    return Scenario(answer, replace(result, gap=gap, blame_of=lambda: None), prices, remark, snapshot)
 
 
 def _recommended(outlook: Outlook, answer: Answer) -> Recommendation:

@@ -13,6 +13,7 @@ from pied.errors import SettingError, Status
 from pied.problem import Named, Problem
 from pied.records import feasible, spread
 from pied.shapes import Float64
+from pied.study.blame import Blame, blame_of
 from pied.study.gaps import gap, told_width
 from pied.study.messages import confirmed, message
 from pied.study.moment import UNSOUGHT, Moment
@@ -354,9 +355,24 @@ class Snapshot(Moment):
             is_feasible=found.is_feasible,
             gap=width,
             relative_gap=relative,
+            blame_of=lambda: self._blame(found),
             trial=number,
             chance=None if found.is_feasible else self.chance,
         )
+
+    def _blame(self, found: "Recommendation") -> Blame | None:
+        """Return what failures have changed of a recommendation: they keep settings near them from being recommended.
+
+        A rule that recommends told settings alone does not look at failures.
+        """
+        failed = [self.data.away[row] for row in self.data.failures]
+        if not failed or self.problem.has_front or found.rule in ("observed", "asked"):
+            return None
+        trials = tuple(
+            replace(trial, not_the_settings=True) if trial.number in failed else trial for trial in self.trials
+        )
+        other = replace(self, trials=trials, belief_of=lambda: self.belief).recommend("anywhere")
+        return None if other is None else blame_of(self.problem, failed, found, other)
 
     def message(
         self, status: Status, relaxation: Relaxation | None = None, found: "Recommendation | None" = None

@@ -401,14 +401,20 @@ class Study(Amendable, Deciding, Evaluating):
         is_same = all(row.y.get(name) == value for name, value in values.items())
         return is_open and is_same and (point is None or dict(point) == dict(row.x if row.run is None else row.run))
 
-    def fail(self, trial: Trial | int, reason: str, *, anyway: bool = False) -> Trial:
+    def fail(
+        self, trial: Trial | int, reason: str, *, anyway: bool = False, not_the_settings: bool | None = None
+    ) -> Trial:
         """Mark a trial as failed: it counts against the budget, is not modelled, and is not proposed again.
 
-        The first reason stays. A worker cannot fail a trial that was handed out again to another worker. A told trial
-        can only fail `anyway`; its values then no longer count.
+        Settings near it are avoided, unless the same settings have succeeded or the reason had nothing to do with them,
+        `not_the_settings`: a broken flask. That can be said of a failed trial, too, and taken back (False). The first
+        reason stays. A worker cannot fail a trial that was handed out again to another worker. A told trial can only
+        fail `anyway`; its values then no longer count.
         """
         old = self._known(trial)
-        row = self._record.fail(old.number, str(reason), worker=self.worker, anyway=anyway)
+        row = self._record.fail(
+            old.number, str(reason), worker=self.worker, anyway=anyway, not_the_settings=not_the_settings
+        )
         if row.reason != str(reason):
             logger.warning("trial %d has failed before; its first reason is kept: %s", old.number, row.reason)
         return self._logged(old.number)

@@ -11,6 +11,7 @@ from pied.shell.adding import added
 from pied.shell.corrections import event_data
 from pied.shell.laboratory import (
     asked_data,
+    failure_data,
     from_sheet,
     open_trials,
     settings_of,
@@ -123,8 +124,9 @@ def fail(room: Room, number: int, given: Given) -> Any:
         reason = text(given, "reason").strip()
         if not reason:
             raise StatementError("say why it could not be done: 'reason'")
-        made = desk.study.fail(number, reason, anyway=_flag(given, "anyway"))
-        return trial_data(desk.stated.problem, made) | {"reason": made.reason}
+        is_luck = _flag(given, "not_the_settings") if "not_the_settings" in given else None
+        made = desk.study.fail(number, reason, anyway=_flag(given, "anyway"), not_the_settings=is_luck)
+        return trial_data(desk.stated.problem, made) | failure_data(made)
 
 
 def correct(room: Room, number: int, given: Given) -> Any:
@@ -270,8 +272,9 @@ TRIAL_ACTIONS: dict[str, Action] = {
     "tell": Action(tell, {"values": _VALUES, "at": "variables that were really set otherwise", "anyway": _ANYWAY,
                           "worker": _WORKER},
                    "Tell what was measured. A request repeated after a lost answer changes nothing."),
-    "fail": Action(fail, {"reason": "why it could not be done", "anyway": "also if it was told", "worker": _WORKER},
-                   "Say that a trial could not be done; it is not asked again."),
+    "fail": Action(fail, {"reason": "why it could not be done", "anyway": "also if it was told",
+                          "not_the_settings": "true: it had nothing to do with the settings", "worker": _WORKER},
+                   "Say that a trial could not be done; settings near it are avoided unless the reason was another."),
     "correct": Action(correct, {"values": "the right outputs by name", "at": "what was really set", "why": "the reason",
                                 "anyway": _ANYWAY, "worker": _WORKER},
                       "Replace told values; the earlier ones stay in the history."),

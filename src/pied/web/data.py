@@ -205,6 +205,7 @@ def _trial(view: View, trial: Trial, current: Trial, told: tuple[list[float], bo
         "why": "added" if trial.is_added else trial.summary or AIMS.get(trial.why.aim, trial.why.aim),
         "aim": "added" if trial.is_added else trial.why.aim,
         "reason": trial.reason,
+        "not_the_settings": trial.not_the_settings,
         "worker": trial.worker,
         "asked_at": trial.asked,
         "settled_at": trial.settled,
@@ -232,6 +233,7 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
         "value_text": "",
         "gap_text": "",
         "worth": [],
+        "remarks": [] if result.blame is None else [result.blame.sentence(_on_page)],
     }
     if 0 < told < view.believed().initial:
         plain["care"] = f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}."
@@ -249,6 +251,11 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
     plain["worth"] = [] if result.sensitivities is None else result.sensitivities.lines(briefly=True)
     plain["gap_text"] = words.still(result.gap)
     return to_plain(plain)
+
+
+def _on_page(word: str, number: int) -> str:
+    """Return how to "fail" a trial for another reason than its settings."""
+    return f"choose trial {number} under \u201cWork\u201d and tick \u201cnot because of the settings\u201d"
 
 
 def _front(snapshot: Snapshot, result: Result) -> dict[str, Any]:

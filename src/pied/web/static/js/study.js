@@ -56,7 +56,7 @@ export function answerCard(result, heading = "Recommended settings") {
     result.x ? h("dl", { class: "pairs" }, result.settings.map((each) => [h("dt", {}, each.name), h("dd", {}, each.text)])) : null,
     result.limits.length ? h("ul", { class: "plain" }, result.limits.map((each) => h("li", { class: each.met ? "" : "bad" }, h("span", { class: `mark ${each.met ? "good" : "bad"}`, "aria-hidden": "true" }, each.met ? "✓" : "✗"), each.text))) : null,
     result.worth.length ? h("ul", { class: "plain small" }, result.worth.map((each) => h("li", {}, each))) : null,
-    result.gap_text ? h("p", {}, result.gap_text) : null, result.care ? h("p", { class: "note" }, result.care) : null,
+    result.gap_text ? h("p", {}, result.gap_text) : null, result.care ? h("p", { class: "note" }, result.care) : null, result.remarks.map((each) => h("p", { class: "note" }, each)),
     h("p", { class: "dim small" }, result.message));
 }
 
@@ -128,7 +128,7 @@ export async function trialsPage(page, study) {
       ["value", about.objective + unit(about), "n", (t) => t.value, (t) => num(t.value, 6)],
       ["expected", "expected", "n", (t) => t.expected?.[0], (t) => (t.expected ? span(...t.expected) : "–")],
       ["feasible", "Limits", "", (t) => t.feasible, (t) => (t.feasible === null ? "–" : t.feasible ? h("span", { class: "good" }, "met") : h("span", { class: "bad" }, "not met"))],
-      ["why", "Why, notes, corrections", "", (t) => t.why, (t) => [t.reason ? h("div", { class: "bad" }, t.reason) : null, h("div", { class: "small dim" }, t.why), t.amended.map((text) => h("div", { class: "small warn" }, text)), t.notes.map((text) => h("div", { class: "small" }, `Note: ${text}`))]],
+      ["why", "Why, notes, corrections", "", (t) => t.why, (t) => [t.reason ? h("div", { class: "bad" }, t.reason, t.not_the_settings ? h("span", { class: "dim" }, " (not the settings)") : null) : null, h("div", { class: "small dim" }, t.why), t.amended.map((text) => h("div", { class: "small warn" }, text)), t.notes.map((text) => h("div", { class: "small" }, `Note: ${text}`))]],
       ["worker", "Who", "", (t) => t.worker, (t) => t.worker], ["settled_at", "When", "", (t) => t.settled_at || t.asked_at, (t) => when(t.settled_at || t.asked_at)],
     ];
   }

@@ -31,6 +31,7 @@ export async function workPage(page, study, app) {
       catch (problem) { draft.error = problem.message; wrong.textContent = problem.message; }
     };
     const anyway = h("input", { type: "checkbox", checked: draft.anyway, onchange: (e) => { draft.anyway = e.target.checked; } });
+    const luck = h("input", { type: "checkbox", name: "not-the-settings", checked: draft.luck, onchange: (e) => { draft.luck = e.target.checked; } });
     const reason = h("input", { placeholder: "why it could not be done", "aria-label": "Why it could not be done", value: draft.reason || "", oninput: (e) => { draft.reason = e.target.value; } });
     return h("form", { class: "card", "data-trial": t.trial, onsubmit: (e) => { e.preventDefault(); act("tell", { values: draft.values, at: draft.at, anyway: Boolean(draft.anyway) }); } },
       h("h2", {}, `Trial ${t.trial}`, t.worker ? h("span", { class: "dim small" }, ` · ${t.worker}`) : null), h("p", { class: "small dim" }, t.why),
@@ -40,7 +41,7 @@ export async function workPage(page, study, app) {
         h("details", { class: "noprint" }, h("summary", {}, "Set otherwise, could not be done, …"),
           h("div", { class: "row" }, about.variables.map((v) => input("at", v.name, `really set: ${united(v.name, v.unit && `[${v.unit}]`)}`, num(t.x[v.name], 6)))),
           h("label", { class: "line" }, anyway, "these values are right, also outside of their ranges"),
-          h("div", { class: "row" }, reason, h("button", { type: "button", onclick: () => act("fail", { reason: draft.reason || "", anyway: t.state === "partial" }) }, "Could not be done")))]);
+          h("div", { class: "row" }, reason, h("label", { class: "line" }, luck, "not because of the settings"), h("button", { type: "button", onclick: () => act("fail", { reason: draft.reason || "", anyway: t.state === "partial", not_the_settings: Boolean(draft.luck) }) }, "Could not be done")))]);
   }
 
   function dropZone() {
@@ -75,7 +76,8 @@ export async function workPage(page, study, app) {
       const t = told.find((each) => String(each.trial) === which.value), wrong = h("p", { class: "error", role: "alert" }), values = {}, settings = {};
       const right = h("input", { type: "checkbox" }), why = h("input", { placeholder: "the reason", "aria-label": "The reason" }), text = h("input", { placeholder: "a note", "aria-label": "A note" });
       const act = async (word, given) => { try { await post(at(study, `/trials/${t.trial}/${word}`), { ...given, worker: worker() }); say(`trial ${t.trial}: done`); wrong.textContent = ""; } catch (problem) { wrong.textContent = problem.message; } };
-      fill(body, h("p", { class: "small dim" }, about.variables.map((v) => `${v.name} = ${united(num(t.x[v.name], 6), v.unit)}`).join(", ")),
+      const luck = h("input", { type: "checkbox", name: "not-the-settings", checked: t.not_the_settings, onchange: () => act("fail", { reason: t.reason, not_the_settings: luck.checked }) });
+      fill(body, t.state === "failed" ? h("div", {}, h("p", { class: "bad" }, `failed: ${t.reason}`), h("label", { class: "line" }, luck, "not because of the settings: they are not avoided")) : null, h("p", { class: "small dim" }, about.variables.map((v) => `${v.name} = ${united(num(t.x[v.name], 6), v.unit)}`).join(", ")),
         t.state === "withdrawn" ? h("button", { onclick: () => act("restore", { why: why.value }) }, "Let it count again")
           : [h("div", { class: "row" }, about.outputs.map((o) => h("label", {}, united(o.name, o.unit && `[${o.unit}]`), h("input", { class: "number", name: `right-${o.name}`, placeholder: num(t.y[o.name], 7), oninput: (e) => { values[o.name] = e.target.value; } })))),
             h("details", {}, h("summary", {}, "other settings were set"), h("div", { class: "row" }, about.variables.map((v) => h("label", {}, united(v.name, v.unit && `[${v.unit}]`), h("input", { class: "number", placeholder: num(t.x[v.name], 6), oninput: (e) => { settings[v.name] = e.target.value; } }))))),
@@ -96,7 +98,7 @@ export async function workPage(page, study, app) {
       fill(head, title(now));
       const waiting = all.filter((t) => !t.added && (t.state === "asked" || t.state === "partial")), key = JSON.stringify([waiting.map((t) => [t.trial, t.state, t.y, t.worker]), now.questions]);
       if (key !== last) { last = key; const focus = document.activeElement?.name, form = document.activeElement?.closest("form")?.dataset.trial; fill(open, waiting.length ? h("div", { class: "grid" }, waiting.map(trialCard)) : h("p", { class: "dim" }, "No trial is open."), h("p")); if (focus && form) open.querySelector(`form[data-trial="${Number(form)}"] [name="${CSS.escape(focus)}"]`)?.focus(); }
-      const settled = JSON.stringify(all.filter((t) => t.state !== "asked").map((t) => [t.trial, t.state, t.y, t.notes, t.amended]));
+      const settled = JSON.stringify(all.filter((t) => t.state !== "asked").map((t) => [t.trial, t.state, t.not_the_settings, t.y, t.notes, t.amended]));
       if (settled !== told && !app.read_only) { told = settled; if (!done.contains(document.activeElement) || document.activeElement.tagName === "BUTTON" || !done.children.length) drawDone(); }
     },
   });

@@ -204,7 +204,7 @@ def test_withdraw_and_restore_in_the_shell(lab: Path) -> None:
     assert "withdrawn: contaminated" in pied_("status", "lab.toml").output
     pied_("result", "lab.toml", code=3)
     assert data("restore", "lab.toml", "1")["state"] == "told"
-    assert "was not withdrawn" in pied_("restore", "lab.toml", "1", code=2).stderr
+    assert "nothing has changed" in pied_("restore", "lab.toml", "1").stderr
     pied_("fail", "lab.toml", "1", "leak", code=2)
     assert data("fail", "lab.toml", "1", "leak", "--anyway")["state"] == "failed"
 

@@ -107,6 +107,21 @@ def test_a_named_worker_gets_its_pending_trial_back_and_others_get_new_ones(url:
     assert first.ask().number == 4
 
 
+@pytest.mark.parametrize("count", [None, 1, 3])
+def test_who_asks_often_at_once_gets_the_same_trials(url: str, count: int | None) -> None:
+    Study(parabola(), name="a", store=url, seed=0, solver="random").close()
+    ready = Barrier(6)
+
+    def ask(_: int) -> list[int]:
+        with Study(parabola(), name="a", store=url, worker="anna") as study:
+            ready.wait()
+            return [each.number for each in ([study.ask()] if count is None else study.open_trials(count))]
+
+    with ThreadPoolExecutor(6) as threads:
+        assert list(threads.map(ask, range(6))) == [list(range(1, (count or 1) + 1))] * 6
+    assert len(Study(parabola(), name="a", store=url, read_only=True).trials) == (count or 1)
+
+
 def test_a_trial_whose_lease_has_run_out_is_offered_again(tmp_path: Path) -> None:
     now = [1e9]
     store = Store.connect(tmp_path / "a.db", clock=lambda: now[0])

@@ -207,6 +207,16 @@ def test_asking_again_returns_the_same_trial_and_a_batch_adds_to_it(web: TestCli
     assert len(plan) == 4
 
 
+def test_a_withdrawal_that_is_repeated_changes_nothing_and_says_so(web: TestClient) -> None:
+    first = post(web, "/api/studies/lab/trials/2/withdraw", why="dirty")
+    before = data("export", "lab.toml")
+    again = post(web, "/api/studies/lab/trials/2/withdraw", why="dirty")
+    assert again.pop("notes") == ["trial 2: that was done before; nothing has changed"]
+    assert again == first
+    assert data("export", "lab.toml") == before
+    assert "'dirty'" in post(web, "/api/studies/lab/trials/2/withdraw", 422, why="wet")["error"]
+
+
 def test_a_tell_that_is_repeated_changes_nothing(web: TestClient) -> None:
     post(web, "/api/studies/lab/ask")
     told = post(web, "/api/studies/lab/trials/5/tell", values={"product": 0.5, "impurity": "0.03"})

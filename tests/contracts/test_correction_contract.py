@@ -60,15 +60,27 @@ def test_a_withdrawn_trial_is_closed_until_it_is_restored_as_it_was(place: Place
             record.tell(number, {"p": 9.0})
         with pytest.raises(TellError, match="restore it first, then correct it"):
             correct(record, number, {"p": 9.0}, why="no")
+        assert withdraw(record, number, why="contaminated", worker="c") == row
         with pytest.raises(TellError, match="was withdrawn before"):
             withdraw(record, number, why="once more")
         row = restore(place.again(record), number, worker="d")
         assert (row.state, row.reason) == (state, reason)
         assert row.corrected == 2 * number
-        with pytest.raises(TellError, match="was not withdrawn, there is nothing to restore"):
-            restore(record, number)
+        assert restore(record, number) == row
+    assert [each.kind for each in record.events()] == ["failed", *["withdrawn", "restored"] * 2]
+    with pytest.raises(TellError, match="was not withdrawn, there is nothing to restore"):
+        restore(record, record.add(lambda _: [({"x": 0.7}, {"p": 1.0})])[0].number)
     assert place.again(record).changes(0)[1][0].y == {"p": 1.0, "q": 2.0}
     assert [each.kind for each in history(record, 1)].count("refused") == 1
+
+
+def test_a_note_that_its_author_repeats_is_kept_once(place: Place) -> None:
+    record = told(place)
+    for text, worker in (("blue", "a"), ("blue", "a"), ("blue", "b"), ("green", "a"), ("blue", "b"), ("blue", "a")):
+        annotate(record, 1, text, worker=worker)
+    annotate(record, 0, "blue", worker="a")
+    said = [(each.number, each.why, each.worker) for each in record.events()]
+    assert said == [(1, "blue", "a"), (1, "blue", "b"), (1, "green", "a"), (1, "blue", "a"), (0, "blue", "a")]
 
 
 def test_an_open_trial_can_be_withdrawn_without_changing_the_data(place: Place) -> None:

@@ -80,6 +80,17 @@ def test_a_number_is_taken_once_and_in_order(place: Place) -> None:
     ]
 
 
+def test_a_worker_gets_no_more_open_trials_than_it_wants(place: Place) -> None:
+    record = place.record()
+    assert record.take(1, {"x": 0.5}, worker="a", most=1) is not None
+    assert place.again(record).take(2, {"x": 0.6}, worker="a", most=1) is None
+    assert record.take(2, {"x": 0.6}, worker="b", most=1) is not None
+    assert record.take(3, {"x": 0.7}, worker="a", most=2) is not None
+    record.tell(1, {"p": 1.0})
+    assert record.take(4, {"x": 0.8}, worker="a", most=2) is not None
+    assert [row.number for row in record.changes(0)[1]] == [1, 2, 3, 4]
+
+
 def test_values_are_told_in_parts_and_never_overwritten(place: Place) -> None:
     record = place.record()
     record.take(1, {"x": 0.5})

@@ -72,15 +72,17 @@ def correct(
 
 
 def withdraw(record: Record, number: int, *, why: str, worker: str = "") -> Row:
-    """Let a trial no longer count; it stays in the record and can be restored.
+    """Let a trial no longer count; it stays in the record and can be restored. To repeat it changes nothing.
 
     Raises:
-        TellError: When it was withdrawn before, or does not exist.
+        TellError: When it was withdrawn before for another reason, or does not exist.
     """
     with record._writing() as pen:
         row = record.known(pen, number)
+        if row.state == WITHDRAWN and row.reason == cleaned(why):
+            return row
         if row.state == WITHDRAWN:
-            raise TellError(f"trial {number} was withdrawn before ('{row.reason}')")
+            raise TellError(f"trial {number} was withdrawn before ('{row.reason}'): write another reason as a note")
         data = {"state": row.state, "reason": row.reason}
         pen.log(Event(number, event.WITHDRAWN, worker, record.clock(), cleaned(why), data))
         correction = pen.corrections() + 1 if row.state in DATA else row.corrected
@@ -90,13 +92,17 @@ def withdraw(record: Record, number: int, *, why: str, worker: str = "") -> Row:
 
 
 def restore(record: Record, number: int, *, why: str = "", worker: str = "") -> Row:
-    """Let a withdrawn trial count again, as it did before.
+    """Let a withdrawn trial count again, as it did before. To repeat it changes nothing.
 
     Raises:
-        TellError: When it was not withdrawn, or does not exist.
+        TellError: When it was never withdrawn, or does not exist.
     """
     with record._writing() as pen:
         row = record.known(pen, number)
+        if row.state != WITHDRAWN and any(
+            (each.number, each.kind) == (number, event.RESTORED) for each in pen.events()
+        ):
+            return row
         if row.state != WITHDRAWN:
             raise TellError(f"trial {number} was not withdrawn, there is nothing to restore: {_STATES[row.state]}")
         past = [each.data for each in pen.events() if each.number == number and each.kind == event.WITHDRAWN]
@@ -110,10 +116,13 @@ def restore(record: Record, number: int, *, why: str = "", worker: str = "") -> 
 
 
 def annotate(record: Record, number: int, text: str, *, worker: str = "") -> Event:
-    """Write a note about a trial, or about the study as a whole (number 0)."""
+    """Write a note about a trial, or about the study as a whole (number 0); who repeats a note gets the first one."""
     with record._writing() as pen:
         if number:
             record.known(pen, number)
+        mine = [each for each in pen.events() if (each.number, each.kind, each.worker) == (number, event.NOTED, worker)]
+        if mine and mine[-1].why == cleaned(text):
+            return mine[-1]
         made = Event(number, event.NOTED, worker, record.clock(), cleaned(text))
         pen.log(made)
     return made

@@ -233,8 +233,20 @@ class Record(ABC):
         revision: int = 1,
         worker: str = "",
         lease: float = math.inf,
+        most: int | None = None,
     ) -> Row | None:
-        """Write a proposed trial with a lease in seconds; return None when `number` is not the next one."""
+        """Write a proposed trial; return None when `number` is not the next one, or the worker has enough open ones.
+
+        Args:
+            number: Its number.
+            x: The proposed point.
+            why: Why it was proposed, as plain data.
+            summary: The same as a sentence.
+            revision: Number of the question.
+            worker: Who evaluates it.
+            lease: Seconds after which it may be handed out again.
+            most: Open trials that the worker may have, this one included; None: any number.
+        """
         now = self.clock()
         row = Row(
             number, dict(x), ASKED, why=why or {}, summary=summary, revision=revision, worker=worker, leased=now,
@@ -243,6 +255,8 @@ class Record(ABC):
         try:
             with self._writing() as pen:
                 if pen.last() != number - 1:
+                    raise Taken
+                if most is not None and sum(each.worker == worker for each in pen.pending()) >= most:
                     raise Taken
                 pen.insert([row])
         except Taken:

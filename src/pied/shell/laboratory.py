@@ -54,7 +54,7 @@ def ask(
     if sheet is not None and not Path(sheet).absolute().parent.is_dir():
         raise Mistake(f"'{sheet}' cannot be written: there is no folder {Path(sheet).parent}")
     with opened(file, store, worker=worker or me()) as desk:
-        trials = open_trials(desk.study, count) if repeat is None else [desk.study.repeat(repeat)]
+        trials = desk.study.open_trials(count) if repeat is None else [desk.study.repeat(repeat)]
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:
@@ -74,23 +74,6 @@ def ask(
 def doubtful_lines(desk: "Desk") -> list[str]:
     """Return the measurements that do not fit, each with the command that helps."""
     return [each.sentence(desk.remedy) for each in desk.study.snapshot.doubtful]
-
-
-def open_trials(study: "Study", count: int) -> "list[Trial]":
-    """Return this worker's open trials, with new proposals until there are so many."""
-    from pied.errors import SolverDone
-
-    mine = {trial.number: trial for trial in study.held()}
-    while len(mine) < count:
-        try:
-            trial = study.ask(again=False)
-        except SolverDone as done:
-            if not mine:
-                raise
-            note(f"only {len(mine)} of {count}: {done}")
-            break
-        mine[trial.number] = trial
-    return [mine[number] for number in sorted(mine)]
 
 
 def asked_data(study: "Study", trial: "Trial") -> dict[str, Any]:

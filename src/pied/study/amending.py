@@ -7,7 +7,20 @@ from typing import Any
 
 from pied.errors import UnknownName, did_you_mean
 from pied.problem import Problem, element_names, renamed_words
-from pied.records import Event, Question, Record, Row, Trial, annotate, correct, history, name_now, restore, withdraw
+from pied.records import (
+    Event,
+    Question,
+    Record,
+    Row,
+    State,
+    Trial,
+    annotate,
+    correct,
+    history,
+    name_now,
+    restore,
+    withdraw,
+)
 from pied.study.opening import has_code, stated
 from pied.study.reading import added_point, note_text, outcomes, reason, remark, run_point, same_rows, told_values
 from pied.study.reframing import reframe
@@ -146,13 +159,20 @@ class Amendable(ABC):
 
     def withdraw(self, trial: Trial | int, *, why: str) -> Trial:
         """Let a trial no longer count as data, for instance a contaminated one; `restore` undoes it."""
-        withdraw(self._record, self._known(trial).number, why=reason(why), worker=self.worker)
-        return self._logged(trial.number if isinstance(trial, Trial) else trial)
+        old = self._known(trial)
+        withdraw(self._record, old.number, why=reason(why), worker=self.worker)
+        return self._repeated(old) if old.state is State.WITHDRAWN else self._logged(old.number)
 
     def restore(self, trial: Trial | int, *, why: str = "") -> Trial:
         """Let a withdrawn trial count again."""
-        restore(self._record, self._known(trial).number, why=why, worker=self.worker)
-        return self._logged(trial.number if isinstance(trial, Trial) else trial)
+        old = self._known(trial)
+        restore(self._record, old.number, why=why, worker=self.worker)
+        return self._repeated(old) if old.state is not State.WITHDRAWN else self._logged(old.number)
+
+    def _repeated(self, trial: Trial) -> Trial:
+        """Say that something was done before."""
+        logger.warning("trial %d: that was done before; nothing has changed", trial.number)
+        return trial
 
     def note(self, trial: Trial | int | None, text: str) -> Event:
         """Write a note about a trial into the record, or, without one, about the study as a whole."""

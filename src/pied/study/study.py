@@ -250,7 +250,24 @@ class Study(Amendable, Deciding, Evaluating):
         """
         if for_sweep is not None:
             return self._propose(for_sweep)
-        return self._offered(resume=self._is_named and again) or self._propose()
+        if not (self._is_named and again):
+            return self._offered(resume=False) or self._propose()
+        return self._offered(resume=True) or self._propose(most=1)
+
+    def open_trials(self, count: int) -> list[Trial]:
+        """Return this worker's open trials, with renewed leases, after new proposals until there are so many.
+
+        There are fewer, and a warning says why, when the solver has nothing more to propose.
+        """
+        while len(mine := self.held()) < count:
+            try:
+                self._offered(resume=False) or self._propose(most=count)
+            except SolverDone as done:
+                if not mine:
+                    raise
+                logger.warning("only %d of %d: %s", len(mine), count, done)
+                break
+        return mine
 
     def _offered(self, *, resume: bool) -> Trial | None:
         """Take over a pending trial: the worker's own, or one with an expired lease."""
@@ -267,13 +284,19 @@ class Study(Amendable, Deciding, Evaluating):
         self._snapshot()
         return None if row is None else self._trials[row.number]
 
-    def _propose(self, for_sweep: "Sweep | None" = None) -> Trial:
+    def _propose(self, for_sweep: "Sweep | None" = None, most: int | None = None) -> Trial:
         """Ask the solver and take the next number; repeat when another worker has just taken it.
 
-        With a sweep the point is the one that it needs, instead of the solver's.
+        Args:
+            for_sweep: With a sweep the point is the one that it needs, instead of the solver's.
+            most: Open trials that this worker may have beside those of its run; who has so many, perhaps from asking
+                twice at once, gets the first of them. None: any number.
         """
         for _ in range(ASK_ATTEMPTS):
             snapshot = self._snapshot()
+            mine = self._mine()
+            if most is not None and len(mine - self._open) >= most:
+                return self._trials[min(mine - self._open)]
             if snapshot.status is Status.INFEASIBLE:
                 raise Infeasible(snapshot.message(Status.INFEASIBLE, snapshot.relaxation()))
             if snapshot.is_exhausted:
@@ -282,7 +305,8 @@ class Study(Amendable, Deciding, Evaluating):
             self._check_parallel(snapshot)
             number = max(self._trials, default=0) + 1
             proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
-            if self._take(snapshot, number, self._settings_of(proposal), proposal.why):
+            enough = None if most is None else most + len(mine & self._open)
+            if self._take(snapshot, number, self._settings_of(proposal), proposal.why, enough):
                 return self._logged(number)
         raise StoreError(NUMBERS_TAKEN)
 
@@ -312,12 +336,12 @@ class Study(Amendable, Deciding, Evaluating):
                 f"solver '{self.solver.name}' takes one trial at a time: tell trial {pending[0].number} first"
             )
 
-    def _take(self, snapshot: Snapshot, number: int, x: dict[str, Any], why: Why) -> bool:
+    def _take(self, snapshot: Snapshot, number: int, x: dict[str, Any], why: Why, most: int | None = None) -> bool:
         """Write a proposal under a number; tell whether no other worker was faster."""
         why = replace(why, pending=snapshot.pending, basis=snapshot.correction)
         row = self._record.take(
             number, x, why=why.to_dict(), summary=expectation(self.problem, why),
-            revision=self._revision, worker=self.worker, lease=self.lease,
+            revision=self._revision, worker=self.worker, lease=self.lease, most=most,
         )  # fmt: skip
         return row is not None
 
@@ -422,12 +446,14 @@ class Study(Amendable, Deciding, Evaluating):
     def held(self) -> list[Trial]:
         """Renew the leases of the pending trials that this worker still holds, and return them."""
         self._snapshot()
-        own = [
-            row.number for row in self._rows.values() if row.state == State.ASKED.value and row.worker == self.worker
-        ]
-        numbers = self._record.renew(own, self.worker, self.lease) if own else []
+        own = self._mine()
+        numbers = self._record.renew(sorted(own), self.worker, self.lease) if own else []
         self._snapshot()
         return [self._trials[number] for number in sorted(numbers)]
+
+    def _mine(self) -> set[int]:
+        """Return the numbers of the pending trials of this worker, as far as they were read."""
+        return {n for n, row in self._rows.items() if row.state == State.ASKED.value and row.worker == self.worker}
 
     def _known(self, trial: Trial | int) -> Trial:
         number = trial.number if isinstance(trial, Trial) else trial

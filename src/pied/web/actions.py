@@ -13,7 +13,6 @@ from pied.shell.laboratory import (
     asked_data,
     failure_data,
     from_sheet,
-    open_trials,
     settings_of,
     told_line,
     trial_column,
@@ -97,7 +96,7 @@ def ask(room: Room, given: Given) -> Any:
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ASKED:
         raise StatementError(f"'count' is a whole number from 1 to {MOST_ASKED}")
     with room.desk(_worker(given), is_new=True) as desk:
-        return {"trials": [asked_data(desk.study, each) for each in open_trials(desk.study, count)]}
+        return {"trials": [asked_data(desk.study, each) for each in desk.study.open_trials(count)]}
 
 
 def tell(room: Room, number: int, given: Given) -> Any:
@@ -165,9 +164,7 @@ def note(room: Room, number: int, given: Given) -> Any:
     """Write a note about a trial; the same note of the same person again changes nothing."""
     with room.desk(_worker(given)) as desk:
         _known(desk, number)
-        last = next((each for each in reversed(desk.study.history(number)) if each.kind == "noted"), None)
-        is_there = last is not None and last.why == text(given, "text").strip() and last.worker == _worker(given)
-        return event_data(last if last is not None and is_there else desk.study.note(number, text(given, "text")))
+        return event_data(desk.study.note(number, text(given, "text")))
 
 
 def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:

@@ -255,8 +255,8 @@ def page() -> dict[Path, str]:
         "# Evidence at a glance",
         "",
         "Six figures, one table, and where `pied` loses. `python benchmarks/evidence.py` makes this page from the",
-        "records under `benchmarks/results`; no result is typed by hand. [The records](#the-records) name their",
-        "commands, versions and dates: some are of older code.",
+        "records under `benchmarks/results`; no result is typed by hand. [The records](#the-records) have the",
+        "options of their commands; some are of older code.",
         "",
     ]
     drawn = {name: make() for name, make in FIGURES.items()}
@@ -273,8 +273,8 @@ def page() -> dict[Path, str]:
     body += ["", "## The records", "", "| record | made with | command |", "| --- | --- | --- |"]
     pages = re.findall(r"\]\(\.\./benchmarks/results/([^)]+)\)", "\n".join(body))
     for each in dict.fromkeys(name for name in pages if (RESULTS / name).suffix in (".md", ".json")):
-        made, command, more = origin(each)
-        body.append(f"| {link(each)} | {made} | `{command}`{f', and {more} more' if more else ''} |")
+        made, command = origin(each)
+        body.append(f"| {link(each)} | {made} | `{command}` |")
     written[DOCS / "evidence.md"] = "\n".join([*body, ""])
     written[DOCS / "guarantees.md"] = _with_kinds((DOCS / "guarantees.md").read_text())
     return written

@@ -2,6 +2,7 @@
 
 import math
 import re
+import statistics
 
 from records import (
     PEERS,
@@ -94,10 +95,11 @@ def _charging() -> tuple[str, str] | None:
     lost = sum(other < own for own, other in zip(ours, theirs, strict=True))
     if not lost:
         return None
-    minutes = [", ".join(f"{each:.1f}" for each in some) for some in (ours, theirs)]
+    middle, worst = ([find(each) for each in (ours, theirs)] for find in (statistics.median, max))
     return (
         f"**Kinks in five dimensions.** Optuna's GP sampler charges a simulated battery faster in {lost} of "
-        f"{len(ours)} runs of 40 simulations: {minutes[1]} minutes, `pied` {minutes[0]}."
+        f"{len(ours)} runs of 40 simulations: median {middle[1]:.1f} minutes, worst {worst[1]:.1f}; `pied` {middle[0]:.1f} and "
+        f"{worst[0]:.1f}."
     ), "charging.md"
 
 

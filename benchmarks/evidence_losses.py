@@ -98,8 +98,8 @@ def _charging() -> tuple[str, str] | None:
     middle, worst = ([find(each) for each in (ours, theirs)] for find in (statistics.median, max))
     return (
         f"**Kinks in five dimensions.** Optuna's GP sampler charges a simulated battery faster in {lost} of "
-        f"{len(ours)} runs of 40 simulations: median {middle[1]:.1f} minutes, worst {worst[1]:.1f}; `pied` {middle[0]:.1f} and "
-        f"{worst[0]:.1f}."
+        f"{len(ours)} runs of 40 simulations: median {middle[1]:.1f} minutes, worst {worst[1]:.1f}; `pied` "
+        f"{middle[0]:.1f} and {worst[0]:.1f}."
     ), "charging.md"
 
 

@@ -1,15 +1,18 @@
 """The dashboard as a server: streams of changes, a store in PostgreSQL, and the scripts of the guide."""
 
+import contextlib
 import http.client
 import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from shells import LAB, pied_
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+from pied.web import guard, server
 from pied.web.command import prepared
 from pied.web.demo import prepare
 from pied.web.server import listening, serving
@@ -35,7 +39,7 @@ def measure(**x):
 """What the guide's robot measures."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def dashboard(*files: str, store: str | None = None) -> Iterator[int]:
     """Serve studies; give the port."""
     place = listening("127.0.0.1", 0)
@@ -84,6 +88,90 @@ def test_open_pages_get_the_end_of_their_stream_when_the_server_stops(lab: Path)
         assert [next(each)[0] for each in streams] == ["study", "studies"]
     for each in streams:
         assert list(each) == []  # a stream that is cut off raises
+
+
+def begun(port: int, text: str, count: int = 1) -> list[socket.socket]:
+    """Return connections on which a request was begun."""
+    made = []
+    for _ in range(count):
+        made.append(socket.create_connection(("127.0.0.1", port), timeout=30))
+        made[-1].sendall(text.replace("\n", "\r\n").encode())
+    return made
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Wait until the server closes a connection; what it says until then is passed over."""
+    try:
+        while connection.recv(10_000):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+HOST = "Host: 127.0.0.1\n"
+OWN = f"X-Pied-Token: {TOKEN}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"GET /api HTTP/1.1\n{HOST}X-", "",  # heads
+        f"POST /api/check HTTP/1.1\n{HOST}Content-Length: 9\n\n{{",  # a body that was refused unread
+        f"GET /api HTTP/1.1\n{HOST}{OWN}\nGET /api",  # a second head
+    ],
+)  # fmt: skip
+def test_a_request_that_does_not_come_is_given_up_however_it_trickles(
+    lab: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(server, "SLOWEST_HEAD", 0.5)
+    with dashboard("lab.toml") as port:
+        (connection,) = begun(port, text)
+        is_over = threading.Event()
+
+        def trickle() -> None:
+            with contextlib.suppress(OSError):
+                while not is_over.wait(0.1):
+                    connection.sendall(b"a" if text else b"")
+
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        assert is_closed(connection)
+        is_over.set()
+        thread.join()
+        assert send(port, "/api")["pied"]
+
+
+def test_a_body_that_trickles_is_given_up(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "SLOWEST_BODY", 0.5)
+    with dashboard("lab.toml") as port:
+        head = f"POST /api/check HTTP/1.1\n{HOST}{OWN}Content-Type: application/json\nContent-Length: 99\n\n"
+        (connection,) = begun(port, head)
+        for _ in range(20):
+            connection.sendall(b" ")
+            time.sleep(0.05)
+        assert b" 408 " in connection.recv(1000)
+
+
+def test_one_client_cannot_use_up_all_connections(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_OF_CLIENT", 20)
+    with dashboard("lab.toml") as port:
+        half = begun(port, f"GET /api HTTP/1.1\n{HOST}", 50)
+        assert send(port, "/api")["pied"]  # in the place of one that waited
+        assert is_closed(half[0])
+        for each in half:
+            each.close()
+        busy = begun(port, f"GET /api/events HTTP/1.1\n{HOST}{OWN}\n", 20)
+        for each in busy:
+            assert b" 200 " in each.recv(1000)
+        (refused,) = begun(port, f"GET /api HTTP/1.1\n{HOST}{OWN}\n")
+        answer = b"".join(iter(lambda: refused.recv(1000), b""))
+        assert b" 503 " in answer
+        assert b"20 connections" in answer
+        for each in busy:
+            each.close()
 
 
 @pytest.mark.slow

@@ -3,12 +3,13 @@
 import asyncio
 import json
 import secrets
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
-from pied.web.limits import LARGEST_JSON, LARGEST_TABLE, SLOWEST_BODY
+from pied.web.limits import LARGEST_JSON, LARGEST_TABLE, SLOWEST_BODY, SLOWEST_RATE
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -71,13 +72,13 @@ class Guard:
         query = parse_qs(scope.get("query_string", b"").decode("latin-1"))
         refusal = self._refusal(scope, headers, query)
         if refusal is not None:
-            await _refuse(send, *refusal)
+            await refuse(send, *refusal)
             return
         is_table = scope["path"].endswith("/table")
         largest = LARGEST_TABLE if is_table else LARGEST_JSON
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > largest:
-            await _refuse(send, 413, f"the request is larger than {largest:,} bytes")
+            await refuse(send, 413, f"the request is larger than {largest:,} bytes")
             return
         extra = dict(HEADERS)
         if scope["path"] == "/" and "token" in query:  # the address that was printed: from here on the cookie counts
@@ -129,14 +130,15 @@ def _split(address: str) -> SplitResult:
 
 
 def _limited(receive: Receive, largest: int, method: str) -> Receive:
-    """Return a receiver that stops when a body is too large or does not arrive."""
-    size = 0
+    """Return a receiver that stops when a body is too large or does not arrive in time."""
+    size, began = 0, time.monotonic()
     is_over = method in ("GET", "HEAD")  # then the next message is the end of the connection, which may come late
 
     async def receiving() -> MutableMapping[str, Any]:
         nonlocal size, is_over
+        left = None if is_over else began + SLOWEST_BODY + size / SLOWEST_RATE - time.monotonic()
         try:
-            message = await receive() if is_over else await asyncio.wait_for(receive(), SLOWEST_BODY)
+            message = await asyncio.wait_for(receive(), left)
         except TimeoutError:
             raise Unread(408, "the request did not arrive in time: send it again") from None
         if message["type"] == "http.request":
@@ -149,9 +151,17 @@ def _limited(receive: Receive, largest: int, method: str) -> Receive:
     return receiving
 
 
-async def _refuse(send: Send, status: int, reason: str) -> None:
+async def refuse(send: Send, status: int, reason: str, **others: str) -> None:
+    """Answer without asking the application.
+
+    Args:
+        send: Sends it.
+        status: Of the answer.
+        reason: A sentence.
+        **others: Headers.
+    """
     body = json.dumps({"error": reason}).encode()
-    headers = {**HEADERS, "content-type": "application/json", "content-length": str(len(body))}
+    headers = {**HEADERS, "content-type": "application/json", "content-length": str(len(body)), **others}
     start = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": body})

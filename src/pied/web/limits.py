@@ -22,9 +22,7 @@ SLOWEST_BODY = 30.0
 """Seconds until a request's body is complete, and one more for each ..."""
 SLOWEST_RATE = 20_000
 """... bytes that have come."""
-MOST_WAITING = 64
-"""Connections of one client without a request under way; then the one that waits longest is closed."""
 MOST_OF_CLIENT = 400
-"""Connections of one client; the server takes more than twice as many."""
+"""Connections of one client; each open page has one or two."""
 MOST_CONNECTIONS = 1_000
 """Connections of all clients."""

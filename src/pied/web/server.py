@@ -1,5 +1,6 @@
 """Serve the dashboard by uvicorn."""
 
+import asyncio
 import socket
 import sys
 import threading
@@ -8,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pied.errors import SettingError
-from pied.web.guard import Guard
+from pied.web.guard import Guard, Receive, Scope, Send, refuse
+from pied.web.limits import MOST_CONNECTIONS, MOST_OF_CLIENT, SLOWEST_HEAD
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 STOPPING = 2
@@ -34,6 +37,74 @@ def listening(host: str, port: int) -> socket.socket:
         ) from None
     made.listen(128)
     return made
+
+
+class Connection(H11Protocol):
+    """A connection that is closed when no request comes in time, or when its client has too many.
+
+    A connection waits while no request is under way: the head is not complete, or the answer was given. That needs no
+    token, so a newcomer takes the place of the one that waits longest.
+    """
+
+    waits_since = 0.0
+    """Time of the loop; of a connection that waits."""
+    _deadline: asyncio.TimerHandle | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether no request is under way."""
+        return not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.waits_since = self.loop.time()
+        self._begin()
+        others = [
+            each
+            for each in self.connections
+            if isinstance(each, Connection) and each is not self and not each.transport.is_closing()
+            if each.client and self.client and each.client[0] == self.client[0]
+        ]
+        if len(others) >= MOST_OF_CLIENT:
+            waiting = [each for each in others if each.waits]
+            if waiting:
+                min(waiting, key=lambda each: each.waits_since).transport.close()
+            else:
+                self.app = _crowded
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self.waits:
+            self._end()
+        elif self._deadline is None:  # no byte after the first moves it
+            self._begin()
+
+    def on_response_complete(self) -> None:
+        self.waits_since = self.loop.time()
+        if self.cycle.more_body:  # what was refused unread may come forever
+            self._begin()
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+        super().connection_lost(exc)
+
+    def _begin(self) -> None:
+        self._deadline = self.loop.call_later(SLOWEST_HEAD, self._give_up)
+
+    def _end(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None
+
+    def _give_up(self) -> None:
+        if self.waits:
+            self.transport.close()
+
+
+async def _crowded(_: Scope, __: Receive, send: Send) -> None:
+    said = f"this machine has {MOST_OF_CLIENT} connections here: close pages that are not needed, then send it again"
+    await refuse(send, 503, said, connection="close")
 
 
 class _Server(uvicorn.Server):
@@ -65,7 +136,8 @@ def _server(app: Guard) -> uvicorn.Server:
             server_header=False,
             timeout_keep_alive=15,
             timeout_graceful_shutdown=STOPPING,
-            limit_concurrency=1000,
+            limit_concurrency=MOST_CONNECTIONS,
+            http=Connection,
             ws="none",
         ),
         app,

@@ -97,6 +97,18 @@ def test_who_asks_again_gets_the_same_trial_back_until_it_is_told(lab: Path) -> 
     assert data("status", "lab.toml")["open"][0]["worker"] == "anna"
 
 
+def test_a_login_or_a_file_named_in_another_encoding_is_no_obstacle(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOGNAME", "Ren\udce9")
+    (lab / "Ren\udce9.toml").write_text((lab / "lab.toml").read_text())
+    for file in ("lab.toml", "Ren\udce9.toml"):
+        first = data("ask", file)
+        assert data("ask", file, "--worker", "Ren\udce9") == first
+        assert r"Ren\udce9" in pied_("status", file).stdout
+        pied_("tell", file, "1", "product=0.5", "impurity=0.01")
+        pied_("backup", file, "Ren\udce9.copy", "--replace")
+        assert r"Ren\udce9" in pied_("history", file).stdout
+
+
 def test_ask_says_what_to_set_and_what_to_type_next(lab: Path) -> None:
     shown = pied_("ask", "lab.toml").output
     assert re.search(

@@ -437,6 +437,24 @@ def test_the_file_has_a_write_ahead_log_and_full_sync(url: str, tmp_path: Path) 
     assert found == ["wal", 2]
 
 
+@pytest.mark.parametrize("odd", ["Ren\udce9", "\ud800", "a\0b", "a\n b", "x" * 9999])
+def test_names_that_a_database_cannot_keep_are_kept_in_another_form(url: str, odd: str, tmp_path: Path) -> None:
+    for store in (url, tmp_path / "\udce9.db"):
+        with Study(parabola(), name=odd, store=store, seed=0, worker=odd) as study:
+            trial = study.ask()
+        with Study(parabola(), name=odd, store=store, worker=odd) as study:
+            assert study.ask().number == trial.number  # found again by both names
+            study.note(1, odd)
+            assert study.history()[-1].worker == study.worker
+        assert study.worker.isprintable()
+        assert len(study.worker) <= 200
+
+
+def test_a_blank_worker_is_refused(url: str) -> None:
+    with pytest.raises(SettingError, match="the name of the worker is blank"):
+        Study(parabola(), name="a", store=url, worker=" \n")
+
+
 def test_a_path_is_a_store_and_a_password_is_not_shown(tmp_path: Path) -> None:
     with Store.connect(tmp_path / "lab.db") as store:
         assert store.url.endswith("lab.db")

@@ -8,7 +8,7 @@ from pied.records.corrections import annotate, correct, restore, withdraw
 from pied.records.event import Event
 from pied.records.journal import Entry, Keeper, take_in
 from pied.records.memory import Memory
-from pied.records.plain import key, to_plain
+from pied.records.plain import cleaned_name, key, to_plain
 from pied.records.record import About, Question, Record, Row, Value
 from pied.records.renaming import former_names, name_now, renamed
 
@@ -44,6 +44,7 @@ __all__ = [
     "Why",
     "annotate",
     "are_equal",
+    "cleaned_name",
     "correct",
     "deviations",
     "feasible",

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+LONGEST_NAME = 200
+"""Characters of a person's name that are kept."""
 LONGEST_REASON = 4000
 """Characters of a failure's text that are kept: its beginning and end, where programs report the cause."""
 
@@ -17,6 +19,11 @@ def cleaned(text: str) -> str:
         left_out = len(text) - 2 * half
         text = f"{text[:half]} ... ({left_out} characters left out) ... {text[-half:]}"
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def cleaned_name(name: object) -> str:
+    """Return a person's name as it is stored: on one line, storable like every text, not longer than `LONGEST_NAME`."""
+    return cleaned(" ".join(str(name).split()))[:LONGEST_NAME]
 
 
 def key(statement: Mapping[str, Any]) -> str:

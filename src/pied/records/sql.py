@@ -29,7 +29,7 @@ from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.records import journal, rows, sqlite
 from pied.records.complaints import IDLE_LIMIT, LOCK_WAIT, translated
 from pied.records.event import Event
-from pied.records.plain import key
+from pied.records.plain import cleaned, key
 from pied.records.record import ASKED, FAILED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value
 from pied.records.renaming import renamed
 from pied.records.rows import text
@@ -81,7 +81,8 @@ class Store:
         read_only = read_only or is_for_reading
         file = Path(str(place.database)).absolute() if place.get_backend_name() == "sqlite" else None
         engine = _engine(place, read_only) if file is None else _sqlite(file, read_only)
-        shown = masked(place.render_as_string(), _secrets(place))
+        named = place if place.database is None else place.set(database=cleaned(place.database))
+        shown = masked(named.render_as_string(), _secrets(place))
         store = cls(engine, shown, read_only=read_only, clock=clock, file=file)
         store._secrets = _secrets(place)
         try:
@@ -141,6 +142,7 @@ class Store:
 
     def find(self, name: str) -> "Record | None":
         """Return the record of a study, or None when there is none of this name."""
+        name = cleaned(name)
         with self._begin(write=False) as tx:
             row = tx.execute(as_stored(studies).where(studies.c.name == name).limit(1)).one_or_none()
             if row is None:
@@ -161,7 +163,7 @@ class Store:
         """Write a new study, or return the one of this name that another process has just written."""
         now, statement = self.clock(), text(about.statement)
         made = {
-            "name": about.name, "statement": statement, "seed": str(about.seed), "solver": text(about.solver),
+            "name": cleaned(about.name), "statement": statement, "seed": str(about.seed), "solver": text(about.solver),
             "initial": about.initial, "revision": 1, "change": 0, "created": now, "version": rows.version_of_pied(),
         }  # fmt: skip
         try:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pied.records import Record, key
+from pied.records import Record, cleaned_name, key
 from pied.records.sql import Store
 from pied.shell.pages import hint
 from pied.shell.speech import NoAnswer, note
@@ -44,7 +44,7 @@ class Desk:
 def me() -> str:
     """Return the login name of the user."""
     try:
-        return getpass.getuser()
+        return cleaned_name(getpass.getuser()) or "someone"
     except (KeyError, OSError, ImportError):
         return "someone"
 

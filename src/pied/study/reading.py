@@ -8,7 +8,7 @@ import numpy as np
 
 from pied.errors import EvaluationError, SettingError, StatementError, TellError, UnknownName, did_you_mean, ways
 from pied.problem import Choice, Named, Problem, doubts, listed
-from pied.records import Trial
+from pied.records import Trial, cleaned_name
 
 OUTSIDE = 0.05
 """In widths of a variable's range: how far outside of it a point may have been run; a larger distance is a typo."""
@@ -141,6 +141,13 @@ def reason(why: str) -> str:
     if not str(why).strip():
         raise SettingError(f"say why in a few words, for those who read the record later: {ways().why}")
     return str(why).strip()
+
+
+def worker_name(given: object) -> str:
+    """Return the name of whoever works; it must not be blank, because trials are handed back by it."""
+    if not (name := cleaned_name(given)):
+        raise SettingError("the name of the worker is blank: give one (--worker, in Python worker=), or leave it out")
+    return name
 
 
 def note_text(text: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pied.errors import StatementError, StoreError, StudyMismatch, UnknownName, did_you_mean, ways
 from pied.problem import Named, Problem, element_names, renamed_formula
-from pied.records import Record, Row, Trial, former_names, renamed
+from pied.records import Record, Row, Trial, cleaned_name, former_names, renamed
 from pied.study.opening import variable_text
 
 
@@ -68,7 +68,7 @@ def reframe(
     if reasons:
         raise StudyMismatch(f"the data cannot be kept like this: {'; '.join(reasons)}")
     named = {old: new for old, new in names.items() if old in kept["variables"] or old in kept["outputs"]}
-    return record.revise(given, is_new=is_new, names=named, worker=worker)
+    return record.revise(given, is_new=is_new, names=named, worker=cleaned_name(worker))
 
 
 def _renamed_rows(record: Record, names: Mapping[str, str]) -> list[Row]:

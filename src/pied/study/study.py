@@ -19,7 +19,7 @@ from pied.study.amending import Amendable
 from pied.study.deciding import Deciding
 from pied.study.evaluating import Evaluating
 from pied.study.opening import check_settings, opened
-from pied.study.reading import outcomes, told_values
+from pied.study.reading import outcomes, told_values, worker_name
 from pied.study.reframing import same_frame
 from pied.study.relaxation import conflict_of
 from pied.study.repetition import exact_outputs, look, to_repeat
@@ -91,7 +91,7 @@ class Study(Amendable, Deciding, Evaluating):
         about = self._record.about
         self.name, self.seed, self.initial = name, about.seed, about.initial
         self.patience, self.stop_at_gap, self.stop_at_growth = patience, stop_at_gap, stop_at_growth
-        self.worker = worker if worker is not None else uuid.uuid4().hex[:12]
+        self.worker = worker_name(worker) if worker is not None else uuid.uuid4().hex[:12]
         self._is_named = worker is not None and self._record.is_shared
         usual = PROGRAM_LEASE if problem.blackbox is not None else PERSON_LEASE
         self.lease = (usual if lease is None else float(lease)) if self._record.is_shared else math.inf

@@ -324,3 +324,38 @@ def test_the_statement_of_the_guide_is_accepted(tmp_path: Path) -> None:
     assert stated is not None
     (tmp_path / "reactor.toml").write_text(stated[1])
     assert "2 variables, 4 outputs, 2 constraints" in pied_("check", str(tmp_path / "reactor.toml")).output
+
+
+# ---------------------------------------------------------------------------------------------------- what was meant
+
+
+def test_what_was_probably_meant_is_offered(lab: Path) -> None:
+    said = pied_("ask", "lab.toml", "4", code=2).stderr
+    assert "for 4 open trials pied ask lab.toml --count 4" in said
+    assert "for the settings of trial 4 once more pied ask lab.toml --repeat 4" in said
+    for wrong in ("lab", "lab.tml", "la.toml"):
+        assert pied_("status", wrong, code=2).stderr.endswith("Did you mean 'lab.toml'?\n")
+    assert "Did you mean" not in pied_("status", "entirely-else.toml", code=2).stderr
+    pied_("ask", "lab.toml", "--csv", "plan.csv")
+    assert "name another table, plan-2.csv" in pied_("ask", "lab.toml", "--csv", "plan.csv", code=2).stderr
+    assert "name another file, plan-2.csv" in pied_("export", "lab.toml", "--output", "plan.csv", code=2).stderr
+    assert "Did you mean 'plan.csv'?" in pied_("tell", "lab.toml", "--from", "paln.csv", code=2).stderr
+    said = pied_("tell", "lab.toml", "1", "--at", "time=2", "temperature=75", code=2).stderr
+    assert "'temperature' is a setting, not an output." in said
+    assert "--at temperature=75" in said
+
+
+def test_what_is_told_again_changes_nothing_and_says_so(lab: Path) -> None:
+    pied_("ask", "lab.toml", "--csv", "plan.csv")
+    told = ("tell", "lab.toml", "1", "product=0.5", "impurity=0.01", "--at", "time=2")
+    assert "was run at time = 2 instead of" in pied_(*told).output
+    assert pied_(*told).output == "trial 1: already told, nothing changed\n"
+    assert pied_("tell", "lab.toml", "1", "product=0.5").output == "trial 1: already told, nothing changed\n"
+
+
+def test_settings_are_printed_as_they_were_written(lab: Path) -> None:
+    Path("lab.toml").write_text(LAB.replace("[0.5, 6]", "[0.5, 12]"))
+    (lab / "more.csv").write_text("temperature,time,product,impurity\n61.3,8.7,0.5,0.01\n")
+    pied_("add", "lab.toml", "more.csv")
+    shown = pied_("ask", "lab.toml", "--repeat", "1").output
+    assert "  temperature = 61.3 degC\n  time = 8.7\n" in shown

@@ -222,7 +222,8 @@ def test_a_tell_that_is_repeated_changes_nothing(web: TestClient) -> None:
     told = post(web, "/api/studies/lab/trials/5/tell", values={"product": 0.5, "impurity": "0.03"})
     assert told["state"] == "told"
     before = data("export", "lab.toml")
-    assert post(web, "/api/studies/lab/trials/5/tell", values={"product": 0.5, "impurity": 0.03}) == told
+    again = post(web, "/api/studies/lab/trials/5/tell", values={"product": 0.5, "impurity": 0.03})
+    assert again == told | {"said": "trial 5: already told, nothing changed"}
     assert data("export", "lab.toml") == before
 
 

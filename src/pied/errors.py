@@ -46,13 +46,22 @@ class Ways:
     rename: str
     """Call a thing by another name; `old` and `new` are its names, `pair` is both as a word of a command."""
 
+    setting: str
+    """Tell what was really set, as a sentence; `pair` is NAME=VALUE."""
 
-PYTHON = Ways("anyway=True", "why='...'", "renamed={{{old!r}: {new!r}}}")
-TERMINAL = Ways("--anyway", "--why '...'", "--rename {pair}")
+
+PYTHON = Ways("anyway=True", "why='...'", "renamed={{{old!r}: {new!r}}}", "What was really set is told with at=.")
+TERMINAL = Ways(
+    "--anyway",
+    "--why '...'",
+    "--rename {pair}",
+    "What was really set is told with --at, which stands before each of several: --at {pair}",
+)
 PAGE = Ways(
     "tick 'these values are right' (a program sends \"anyway\": true)",
     'fill in the reason (a program sends "why")',
     "pied revise FILE --rename {pair}, in a terminal",
+    'What was really set has fields of its own (a program sends "at").',
 )
 _ways: ContextVar[Ways] = ContextVar("ways", default=PYTHON)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pied.shell.laboratory import write
+from pied.shell.laboratory import free_name, write
 from pied.shell.options import of_a_study, worker
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
 
@@ -264,7 +264,7 @@ def export(file: str, store: str | None, as_json: bool, output: str | None, full
 
     with opened(file, store, read_only=True) as desk:
         if output is not None and Path(output).exists():
-            raise Mistake(f"'{output}' exists already and was not changed: name another file")
+            raise Mistake(f"'{output}' exists already and was not changed: name another file, {free_name(output)}")
         if as_json and output is None:
             say_json(everything(desk))
         elif output is None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from pied.shell.laboratory import free_name
 from pied.shell.options import of_a_study
 from pied.shell.speech import NOTHING, Mistake, say, say_json
 
@@ -32,7 +33,7 @@ def sweep(
         if place is not None and not Path(place).absolute().parent.is_dir():
             raise Mistake(f"'{place}' cannot be written: there is no folder {Path(place).parent}")
     if table is not None and Path(table).exists():
-        raise Mistake(f"'{table}' exists already and was not changed: name another file")
+        raise Mistake(f"'{table}' exists already and was not changed: name another file, {free_name(table)}")
     with opened(file, store, read_only=True) as desk:
         found = desk.study.sweep(values)
         if table is not None:

@@ -1,5 +1,6 @@
 """The commands `pied ask`, `tell` and `fail`."""
 
+import itertools
 import math
 import shlex
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,8 @@ ROUNDED = 1e-4
 """Relative to the variable's range: a set point in a table that differs by less is the proposed one, rounded."""
 
 
-@click.command()
+@click.command(context_settings={"allow_extra_args": True})
+@click.pass_context
 @of_a_study
 @worker
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Open trials wanted in all.")
@@ -33,6 +35,7 @@ ROUNDED = 1e-4
 @click.option("--why", is_flag=True, help="Say what is hoped for and in doubt, and how each point was chosen.")
 @click.option("--repeat", type=int, metavar="TRIAL", help="Measure at the settings of this trial once more.")
 def ask(
+    context: click.Context,
     file: str,
     store: str | None,
     as_json: bool,
@@ -48,9 +51,17 @@ def ask(
     of a trial that does not fit.
     """
     from pied.shell.opening import me, opened
+    from pied.shell.pages import hint
 
+    if context.args:
+        number, tries = (
+            context.args[0],
+            [hint("ask", file, option, context.args[0]) for option in ("--count", "--repeat")],
+        )
+        which = f": for {number} open trials {tries[0]}, for the settings of trial {number} once more {tries[1]}"
+        raise Mistake(f"'{number}' is a word too many{which if number.isdecimal() else ', see pied ask --help'}")
     if sheet is not None and Path(sheet).exists():
-        raise Mistake(f"'{sheet}' is there already and may hold results: name another table")
+        raise Mistake(f"'{sheet}' is there already and may hold results: name another table, {free_name(sheet)}")
     if sheet is not None and not Path(sheet).absolute().parent.is_dir():
         raise Mistake(f"'{sheet}' cannot be written: there is no folder {Path(sheet).parent}")
     with opened(file, store, worker=worker or me()) as desk:
@@ -84,20 +95,21 @@ def asked_data(study: "Study", trial: "Trial") -> dict[str, Any]:
 
 
 def _say_trials(desk: "Desk", trials: "list[Trial]", why: bool) -> None:
-    from pied.shell.pages import blanks, expected_line, setting, unit, why_line
+    from pied.shell.pages import blanks, expected_line, unit, why_line, written
 
     problem = desk.stated.problem
     for trial in trials:
         say(f"trial {trial.number}" + (f"   ({trial.summary})" if trial.summary else ""))
         for name, value in trial.x.items():
-            say(f"  {name} = {setting(set_point(problem, name, value), 16)}{unit(problem, name)}")
+            say(f"  {name} = {written(set_point(problem, name, value))}{unit(problem, name)}")
         if trial.why.lower:
             say(f"  expected: {expected_line(problem, desk.study.expect(trial.x))}")
         if why:
             if trial.why.lower:
                 for line in desk.study.explain(trial).lines[1:]:
                     say(f"  {line}")
-            say(f"  {why_line(problem, trial)}")
+            if line := why_line(problem, trial):
+                say(f"  {line}")
     number = str(trials[0].number)
     say("When it is measured, in parts if need be:")
     say(f"  {desk.hint('tell', number, *blanks(problem, problem.outputs))}")
@@ -132,6 +144,13 @@ def set_point(problem: "Problem", name: str, value: Any) -> Any:
 
     box = problem.variables[name]
     return value if box.is_stepped else shortest(value, box.hi - box.lo)
+
+
+def free_name(file: str | Path) -> str:
+    """Return a name under which there is no file: plan-2.csv instead of plan.csv."""
+    place = Path(file)
+    names = (place.with_name(f"{place.stem}-{count}{place.suffix}") for count in itertools.count(2))
+    return shlex.quote(str(next(each for each in names if not each.exists())))
 
 
 def write(file: Path, text: str) -> None:
@@ -193,6 +212,7 @@ def tell(
             if len(words) + len(settings) < 2 or not words or not words[0].isdecimal():
                 raise Mistake(f"name the trial, then what was measured: {desk.hint('tell', '3', 'NAME=VALUE')}")
             told = [("", int(words[0]), values_of(problem, words[1:]), settings_of(problem, settings))]
+        before = {trial.number: trial for trial in desk.study.trials}
         done, refused = [], []
         for place, number, values, at in told:
             try:
@@ -206,8 +226,8 @@ def tell(
             say_json(data[0] if sheet is None else data)
         elif not as_json:
             for trial in done:
-                say(told_line(desk.study.problem, trial))
-                if trial.proposed is not None:
+                say(told_line(desk.study.problem, trial, before[trial.number]))
+                if trial.proposed is not None and before[trial.number].proposed is None:
                     say(f"trial {trial.number} was run at {run_elsewhere(problem, trial)}")
             if not told:
                 say(f"{sheet} has nothing to tell yet: no cell of an output is filled in.")
@@ -236,10 +256,12 @@ def run_elsewhere(problem: "Problem", trial: "Trial") -> str:
     return ", ".join(parts)
 
 
-def told_line(problem: "Problem", trial: "Trial") -> str:
-    """Return what a trial is after it was told, as a line."""
+def told_line(problem: "Problem", trial: "Trial", before: "Trial") -> str:
+    """Return what a trial is after it was told, as a line; `before` is what it was."""
     from pied.shell.pages import missing, outputs_of, verdict
 
+    if trial_data(problem, trial) == trial_data(problem, before):
+        return f"trial {trial.number}: already told, nothing changed"
     left = missing(problem, trial)
     if len(left) == problem.m:
         return f"trial {trial.number}: open, {', '.join(outputs_of(problem, range(problem.m)))} still missing"
@@ -282,7 +304,7 @@ def settings_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, Any]:
 
 def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
     """Read NAME=VALUE words; a vector of outputs takes its numbers with commas, c=0.1,0.2,0.3."""
-    from pied.errors import did_you_mean
+    from pied.errors import did_you_mean, ways
     from pied.problem import groups
     from pied.shell.tables import to_number
 
@@ -295,6 +317,8 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
                 raise Mistake(f"'{name}' has {len(places)} numbers, got {len(parts)}")
         elif name in problem.outputs:
             parts, places = [text], [problem.outputs.index(name)]
+        elif name in problem.variables:
+            raise Mistake(f"'{name}' is a setting, not an output. {ways().setting.format(pair=shlex.quote(word))}")
         else:
             raise Mistake(f"'{name}' is not an output.{did_you_mean(name, [*problem.outputs, *vectors])}")
         for part, place in zip(parts, places, strict=True):

@@ -113,7 +113,7 @@ def _step(variable: Variable) -> str:
     if not variable.is_stepped:
         return ""
     values = variable.levels()
-    return f", {len(values)} values: {values[0]:.16g}, {values[1]:.16g} .. {values[-1]:.16g}"
+    return f", {len(values)} values: {written(values[0])}, {written(values[1])} .. {written(values[-1])}"
 
 
 def output_lines(problem: Problem) -> list[str]:
@@ -176,6 +176,11 @@ def point(x: Mapping[str, Any], problem: Problem | None = None) -> str:
 def setting(value: Any, digits: int) -> str:
     """Return a setting: labels and whole numbers as they are, others with so many digits."""
     return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+
+
+def written(value: Any) -> str:
+    """Return a setting with the digits with which it is written: 8.7, not 8.699999999999999."""
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def unit(problem: Problem | None, name: str) -> str:
@@ -258,13 +263,20 @@ def _remark(problem: Problem, trial: Trial, lease: Mapping[str, Any] | None) -> 
 
 
 def why_line(problem: Problem, trial: Trial) -> str:
-    """Return why a point was proposed, in the words of the method."""
-    why = trial.why
-    ends = zip(problem.functions, why.lower, why.upper, strict=False)
-    bounds = "".join(f"; {short(name)} within [{low:.4g}, {high:.4g}]" for name, low, high in ends)
-    best = "" if why.optimistic is None else f"; optimistic optimum {problem.user_value(why.optimistic):.6g}"
-    active = f"; active: {', '.join(why.active)}" if why.active else ""
-    return f"aim {why.aim}{bounds}{best}{active}; {why.rung}, {why.seconds:.1f} s"
+    """Return what is behind a proposal, beside its explanation; nothing for one of the first points."""
+    why, parts = trial.why, []
+    ends = list(zip(problem.functions, why.lower, why.upper, strict=False))[1:]
+    margins = [f"{short(name)} {figure(low, high - low)} to {figure(high, high - low)}" for name, low, high in ends]
+    if margins:
+        parts.append(f"Margins of the limits there: {', '.join(margins)}.")
+    if why.optimistic is not None:
+        top = f"{short(problem.objective)} {problem.user_value(why.optimistic):.6g}{_unit(problem)}"
+        parts.append(f"The best that still seems possible: {top}.")
+    if why.active:
+        parts.append(f"Limits that stop it: {', '.join(why.active)}.")
+    if why.rung != "plain":
+        parts.append(f"Numerical fallback: {why.rung}.")
+    return " ".join([*parts, f"Found in {why.seconds:.1f} s."] if parts else [])
 
 
 def expected_line(problem: Problem, expected: Mapping[str, tuple[float, float, float]]) -> str:

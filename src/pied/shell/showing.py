@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from pied.shell.laboratory import free_name
 from pied.shell.options import of_a_study
 from pied.shell.speech import Mistake, say, say_json
 
@@ -47,7 +48,7 @@ def report(file: str, store: str | None, as_json: bool, output: str | None) -> N
         place = Path(output or f"{desk.stated.file.stem}.html")
         _check_folder(place)
         if place.exists() and not _is_report(place):
-            raise Mistake(f"'{place}' exists already and is not a report: name another file")
+            raise Mistake(f"'{place}' exists already and is not a report: name another file, {free_name(place)}")
         write(desk.study, place)
     say_json({"report": str(place)}) if as_json else say(f"{place} is written: open it in a browser.")
 

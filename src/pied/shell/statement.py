@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from pied.shell.laboratory import free_name
 from pied.shell.options import as_json
 from pied.shell.speech import Mistake, Verdict, say, say_json
 
@@ -76,7 +77,7 @@ def init(file: str, as_json: bool) -> None:
         with place.open("x", encoding="utf-8") as page:
             page.write(TEMPLATE.format(file=file))
     except FileExistsError:
-        raise Mistake(f"'{file}' exists already and was not changed: name another file") from None
+        raise Mistake(f"'{file}' exists already and was not changed: name another file, {free_name(file)}") from None
     except (OSError, ValueError) as error:
         raise Mistake(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}") from None
     if as_json:

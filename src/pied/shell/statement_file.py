@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pied.errors import PiedError, SettingError, StatementError, did_you_mean
 from pied.problem import Choice, Formula, Mixture, Problem, Scope, Variable
-from pied.shell.tables import text_of
+from pied.shell.tables import near_file, text_of
 from pied.shell.toml_page import TOP, Page, shown
 from pied.shell.toml_variables import read_mixtures, read_variable
 from pied.solvers import make
@@ -115,6 +115,8 @@ def read(given: str) -> Stated:
     if given.endswith(".py"):
         raise StatementError(f"name the problem in {given} too: {given}:problem, an object or a function that makes it")
     if Path(given).suffix.lower() != ".toml":
+        if meant := near_file(Path(given), ".toml"):
+            raise StatementError(f"there is no problem file '{given}'.{meant}")
         raise StatementError(
             f"'{given}' is neither a problem file (reactor.toml) nor a Python problem (plant.py:problem)"
         )

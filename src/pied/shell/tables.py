@@ -6,11 +6,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pied.errors import StatementError, did_you_mean
+from pied.errors import StatementError, closest, did_you_mean
 from pied.shell.excel import is_excel, read_cells
 
 LARGEST = 50_000_000
@@ -249,12 +250,21 @@ def _decoded(raw: bytes, what: str, file: str, others: Sequence[str] = ()) -> st
     raise StatementError(f"the {what} '{file}' is not UTF-8 text: save it again as plain text, UTF-8")
 
 
+def near_file(file: Path, ending: str) -> str:
+    """Return ' Did you mean ...?' if the folder of a file that is missing has one of a similar name."""
+    with suppress(OSError, ValueError):
+        names = [each.name for each in file.parent.iterdir() if each.suffix.lower() == ending.lower()]
+        meant = file.name + ending if file.name + ending in names else closest(file.name, names)
+        return "" if meant is None else f" Did you mean '{file.with_name(meant)}'?"
+    return ""
+
+
 def _check_file(file: Path, what: str, largest: int) -> None:
     """Refuse what is not a plain file of a sensible size."""
     try:
         size = file.stat().st_size if file.is_file() else None
         if size is None and not file.exists():
-            raise StatementError(f"there is no {what} '{file}'")
+            raise StatementError(f"there is no {what} '{file}'.{near_file(file, file.suffix)}".rstrip("."))
     except OSError as error:
         raise StatementError(f"the {what} '{file}' cannot be read: {error.strerror}") from None
     if size is None or size > largest:

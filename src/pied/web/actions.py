@@ -102,14 +102,14 @@ def ask(room: Room, given: Given) -> Any:
 def tell(room: Room, number: int, given: Given) -> Any:
     """Tell what was measured; telling the same once more changes nothing."""
     with room.desk(_worker(given)) as desk:
-        problem, _ = desk.stated.problem, _known(desk, number)
+        problem, before = desk.stated.problem, _known(desk, number)
         values = values_of(problem, tuple(words_of(_mapping(given, "values"))))
         at = settings_of(problem, tuple(words_of(_mapping(given, "at"))))
         try:
             made = desk.study.tell(number, values or None, at=at or None, anyway=_flag(given, "anyway"), again=False)
         except Contradiction as error:
             raise Contradicted(f"{error.facts}. If the earlier one is wrong, correct it.") from error
-        return trial_data(problem, made) | {"said": told_line(problem, made)}
+        return trial_data(problem, made) | {"said": told_line(problem, made, before)}
 
 
 class Contradicted(TellError):
@@ -179,6 +179,7 @@ def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
         )  # fmt: skip
         return {**done.data, "said": done.said}
     with room.desk(worker) as desk:
+        before = {trial.number: trial for trial in desk.study.trials}
         told, refused = [], []
         for place, number, values, at in from_sheet(desk, table, anyway):
             try:
@@ -189,7 +190,8 @@ def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
                 refused.append(f"{place}{error}")
         if refused and not told:
             raise Contradicted(". ".join(refused))
-        said = [told_line(problem, each) for each in told] or ["nothing to tell yet: no cell of an output is filled"]
+        said = [told_line(problem, each, before[each.number]) for each in told]
+        said = said or ["nothing to tell yet: no cell of an output is filled"]
         return {"told": [each.number for each in told], "refused": refused, "said": "; ".join(said)}
 
 

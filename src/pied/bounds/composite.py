@@ -32,6 +32,7 @@ PROBABILITY_SAMPLES = 2**12  # a probability then has a standard error of at mos
 FEW_SAMPLES = 2**8  # the same for functions that are called point by point: at most 0.03
 LEAST_DEVIATION = 1e-300  # avoids division by zero
 AFFINE_ERROR = 1e-6  # of a shift: an affine closed form that is wrong by more does not hold
+CLOSED_FORMS = ("affine", "monotone")  # kinds of functions of independent outputs
 USUAL_LEVELS = (0.05, 0.95)  # of the bounds whose width says how much is known
 NUMBERS_AT_ONCE = 4_000_000  # outputs held at once while evaluating many points: 32 MB an array
 
@@ -78,6 +79,23 @@ class LastMoments:
         return self._kept[1], self._kept[2]
 
 
+def sampled(
+    problem: Problem, estimator: Estimator, has_closed_form: Callable[[str], bool] = CLOSED_FORMS.__contains__
+) -> tuple[int, ...]:
+    """Return the functions whose quantiles are estimated from samples.
+
+    Args:
+        problem: The white box.
+        estimator: Whether closed forms are used.
+        has_closed_form: Whether a kind of function has one; by default, if outputs are independent.
+    """
+    return tuple(
+        i
+        for i, each in enumerate(problem.structure)
+        if not (each.kind == "white" or (estimator.closed_forms and has_closed_form(each.kind)) or i in problem.slow)
+    )
+
+
 class Composite:
     """Quantiles of every function of a problem under one belief, with the same base samples throughout."""
 
@@ -107,21 +125,15 @@ class Composite:
         self._base: dict[int, ndarray] = {}
         self._worsts: dict[int, float] = {}
         self._moments = LastMoments(belief)
-        closed = self.estimator.closed_forms
-        kinds = [structure.kind for structure in problem.structure]
-        self._white = tuple(i for i, kind in enumerate(kinds) if kind == "white")
-        self._shifted = tuple(
-            i
-            for i, kind in enumerate(kinds)
-            if kind != "white" and ((closed and self._has_closed_form(kind)) or i in problem.slow)
-        )
-        self._sampled = tuple(i for i in range(problem.k) if i not in self._white and i not in self._shifted)
+        self._white = tuple(i for i, each in enumerate(problem.structure) if each.kind == "white")
+        self._sampled = sampled(problem, self.estimator, self._has_closed_form)
+        self._shifted = tuple(i for i in range(problem.k) if i not in self._white and i not in self._sampled)
         self._movers = tuple(sorted({j for i in self._shifted for j in problem.structure[i].outputs}))
 
     def _has_closed_form(self, kind: str) -> bool:
         """With correlated outputs, only Proposition 2 holds: g affine, outputs neither warped nor clamped."""
         if not self.is_correlated:
-            return kind in ("affine", "monotone")
+            return kind in CLOSED_FORMS
         return kind == "affine" and not self.belief.is_warped and not self._has_ranges
 
     @cached_property

@@ -1,5 +1,7 @@
 """How quantiles are estimated from samples where no closed form is used."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from numpy import ndarray
@@ -55,16 +57,44 @@ class Estimator:
             return quantile.order_statistic_and_weights(samples, level)
         return quantile.harrell_davis_and_weights(samples, level)
 
+    @property
+    def tail(self) -> float:
+        """How many samples must lie beyond a sampled quantile; a plain order statistic must not be the last one."""
+        return float(TAIL_SAMPLES) if self.kind == "harrell-davis" else 1.0 - quantile.RANK_ROUNDING
+
     def needed(self, level: float, samples: int) -> int:
-        """Return how many samples a level needs; refuse levels that cannot be sampled."""
-        if self.kind != "harrell-davis":
-            return samples
-        tail = min(level, 1.0 - level)
-        while samples * tail < TAIL_SAMPLES and samples < MOST_SAMPLES:
+        """Return how many samples a level needs, at least the given ones; refuse a level that needs too many."""
+        beyond = min(level, 1.0 - level)
+        while samples * beyond < self.tail and samples < MOST_SAMPLES:
             samples *= 2
-        if samples * tail < TAIL_SAMPLES:
+        if samples * beyond < self.tail:
             raise SettingError(
-                f"a level of {level:.8g} is too extreme to be sampled (at most {1 - TAIL_SAMPLES / MOST_SAMPLES:.6f}): "
+                f"a level of {level:.8g} is too extreme to be sampled (at most {1 - self.tail / MOST_SAMPLES:.6f}): "
                 "only functions with a closed form (white, affine, or monotone in one output) can be bounded there"
             )
         return samples
+
+    def check(self, level: quantile.Level, names: Sequence[str]) -> None:
+        """Refuse levels at which these functions, which have no closed form, cannot be bounded by these samples.
+
+        Harrell-Davis draws more samples where a level needs them; the order statistics of the paper take what they get.
+        """
+        if not names:
+            return
+        quoted = ", ".join(f"'{name}'" for name in names)
+        why = f"{quoted} must be sampled"
+        if self.closed_forms:
+            why += ", without a closed form (white, affine, or monotone in one output)"
+        if isinstance(level, quantile.Confidence):
+            raise SettingError(
+                f"the levels of a schedule soon become too extreme for samples, and {why}: state one level, such as "
+                "level=0.95" + ("" if self.closed_forms else ", or an estimator with closed_forms=True")
+            )
+        fewest = MOST_SAMPLES if self.kind == "harrell-davis" else min(self.samples, self.screening)
+        most = 1.0 - self.tail / fewest
+        if level <= most:
+            return
+        text = f"a level of {level:.8g} is too extreme for {fewest} samples, and {why}: state at most level={most:.6g}"
+        if self.kind != "harrell-davis" and (enough := math.ceil(self.tail / (1.0 - level))) <= MOST_SAMPLES:
+            text += f", or at least {enough} samples in Estimator(samples=, screening=)"
+        raise SettingError(text)

@@ -4,8 +4,9 @@ A *level* p is the probability below the quantile: the upper bound of a function
 """
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -16,6 +17,7 @@ from pied.shapes import Float64, Int
 LEAST_SQUARES = 1e-200  # a smaller sum of squares counts as this one, so that the slope of its root is finite
 MEANS_AT_ONCE = 4_000_000  # numbers in one array of the soft sort: bounds its memory to 32 MB
 LEAST_WEIGHT = 1e-12  # of the largest weight: smaller weights of order statistics are left out
+LEAST_TAIL = 1e-15  # a level this near to 1 still differs from it, and so does the one halfway between
 RANK_ROUNDING = 1e-9  # ranks: p L that exceeds an integer by less is that integer
 
 
@@ -184,18 +186,55 @@ def worst_where_not_finite(samples: Float64[ndarray, "L *b"], worst: float = -1.
     return np.where(fine, samples, np.minimum(below, worst))
 
 
-def confidence(delta: float, size: int, functions: int) -> Callable[[int], float]:
-    """Return the schedule of levels of Lemma 1: t -> p_t = 1 - a_t / 2.
+@dataclass(frozen=True)
+class Confidence:
+    """The schedule of levels of Lemma 1: t -> p_t = 1 - a_t / 2, with t the number of points told so far.
 
     Here a_t = 6 delta / (pi^2 (t + 1)^2 functions size). With it all bounds hold together, at every point of a
     finite set, for every function and at all times, with probability at least 1 - delta.
-
-    Args:
-        delta: Probability that any bound fails.
-        size: Number of points of the set.
-        functions: Number of functions, objective included (n + 1).
     """
-    if not 0 < delta < 1 or size < 1 or functions < 1:
-        got = f"{delta}, {size}, {functions}"
-        raise SettingError(f"confidence needs 0 < delta < 1, size >= 1, functions >= 1, got {got}")
-    return lambda t: 1.0 - 3.0 * delta / (math.pi**2 * (t + 1) ** 2 * functions * size)
+
+    delta: float
+    """Probability that any bound fails."""
+    size: int
+    """Number of points of the set."""
+    functions: int
+    """Number of functions, objective included (n + 1)."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.delta < 1 or self.size < 1 or self.functions < 1:
+            got = f"{self.delta}, {self.size}, {self.functions}"
+            raise SettingError(f"confidence needs 0 < delta < 1, size >= 1, functions >= 1, got {got}")
+
+    def __call__(self, t: int) -> float:
+        """Return the level after t points."""
+        tail = 3.0 * self.delta / (math.pi**2 * (t + 1) ** 2 * self.functions * self.size)
+        return 1.0 - max(tail, LEAST_TAIL)
+
+
+def confidence(delta: float, size: int, functions: int) -> Confidence:
+    """Return the schedule of levels of Lemma 1 (`Confidence`)."""
+    return Confidence(delta, size, functions)
+
+
+Level = float | Confidence
+"""One level for all times, or a schedule."""
+
+
+def level_at(level: Level, told: int) -> float:
+    """Return the level of bounds after so many told points."""
+    return level(told) if isinstance(level, Confidence) else level
+
+
+def checked_level(level: Any) -> Level:
+    """Refuse what is neither the level of an upper bound nor a schedule of such levels."""
+    if isinstance(level, Confidence):
+        return level
+    if isinstance(level, bool) or not isinstance(level, int | float):
+        raise SettingError(
+            "level is a number between 0.5 and 1, or the schedule of Lemma 1, "
+            f"quantile.confidence(delta, size, functions) of pied.bounds; got {level!r}"
+        )
+    if not 0.5 < level < 1.0:
+        raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {level}")
+    return level

@@ -113,7 +113,7 @@ def cuts(
         steps = Box.of([variable]).to_unit(np.array(levels)[:, None])[:, 0] if is_stepped else np.linspace(0, 1, size)
         U = np.tile(at, (len(steps), 1))
         U[:, place] = steps
-        lower, median, upper = composite.bounds(U, snapshot.settings.level)
+        lower, median, upper = composite.bounds(U, snapshot.level)
         ends = [each.copy() for each in (lower, median, upper)]
         for each in ends:
             each[:, 0] *= problem.user_value(1.0)
@@ -157,7 +157,7 @@ def importance(study: Study | Snapshot) -> tuple[Float64[ndarray, "m d"], Float6
     U = np.concatenate(blocks)
     U = U if problem.grid is None else problem.grid.snapped(U)
     outputs = snapshot.expected(problem.from_unit(U))[1]
-    functions = snapshot.composite("importance").bounds(U, snapshot.settings.level)[1]
+    functions = snapshot.composite("importance").bounds(U, snapshot.level)[1]
     return _shares(outputs, problem.d), _shares(functions, problem.d)
 
 

@@ -163,7 +163,7 @@ def region(
     U = np.tile(np.clip(held, 0.0, 1.0), (size * size, 1))
     places = [names.index(first), names.index(second)]
     U[:, places] = np.stack(np.meshgrid(first_u, second_u), -1).reshape(-1, 2)  # rows follow the second variable
-    composite, level = snapshot.composite("region"), snapshot.settings.level
+    composite, level = snapshot.composite("region"), snapshot.level
     median = composite.values(U, [0.5] * problem.k)
     lower, upper = (composite.values(U, [None] + [each] * problem.n) for each in (1.0 - level, level))  # of the limits
     spreads = spread(median)  # the same for lower and upper, which keeps their order

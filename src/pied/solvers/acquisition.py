@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import NUMBERS_AT_ONCE, Believer, Composite, Stack
+from pied.bounds import NUMBERS_AT_ONCE, Believer, Composite, Confidence, Stack, checked_level
 from pied.errors import SettingError
 from pied.records import feasible
 from pied.search import Functions, Optimum, PenaltySearch, Search
@@ -43,8 +43,8 @@ class BeliefSolver(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that are out of range."""
-        if not 0.5 < self.level < 1.0:
-            raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {self.level}")
+        if isinstance(checked_level(self.level), Confidence):
+            raise SettingError(f"level of solver '{self.name}' is one number: only 'cuqb' has a schedule of levels")
         if self.verify_every is not None and self.verify_every < 1:
             raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")
 

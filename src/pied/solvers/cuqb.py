@@ -17,14 +17,17 @@ from pied.bounds import (
     Composite,
     Estimator,
     Joint,
+    Level,
     SuccessModel,
     TwoRegimes,
     White,
     Widened,
+    checked_level,
     from_memory,
     is_shared,
     optimistic,
     quantile,
+    sampled,
     telling,
     to_memory,
 )
@@ -70,8 +73,8 @@ class CUQB(Solver):
     lists: ClassVar[bool] = True
     fronts: ClassVar[bool] = True
 
-    level: float = 0.95
-    """p: the upper bound is Q(p), the lower Q(1 - p)."""
+    level: Level = 0.95
+    """p: the upper bound is Q(p), the lower Q(1 - p); or the schedule of Lemma 1, `bounds.quantile.confidence`."""
     verify_every: int | None = 3
     """After the initial design, every so-many-th trial maximizes the median objective subject to lower bounds.
     None: never."""
@@ -110,8 +113,7 @@ class CUQB(Solver):
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
 
     def __post_init__(self) -> None:
-        if not 0.5 < self.level < 1.0:
-            raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {self.level}")
+        checked_level(self.level)
         if self.verify_every is not None and self.verify_every < 1:
             raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")
         if self.penalty is not None and not 0 < self.penalty < float("inf"):
@@ -163,7 +165,13 @@ class CUQB(Solver):
         return self.compare
 
     def start(self, problem: Problem, stream: Stream) -> BayesRun:
-        """Begin a run: for one best point, or for the front of several objectives."""
+        """Begin a run: for one best point, or for the front of several objectives.
+
+        Raises:
+            SettingError: If some function cannot be bounded at the level.
+        """
+        estimator = self.believer.estimator
+        estimator.check(self.level, [problem.functions[i] for i in sampled(problem, estimator)])
         if problem.has_front:
             from pied.solvers.front import FrontRun
 
@@ -250,7 +258,7 @@ class CUQBRun(BayesRun):
         told = believer.of_told(self.problem, home.data, home.told)
         return TwoRegimes.of(
             self.problem, believer, scene.data, found.elsewhere, found.rough, previous, scene.stream,
-            self._own.level, told, home.success,
+            self.level, told, home.success,
         )  # fmt: skip
 
     def _side(
@@ -344,9 +352,9 @@ class CUQBRun(BayesRun):
         if self.problem.n == 0 or (bool(scene.is_feasible.any()) and not is_lucky):
             return best, why
         if self._own.verdict == "single":
-            margin = single_margin(scene, self._own.level)
+            margin = single_margin(scene, self.level)
             return best, replace(why, margin=margin if margin < 0 else None)
-        return JointTest(self.problem, self._own.believer, self._own.level, scene, self.stream).judge(best, why)
+        return JointTest(self.problem, self._own.believer, self.level, scene, self.stream).judge(best, why)
 
     def _improve(self, scene: Scene) -> tuple[Optimum, Why]:
         """Maximize the upper bound; where it promises hardly any gain over the best told value, test the belief.
@@ -392,7 +400,7 @@ class CUQBRun(BayesRun):
             return best, why
         if not scene.is_surely_within(best.u) or (scene.number % LOOK_EVERY and not self._is_measured(scene, best.u)):
             return best, why
-        lower = scene.composite.values(best.u[None], [1.0 - self._own.level] * self.problem.k)[0]
+        lower = scene.composite.values(best.u[None], [1.0 - self.level] * self.problem.k)[0]
         scale = float(scene.scales[0])
         least, width = SETTLED_GAIN * scale, float(best.f[0] - lower[0])
         if not width <= least or (lower[1:] < 0).any():
@@ -412,7 +420,7 @@ class CUQBRun(BayesRun):
 
     def _is_certain(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
         """Whether the objective is known well at a point, and all limits surely hold there."""
-        lower, _, upper = (bounds[0] for bounds in scene.composite.bounds(u[None], self._own.level))
+        lower, _, upper = (bounds[0] for bounds in scene.composite.bounds(u[None], self.level))
         return bool(upper[0] - lower[0] <= SETTLED_GAIN * scene.scales[0] and (lower[1:] >= 0).all())
 
     def _where_it_tells(self, scene: Scene, best: Optimum, why: Why) -> tuple[Optimum, Why]:
@@ -489,7 +497,7 @@ class CUQBRun(BayesRun):
 
     def _optimistic(self, scene: Scene, composite: Composite) -> Optimum:
         """Maximize the upper bound of the objective: over joint outcomes if possible, else each function alone."""
-        stream, level = scene.stream.at("explore"), self._own.level
+        stream, level = scene.stream.at("explore"), self.level
         search = self._joint_search(scene)
         if search is not None:
             joint = Joint(composite, quantile.normal(level))
@@ -507,7 +515,7 @@ class CUQBRun(BayesRun):
         """Return all functions at one outcome that improves them most, if they share outputs; else their bounds."""
         if self._joint_search(scene) is None:
             return super()._reach(scene, U, factor)
-        joint = Joint(self._widened(scene, factor), quantile.normal(self._own.level))
+        joint = Joint(self._widened(scene, factor), quantile.normal(self.level))
         return joint.values(joint.lifted(U, scene.scales))[:, : self.problem.k]
 
     def _reachable(self, scene: Scene, best: Optimum) -> float | None:

@@ -17,12 +17,14 @@ from numpy import ndarray
 from pied.bounds import (
     Believer,
     Composite,
+    Level,
     SuccessModel,
     TwoRegimes,
     White,
     Widened,
     coding_of,
     from_memory,
+    level_at,
     optimistic,
     pessimistic,
     predicted,
@@ -69,7 +71,7 @@ class Settings(Protocol):
     """What the frame needs of the settings of a solver with a belief; the words are those of `CUQB`."""
 
     @property
-    def level(self) -> float:
+    def level(self) -> Level:
         """p of the bounds that verify and that are written down."""
 
     @property
@@ -187,6 +189,7 @@ class BayesRun(Run):
     def __init__(self, settings: Settings, problem: Problem, stream: Stream) -> None:
         self.settings, self.problem, self.stream = settings, problem, stream
         self.initial = design_size(problem.d)
+        self.level = level_at(settings.level, 0)
 
     @abstractmethod
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
@@ -200,6 +203,7 @@ class BayesRun(Run):
         """
         began = time.perf_counter()
         data = data.distinct(self.problem)
+        self.level = level_at(self.settings.level, len(data.U))
         stream = self.stream.at("trial", number)
         previous = from_memory(data.last.memory) if data.last else None
         try:
@@ -245,7 +249,7 @@ class BayesRun(Run):
 
     def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
         """Return the best point by medians that meets all constraints by their lower bounds."""
-        bounds, stream = pessimistic(self._of_told(scene), self.settings.level), scene.stream.at("verify")
+        bounds, stream = pessimistic(self._of_told(scene), self.level), scene.stream.at("verify")
         return scene.surely_within.solve(bounds, scene.scales, scene.pool, scene.known, stream, rescue=rescue)
 
     def _scene(
@@ -302,7 +306,7 @@ class BayesRun(Run):
 
     def _described(self, scene: Scene, u: Float64[ndarray, "d"], why: Why) -> Why:
         """Write the bounds at the proposed point and the choices of the belief into its origin."""
-        believer, level = self.settings.believer, self.settings.level
+        believer, level = self.settings.believer, self.level
         factor = believer.caution(self.problem, scene.data, level)
         belief = believer.of_told(self.problem, scene.data, scene.belief)
         wide = Widened(belief, factor)  # nothing was measured at a new point itself
@@ -313,7 +317,7 @@ class BayesRun(Run):
         else:
             ends = scene.regimes.predicted(u[None], level)
         has_gap = believer.cautious and not self.problem.has_front
-        misjudged = scene.composite.misjudged(u[None], self.settings.level)
+        misjudged = scene.composite.misjudged(u[None], self.level)
         if misjudged:
             logger.warning("the closed form of %s does not hold at %s: it is not affine there", misjudged, u.tolist())
         return replace(
@@ -331,7 +335,7 @@ class BayesRun(Run):
 
     def _doubted_top(self, scene: Scene, belief: GP, u: Float64[ndarray, "d"]) -> float | None:
         """Return what settings may reach as far as the belief is to be doubted; None: none may meet all limits."""
-        level = self.settings.level
+        level = self.level
         doubted = self.settings.believer.doubted(self.problem, scene.data, belief, scene.stream, level)
         U = np.concatenate([u[None], scene.known, scene.pool[:SCALE_POINTS]])
         f = optimistic(doubted, level).values(U)
@@ -365,7 +369,7 @@ class BayesRun(Run):
         """Return the points at which a measurement would teach nothing: pending, failed, or told well enough."""
         if self._is_exact or not len(data.U):
             return np.concatenate([data.U, data.imagined])
-        lower, _, upper = composite.bounds(data.U, self.settings.level)
+        lower, _, upper = composite.bounds(data.U, self.level)
         is_known = ((upper - lower) <= SETTLED_WIDTH * scales).all(1)
         return np.concatenate([data.U[is_known], data.imagined])
 
@@ -430,7 +434,7 @@ class BayesRun(Run):
             return u if grid is None else grid.snapped(u)
         taken = self._settled(scene.data, scene.composite, scene.scales) if self._is_finite else scene.data.U[:0]
         mixed = Mixed(Search(), grid, taken)
-        bounds = optimistic(scene.composite, self.settings.level)
+        bounds = optimistic(scene.composite, self.level)
         return mixed.near(bounds, scene.scales, u, grid.snapped(u)[None]).u
 
     def _narrow(self, scene: Scene) -> Float64[ndarray, "d"] | None:
@@ -459,7 +463,7 @@ class BayesRun(Run):
     def _reach(self, scene: Scene, U: Float64[ndarray, "b d"], factor: float) -> Float64[ndarray, "b k"]:
         """Return the upper bounds of all functions with deviations wider by a factor."""
         wide = self.settings.believer.bound(self.problem, scene.data, Widened(scene.belief, factor), scene.stream)
-        return optimistic(wide, self.settings.level).values(U)
+        return optimistic(wide, self.level).values(U)
 
     def _spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
         """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
@@ -468,7 +472,7 @@ class BayesRun(Run):
         if not (fresh & meets_white(self.problem, pool)).any():
             pool = np.stack([self._honoured(u) for u in pool[:MOST_REPAIRED]])
             fresh = self._is_fresh(scene, pool, self._least_distance)
-        levels = (1.0 - self.settings.level, self.settings.level)
+        levels = (1.0 - self.level, self.level)
         lower, upper = (composite.values(pool, [level] * composite.problem.k, screening=True) for level in levels)
         width = ((upper - lower) / scene.scales).sum(1)
         possible, white = (upper[:, 1:] >= 0).all(1), meets_white(self.problem, pool)

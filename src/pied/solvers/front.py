@@ -176,7 +176,7 @@ class FrontRun(BayesRun):
         place = turn // END_EVERY % len(self.problem.objectives)
         end = replace(sight, frontier=End.of(frontier, place))
         best, hoped = largest_growth(
-            self.problem, end, self._own.level, scene.within, scene.pool, scene.known, scene.stream.at("end"),
+            self.problem, end, self.level, scene.within, scene.pool, scene.known, scene.stream.at("end"),
             joint=self._own.joint,
         )  # fmt: skip
         gain = (hoped[place] - frontier.F[:, place].max()) / frontier.extent[place]
@@ -210,7 +210,7 @@ class FrontRun(BayesRun):
         """Return the point with the best worth by medians that meets all constraints by their lower bounds."""
         k = self.problem.k
         levels: list[float | None] = [0.5] * sight.composite.problem.k
-        levels[1:k] = [1.0 - self._own.level] * (k - 1)
+        levels[1:k] = [1.0 - self.level] * (k - 1)
         functions = growing(self.problem, Bounds(sight.composite, tuple(levels)), sight)
         stream = scene.stream.at("verify")
         return scene.within.solve(functions, sight.scales, scene.pool, scene.known, stream, rescue=rescue)
@@ -240,9 +240,9 @@ class FrontRun(BayesRun):
             is_as_good = sure is not None and sure.f[0] >= NEARLY * best.f[0]
             return (sure, Why("verify")) if sure is not None and is_as_good else (best, why)
         if self._own.verdict == "single":
-            margin = single_margin(scene, self._own.level)
+            margin = single_margin(scene, self.level)
             return best, replace(why, margin=margin if margin < 0 else None)
-        return JointTest(self.problem, self._own.believer, self._own.level, scene, self.stream).judge(best, why)
+        return JointTest(self.problem, self._own.believer, self.level, scene, self.stream).judge(best, why)
 
     def _surely(self, scene: Scene, best: Optimum, sight: Sight) -> Optimum | None:
         """Return the best point that surely meets the limits, where the best one lies at their upper bounds; else None.
@@ -259,7 +259,7 @@ class FrontRun(BayesRun):
     def _optimistic(self, scene: Scene, sight: Sight) -> Optimum:
         """Maximize the growth that the upper bounds promise: over joint outcomes if possible, else each alone."""
         best, _ = largest_growth(
-            self.problem, sight, self._own.level, scene.within, scene.pool, scene.known, scene.stream.at("explore"),
+            self.problem, sight, self.level, scene.within, scene.pool, scene.known, scene.stream.at("explore"),
             joint=self._own.joint,
         )  # fmt: skip
         return best

@@ -102,7 +102,7 @@ class BOISRun(BayesRun):
     """One run of BOIS."""
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
-        bounds = DeltaBounds(scene.composite, quantile.normal(self.settings.level), float(scene.scales[0]))
+        bounds = DeltaBounds(scene.composite, quantile.normal(self.level), float(scene.scales[0]))
         return maximize(bounds, scene), Why("explore")  # not a bound where g is curved, so no optimum for the gap
 
 

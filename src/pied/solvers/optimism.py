@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Composite, Joint, quantile
+from pied.bounds import Believer, Composite, Joint, level_at, quantile
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.records import Dataset, Why
@@ -36,6 +36,7 @@ class EPBO(BeliefSolver):
     """Whether the best point is probed off the box bounds it lies on, once little improvement is promised."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._cuqb()
 
     @classmethod
@@ -43,7 +44,7 @@ class EPBO(BeliefSolver):
         """Return the paper's: `CUQB.paper()` on the folded problem, without its test of feasibility."""
         same = CUQB.paper()
         return cls(
-            level=same.level,
+            level=level_at(same.level, 0),
             verify_every=same.verify_every,
             believer=same.believer,
             search=same.search,
@@ -118,7 +119,7 @@ class BoxRun(BayesRun):
         self._own = settings
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
-        functions = Joint(scene.composite, quantile.normal(self.settings.level), in_ball=False)
+        functions = Joint(scene.composite, quantile.normal(self.level), in_ball=False)
         search = scene.within if isinstance(scene.within, Search) else self._own.search
         best = functions.maximum(search, scene.scales, scene.pool, scene.known, scene.stream.at("explore"))
         return best, Why("explore", optimistic=float(best.f[0]) if best.satisfied else None)

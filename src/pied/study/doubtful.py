@@ -125,14 +125,14 @@ def in_python(word: str, number: int) -> str:
 
 def doubtful_of(problem: Problem, data: Dataset, gp: "GP", settings: "CUQB") -> tuple[Doubtful, ...]:
     """Return the measurements that do not fit, the surest first, given the belief from told values."""
-    from pied.bounds import coding_of, quantile, ratios
+    from pied.bounds import coding_of, level_at, quantile, ratios
     from pied.gp import misfits
 
     found = misfits(
         data.U, data.Y, gp.choices, active=problem.active, ratios=ratios(problem), noise=problem.noise,
         model=settings.believer.model, coding=coding_of(problem),
     )  # fmt: skip
-    z, units = quantile.normal(settings.level), Words.of(problem).units
+    z, units = quantile.normal(level_at(settings.level, len(data.U))), Words.of(problem).units
     made = []
     for each in sorted(found, key=lambda one: -one.probability):
         ends = [gp.unwarp(np.full(problem.m, each.mean + side * z * each.deviation)) for side in (-1.0, 0.0, 1.0)]

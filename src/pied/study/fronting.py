@@ -60,13 +60,17 @@ class Moment(Protocol):
     def belief(self) -> Any:
         """The belief behind the answers."""
 
+    @property
+    def level(self) -> float:
+        """p of the bounds that are said."""
+
     def composite(self, label: str) -> Composite:
         """Return the bounds of all functions."""
 
 
 def front_of(snapshot: Moment) -> Front:
     """Return the front of the told points of a study."""
-    problem, data, level = snapshot.problem, snapshot.data, snapshot.settings.level
+    problem, data, level = snapshot.problem, snapshot.data, snapshot.level
     signs, names = problem.goal_signs, problem.objectives
     minimized = tuple(bool(sign < 0) for sign in signs)
     nothing = Front((), names, minimized, problem.goal_units, None, 0.0, {}, np.zeros((0, len(names))))
@@ -107,7 +111,7 @@ def _points(
     is_exact: bool,
 ) -> tuple[FrontPoint, ...]:
     """Return what is known at the points of the front."""
-    problem, data, level = snapshot.problem, snapshot.data, snapshot.settings.level
+    problem, data, level = snapshot.problem, snapshot.data, snapshot.level
     whole, places = problem.side_by_side, problem.goal_places
     lower, median, upper = composite.bounds(data.U[rows], level)
     each, joint = snapshot.composite("recommend").probability(data.U[rows])
@@ -152,7 +156,7 @@ def _possible(
     snapshot: Moment, composite: Composite, front: Float64[ndarray, "N r"], U: Float64[ndarray, "N d"]
 ) -> tuple[Frontier, Float64[ndarray, "p r"], float]:
     """Return the front with its reference point, the optimistic front, and by how much, relatively, it is larger."""
-    problem, stream, level = snapshot.problem, snapshot.stream.at("growth"), snapshot.settings.level
+    problem, stream, level = snapshot.problem, snapshot.stream.at("growth"), snapshot.level
     search = searched(problem, GROWTH_SEARCH)
     if (success := SuccessModel.fit(snapshot.data.U, snapshot.data.failed, coding_of(problem))) is not None:
         search = where_success_is_likely(search, success)

@@ -104,6 +104,13 @@ class Moment:
 
         return self.solver if isinstance(self.solver, CUQB) else CUQB()
 
+    @cached_property
+    def level(self) -> float:
+        """p of the bounds that are said."""
+        from pied.bounds import level_at
+
+        return level_at(self.settings.level, len(self.data.U))
+
     @property
     def stream(self) -> Stream:
         """Random numbers of samples and searches."""

@@ -196,7 +196,7 @@ class Outlook:
     @property
     def level(self) -> float:
         """Level of the bounds."""
-        return self.snapshot.settings.level
+        return self.snapshot.level
 
     # ------------------------------------------------------------------------------------------------ what can change
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pied.bounds import Ends, coding_of, predicted, ratios
+from pied.bounds import Ends, coding_of, level_at, predicted, ratios
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset
@@ -27,7 +27,8 @@ def deviations(problem: Problem, gp: GP, data: Dataset) -> list[tuple[float, flo
 def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
     """Predict each measurement from all others, with the models of all; NaN beyond the first `MOST_LEFT_OUT`."""
     low, middle, high = (np.full(data.Y.shape, np.nan) for _ in range(3))
-    factor = settings.believer.caution(problem, data, settings.level)
+    level = level_at(settings.level, len(data.U))
+    factor = settings.believer.caution(problem, data, level)
     for row in range(min(len(data.U), MOST_LEFT_OUT)):
         others = np.arange(len(data.U)) != row
         if (np.isfinite(data.Y[others]).sum(0) < 2).any():
@@ -36,6 +37,6 @@ def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
             data.U[others], data.Y[others], gp.choices, active=problem.active, ratios=ratios(problem),
             noise=problem.noise, model=settings.believer.model, coding=coding_of(problem),
         )  # fmt: skip
-        found = predicted(problem, part, data.U[row : row + 1], settings.level, factor)
+        found = predicted(problem, part, data.U[row : row + 1], level, factor)
         low[row], middle[row], high[row] = (each[0] for each in found)
     return low, middle, high

@@ -44,6 +44,8 @@ def relax(
     start: Float64[ndarray, "d"],
     search: "Search | None" = None,
     region: "SuccessModel | None" = None,
+    *,
+    singly: bool = False,
 ) -> Relaxation:
     """Find the smallest relaxations that make the joint test of feasibility pass.
 
@@ -57,6 +59,7 @@ def relax(
         start: A point to start from.
         search: How subproblems are solved; None: as usual.
         region: Where points are looked for; None: anywhere.
+        singly: Whether one constraint at a time was tested: the one that is missed most is then named alone.
     """
     from pied.bounds import WithSuccess, optimistic
     from pied.search import Functions, Picked
@@ -85,6 +88,14 @@ def relax(
             for i in range(1, problem.k)
             if widest.f[i] / scales[i] < widest.margin + CONFLICT_MARGIN
         )
+
+    def most(i: int) -> float:
+        one = Picked(bounds, (i, *beside))
+        best = searching.solve(one, scales[[i, *beside]], pool, start[None], stream.at("single", i))
+        return float(best.f[0] / scales[i])
+
+    if singly:
+        conflict = (problem.functions[min(range(1, problem.k), key=most)],)
     return Relaxation(alone, together, conflict)
 
 

@@ -99,9 +99,9 @@ class Snapshot(Moment):
 
         settings = self.settings
         composite = settings.believer.doubted(
-            self.problem, self.data, self.belief, self.stream.at("recommend"), settings.level
+            self.problem, self.data, self.belief, self.stream.at("recommend"), self.level
         )
-        return possible_gain(composite, found, settings.level, self.stream.at("gap"))
+        return possible_gain(composite, found, self.level, self.stream.at("gap"))
 
     @cached_property
     def chance(self) -> float | None:
@@ -114,8 +114,8 @@ class Snapshot(Moment):
         settings = self.settings
         if self._sides:
             stream = self.stream.at("chance")
-            return apart.chance(self.problem, settings.believer, self._sides, settings.level, stream)
-        level, stream = settings.level, self.stream
+            return apart.chance(self.problem, settings.believer, self._sides, self.level, stream)
+        level, stream = self.level, self.stream
         careful = settings.believer.careful(self.problem, self.data, self.belief.beyond_plateaus, level)
         composite = settings.believer.bound(self.problem, self.data, careful, stream.at("recommend"))
         return chance_of_any(composite, careful, level, self.data.U, stream.at("chance"))
@@ -143,7 +143,7 @@ class Snapshot(Moment):
             self.problem,
             data,
             rule or ("asked" if settings == CUQB.paper() else default_rule(self.problem)),
-            level=settings.level,
+            level=self.level,
             believer=settings.believer,
             previous=self._previous,
             asked=[None if is_plain else trial.why for trial, is_plain in zip(asked, plain, strict=True)],
@@ -160,13 +160,13 @@ class Snapshot(Moment):
 
         if self.data.last is None:
             return None
-        believer, level = self.settings.believer, self.settings.level
+        believer, level = self.settings.believer, self.level
         return remembered(self.problem, believer, self.data, self.data.last.memory, self.stream.at("recommend"), level)
 
     def composite(self, label: str) -> "Composite":
         """Return the bounds of all functions under the current belief; `label` names the stream of their samples."""
         settings = self.settings
-        return settings.believer.said(self.problem, self.data, self.belief, self.stream.at(label), settings.level)
+        return settings.believer.said(self.problem, self.data, self.belief, self.stream.at(label), self.level)
 
     @cached_property
     def belief(self) -> "GP":
@@ -195,7 +195,7 @@ class Snapshot(Moment):
         """Return lower end, median and upper end of measurements at points in natural units, noise included."""
         from pied.bounds import predicted
 
-        level = self.settings.level
+        level = self.level
         U = np.clip(self.problem.to_unit(X), 0.0, 1.0)
         if self.regimes is not None:
             return self.regimes.predicted(U, level)
@@ -234,19 +234,20 @@ class Snapshot(Moment):
         from pied.solvers.cuqb import VERDICT_LEVEL
 
         settings = self.settings
-        level = VERDICT_LEVEL if settings.verdict == "joint" else settings.level
+        level = VERDICT_LEVEL if settings.verdict == "joint" else self.level
         believer, stream, start = settings.believer, self.stream.at("relax"), self.data.U[-1]
         if self._sides:
             from pied.study.apart import relaxed
 
             return relaxed(self.problem, believer, self._sides, level, stream, start)
-        return relax(believer.bound(self.problem, self.data, self.belief, stream), level, stream, start)
+        composite = believer.bound(self.problem, self.data, self.belief, stream)
+        return relax(composite, level, stream, start, singly=self.tests_singly)
 
     def at(self, x: Named, number: int | None) -> "Recommendation":
         """Return what is known at a point under the current question: the told value if it is exact, else bounds."""
         from pied.study.recommendation import default_rule, describe
 
-        problem, data, level = self.problem, self.data, self.settings.level
+        problem, data, level = self.problem, self.data, self.level
         composite = self.regimes or self.composite("recommend")
         u = problem.to_unit(np.array(x.array))
         row = data.numbers.index(number) if number in data.numbers else None
@@ -331,7 +332,7 @@ class Snapshot(Moment):
             status=status, message=message, x=None, y=None, value=math.nan, bounds={}, slack={}, probability={},
             is_feasible=False, gap=None, relative_gap=None, trial=None, trials=self.trials,
             rule=found.rule if found is not None else rule or default_rule(problem), objective=problem.objective,
-            level=self.settings.level, seed=self.seed, relaxation=relaxation,
+            level=self.level, seed=self.seed, relaxation=relaxation,
             settings={"solver": self.solver.name, "settings": repr(self.solver)}, words=Words.of(problem),
             confirmations=(self.confirmations, self.needed), doubtful_of=lambda: self.doubtful,
         )  # fmt: skip

@@ -83,15 +83,14 @@ def picture() -> str:
 
 
 def table() -> str:
-    """Return one row a package: its floor, its duty in its own words, what it imports."""
+    """Return one row a package: its floor, and its duty in its own words."""
     graph = imports()
     level = floors(graph)
-    rows = ["| floor | package | duty | imports |", "| --- | --- | --- | --- |"]
+    rows = ["| floor | package | duty |", "| --- | --- | --- |"]
     for name, place in sorted(packages().items(), key=lambda item: (-level[item[0]], item[0])):
         first = place / "__init__.py" if place.is_dir() else place
         duty = (ast.get_docstring(ast.parse(first.read_text(encoding="utf-8"))) or "").splitlines()[0]
-        below = ", ".join(sorted(graph[name])) or "-"
-        rows.append(f"| {level[name]} | `{name}` | {duty} | {below} |")
+        rows.append(f"| {level[name]} | `{name}` | {duty} |")
     return "\n".join(rows)
 
 

@@ -2,8 +2,8 @@
 
 import ast
 import math
-import re
 import statistics
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -125,16 +125,6 @@ def seconds(runs: list[dict[str, Any]]) -> float:
     return statistics.median([sum(each["seconds"][1:]) / max(len(each["seconds"]) - 1, 1) for each in runs])
 
 
-def remark(runs: list[dict[str, Any]], budget: int) -> str:
-    """Return what has to be said about runs that did not end by themselves."""
-    cut = [len(each["seconds"]) for each in runs if each["ended"] == "limit"]
-    errors = [each.get("error", "") for each in runs if each["ended"] == "error"]
-    words = (
-        [f"cut off after {min(cut)} of {budget} evaluations by the limit of {runs[0]['limit']:.0f} s"] if cut else []
-    )
-    return "; ".join(words + [f"ended by an error: `{each[:80]}`" for each in errors])
-
-
 def of(record: dict[str, Any], library: str, problem: str) -> list[dict[str, Any]]:
     """Return the runs of a library on a problem, without those that found it not installed."""
     found = [each for each in record["runs"] if (each["library"], each["problem"]) == (library, problem)]
@@ -144,46 +134,41 @@ def of(record: dict[str, Any], library: str, problem: str) -> list[dict[str, Any
 # --- Tables -----------------------------------------------------------------------------------------------------------
 
 
-def table(record: dict[str, Any], problem: str) -> list[str]:
-    """Return the table of a problem."""
-    task, rows = TASKS[problem], []
-    for library, title in TITLES.items():
-        runs, lines = of(record, library, problem), len(source(library, problem).splitlines())
-        if not runs:
-            rows.append(f"| {title} | - | - | - | - | {lines} | not run |")
-        elif task.has_solution:
-            to = " | ".join(count(runs, each) for each in TOLERANCES)
-            said = remark(runs, task.budget)
-            rows.append(f"| {title} | {to} | {regret(runs)} | {seconds(runs):.2f} | {lines} | {said} |")
-        else:
-            verdicts = [len(each["seconds"]) for each in runs if each.get("verdict")]
-            said = f"after {statistics.median_high(verdicts)}" if verdicts else "no"
-            spent = statistics.median_high([len(each["seconds"]) for each in runs])
-            rows.append(f"| {title} | {said} | {spent} | {seconds(runs):.2f} | {lines} | {remark(runs, task.budget)} |")
-    head = (
-        "| library | to 1 % | to 1e-6 | regret | seconds | lines | |"
-        if task.has_solution
-        else "| library | recognized | evaluations spent | seconds | lines | |"
-    )
-    return [head, re.sub(r"[^|]+", " --- ", head), *rows]
+def table(record: dict[str, Any], libraries: Iterable[str], head: str, cell: Callable[..., str]) -> list[str]:
+    """Return a row for each problem and a column for each library."""
+    names = [TITLES[each] for each in libraries]
+    rows = [f"| {head} | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+    for problem, task in TASKS.items():
+        found = [of(record, library, problem) for library in libraries]
+        rows.append(f"| {task.title} | {' | '.join(cell(task, runs) if runs else 'not run' for runs in found)} |")
+    return rows
+
+
+def reaching(task: Any, runs: list[dict[str, Any]]) -> str:
+    """Return the evaluations to both tolerances, or until the verdict."""
+    if task.has_solution:
+        cut = min((len(each["seconds"]) for each in runs if each["ended"] == "limit"), default=0)
+        return ", ".join(count(runs, each) for each in TOLERANCES) + (f" (cut off after {cut})" if cut else "")
+    found = [len(each["seconds"]) for each in runs if each.get("verdict")]
+    return f"recognized after {statistics.median_high(found)}" if found else "not recognized"
+
+
+def ending(task: Any, runs: list[dict[str, Any]]) -> str:
+    """Return the regret that is left, and the seconds."""
+    return f"{regret(runs)}, {seconds(runs):.2f} s" if task.has_solution else f"{seconds(runs):.2f} s"
+
+
+def errors(record: dict[str, Any]) -> list[str]:
+    """Return a sentence for each run that ended by an error."""
+    ended = [each for each in record["runs"] if each["ended"] == "error"]
+    return [
+        f"- {TITLES[each['library']]}, {TASKS[each['problem']].title}: `{each.get('error', '')[:80]}`" for each in ended
+    ]
 
 
 def small(record: dict[str, Any]) -> list[str]:
     """Return the table of the README: evaluations to 1 % and to 1e-6 by problem, seconds, the verdict."""
-    names = [TITLES[each] for each in FIRST]
-    rows = [f"| evaluations to 1 %, to 1e-6 | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
-    for problem, task in TASKS.items():
-        cells = []
-        for library in FIRST:
-            runs = of(record, library, problem)
-            if task.has_solution:
-                cut = min((len(each["seconds"]) for each in runs if each["ended"] == "limit"), default=0)
-                told = f" (cut off after {cut})" if cut else ""
-                cells.append(", ".join(count(runs, each) for each in TOLERANCES) + told if runs else "not run")
-            else:
-                found = [len(each["seconds"]) for each in runs if each.get("verdict")]
-                cells.append(f"recognized after {statistics.median_high(found)}" if found else "not recognized")
-        rows.append(f"| {task.title} | {' | '.join(cells)} |")
+    rows = table(record, FIRST, "evaluations to 1 %, to 1e-6", reaching)
     spent = [[seconds(of(record, each, p)) for p in TASKS if of(record, each, p)] for each in FIRST]
     rows.append("| seconds per evaluation, median | " + " | ".join(
         f"{statistics.median(each):.2f}" if each else "-" for each in spent) + " |")  # fmt: skip
@@ -227,10 +212,13 @@ def origin(record: dict[str, Any]) -> str:
 def comparison(record: dict[str, Any]) -> str:
     """Return the whole page."""
     parts = [BEFORE, f"**Made with** {origin(record)} Record: [peers.json](../benchmarks/results/peers.json).\n"]
-    parts.append("## Results\n\nA dash: not within the budget. *Lines*: of the statement.\n")
-    for task_name, task in TASKS.items():
-        parts.append(f"### {task.title[0].upper()}{task.title[1:]}\n\n{task.budget} evaluations.\n")
-        parts.append("\n".join(table(record, task_name)) + "\n")
+    parts.append(
+        "## Results\n\nEvaluations to 1 % and to 1e-6; a dash: not within the budget of 25 or 30. *Cut off*: by the limit\nof seconds.\n"
+    )
+    parts.append("\n".join(table(record, TITLES, "problem", reaching)) + "\n")
+    parts.append("Regret at the end, and seconds per evaluation:\n")
+    parts.append("\n".join(table(record, TITLES, "problem", ending)) + "\n")
+    parts += ["Ended by an error:\n", "\n".join(errors(record)) + "\n"] if errors(record) else []
     checked = [each for each in versions(record) if not each.startswith("pied ")]
     parts.append(AFTER.replace("{versions}", f"{', '.join(checked[:-1])} and {checked[-1]}"))
     parts.append("## The code, side by side\n")

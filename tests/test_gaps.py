@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from pied import CUQB, Problem, Study
+from pied import CUQB, Problem, Study, Variable
 from pied.records import Why
 from pied.rng import Stream
-from pied.study import recorded_gap
+from pied.study import changed, recorded_gap, what_if
 from pied.study.gaps import UNSHOWN, WIDEST, told_width
 
 
@@ -56,6 +56,68 @@ def test_a_small_gap_needs_smoothness_that_was_shown():
     kernels = {each["kernel"] for each in rough.trials[-1].why.memory["choices"]}
     assert rough.gap()[0] >= UNSHOWN * span or kernels == {"matern 3/2"}
     assert smooth.gap()[0] < 1e-3 * np.ptp([trial.y["y"] for trial in smooth.trials])
+
+
+@pytest.fixture
+def asked():
+    """A study with noise, limits and a price, some proposals of a belief old."""
+    problem = Problem(
+        {"a": (0, 1), "b": Variable(0, 1, step=0.1)}, ["y"], maximize="price*y", noise=0.02, constants={"price": 2.0},
+        subject_to={"low": "a <= 0.8"},
+    )  # fmt: skip
+    study = Study(problem, seed=0)
+    for _ in range(study.initial + 4):
+        trial = study.ask()
+        study.tell(trial, {"y": parabola(trial.x)["y"] + 0.02 * math.sin(99.0 * trial.number)})
+    return study
+
+
+def test_the_gap_is_one_number_wherever_it_is_asked_for(asked):
+    result, best = asked.result(), asked.snapshot.recommended
+    assert math.isfinite(result.gap)
+    assert asked.gap()[0] == pytest.approx(result.gap)
+    assert result.still in str(result)
+    top = best.certified + result.gap
+    assert asked.outlook.answer({}).bounds[1] == pytest.approx(top)
+    for outlook, problem in (
+        (asked.outlook, asked.problem),
+        (asked.outlook, changed(asked.problem, limits={"low": 0.8})),
+    ):
+        scenario = what_if(outlook, problem).result
+        assert (scenario.gap, scenario.still) == (pytest.approx(result.gap), result.still)
+    sweep = asked.sweep(price=[1.9, 2.0, 2.1])
+    assert sweep.upper[1] == pytest.approx(top)
+    assert sweep.upper[1] - sweep.lower[1] >= 0.9 * result.gap
+    dearer = what_if(asked.outlook, changed(asked.problem, constants={"price": 2.1})).result
+    assert dearer.gap == pytest.approx(result.gap, rel=0.3), "another question is answered by the same computation"
+
+
+def test_why_no_gap_is_told_is_said_alike_everywhere(asked):
+    assert asked.result().gap_why == ""
+    asked.correct(2, {"y": asked.trials[1].y["y"] + 0.01}, why="misread")
+    result = asked.result()
+    assert result.gap is None
+    assert (
+        result.still == "how much better is possible is not known: the record was corrected; the next proposal tells it"
+    )
+    assert result.still in str(result)
+    assert result.to_dict()["gap_why"] in result.still
+    assert what_if(asked.outlook, asked.problem).result.still == result.still
+    assert what_if(asked.outlook, changed(asked.problem, constants={"price": 2.1})).result.still == result.still
+    assert result.still in str(asked.sweep(price=[2.0, 2.1]))
+    asked.revise(constants={"price": 3.0})
+    assert "nothing was proposed for this question" in asked.result().still
+    asked.tell(asked.ask(), {"y": -0.1})
+    assert asked.result().gap_why == ""
+
+
+@pytest.mark.parametrize(("solver", "count", "why"), [("cuqb", 3, "spread over"), ("random", 9, "no belief about it")])
+def test_a_gap_that_no_proposal_told_is_said_to_be_unknown(solver, count, why):
+    study = Study(Problem({"a": (0, 1)}, ["y"], maximize="y", noise=0.1), seed=0, solver=solver)
+    for _ in range(count):
+        trial = study.ask()
+        study.tell(trial, {"y": trial.x["a"]})
+    assert why in study.result().still
 
 
 def saturated(x):

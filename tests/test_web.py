@@ -322,6 +322,23 @@ def test_an_excel_file_goes_out_and_comes_in(web: TestClient) -> None:
     assert answer.json()["said"] == "0 rows added; 4 were already there"
 
 
+def test_the_gap_is_that_of_the_answer_on_every_card(lab: Path) -> None:
+    (lab / "lab.toml").write_text((lab / "lab.toml").read_text().replace('solver = "random"', 'solver = "cuqb"'))
+    web = client(lab, "lab.toml")
+    for number in range(1, 7):
+        assert post(web, "/api/studies/lab/ask")["trials"][0]["trial"] == number
+        post(web, f"/api/studies/lab/trials/{number}/tell", values={"product": 0.5, "impurity": 0.03 + 0.001 * number})
+    about = web.get("/api/studies/lab").json()
+    assert (about["gap"], about["gap_text"]) == (None, ""), "it is not guessed before the answer is computed"
+    answer = web.get("/api/studies/lab/result").json()
+    about, last = web.get("/api/studies/lab").json(), web.get("/api/studies/lab/trials").json()[-1]
+    assert answer["gap_text"]
+    assert about["gap_text"] == answer["gap_text"]
+    assert about["gap"] == last["gap"] == answer["gap"]
+    same = post(web, "/api/studies/lab/what-if")
+    assert (same["gap"], same["gap_text"]) == (pytest.approx(answer["gap"]), answer["gap_text"])
+
+
 # ------------------------------------------------------------------------------------------------------------- what if
 
 

@@ -179,7 +179,7 @@ def _answer(study: Study, result: Result) -> str:
         worth = words.worth(result.value, result.bounds[result.objective], is_measured=result.rule == "observed")
         lines.append(f"<p><strong>{_(worth)}</strong></p>")
         lines.append(_table(["setting", "recommended"], [[n, words.setting(n, v)] for n, v in result.x.items()]))
-        still = words.still(result.gap)
+        still = result.still
         lines += [f"<p>{_(still[0].upper() + still[1:])}.</p>"] if still else []
     lines += [*(f"<p class='no'>{_(each)}</p>" for each in result.remarks()), "</div>"]
     if result.slack:

@@ -2,11 +2,38 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 WIDEST = 10.0
 """In ranges of the told objective: a larger gap says nothing, and is not told."""
 UNSHOWN = 2.0
 """In ranges of the told objective: a smaller gap is not told while it rests on a smoothness that was not shown."""
+
+
+class Unknown(Enum):
+    """Why no gap is told, as a phrase."""
+
+    UNCERTAIN = "no settings are known to meet all limits"
+    REFUTED = "measurements refuted the bounds; the next proposal tells it"
+    CORRECTED = "the record was corrected; the next proposal tells it"
+    UNASKED = "nothing was proposed for this question yet; the next proposal tells it"
+    SPREAD = "the first points are only spread over the ranges"
+    UNTOLD = "the solver has no belief about it"
+    TOO_WIDE = "its bounds are ten times as wide as all that was measured"
+    UNSURE = "too little was measured to know how smooth the outputs are"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How much better any settings could still be, or why that is not told; the same wherever it is shown."""
+
+    width: float | None
+    """Natural units; infinite while nothing is certain or it would say nothing, None without a belief about it."""
+    relative: float | None = None
+    """The same relative to the size of the objective."""
+    why: str = ""
+    """Why it is not told, as a phrase; empty if it is."""
 
 
 def gap(optima: Sequence[float], certain: float | None) -> float:

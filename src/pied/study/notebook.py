@@ -65,7 +65,7 @@ def _answer(snapshot: Snapshot, result: Result) -> list[str]:
         parts.append(f"<p><strong>{escape(worth)}</strong></p>")
     parts.append(_settings(snapshot.problem, words, result.x, "recommended"))
     parts.append(_list(each.text for each in result.limit_lines))
-    return [*parts, _still(words, result.gap), _list(result.remarks())]
+    return [*parts, _sentence(result.still), _list(result.remarks())]
 
 
 def _so_far(snapshot: Snapshot, status: Status) -> list[str]:
@@ -85,13 +85,12 @@ def _so_far(snapshot: Snapshot, status: Status) -> list[str]:
         parts.append(f"<p><strong>{escape(worth)}</strong></p>")
     parts.append(_settings(snapshot.problem, words, found.trial.x, f"best so far, trial {found.trial.number}"))
     parts.append(_list(each.text for each in words.limit_lines(found.margins)))
-    return [*parts, _still(words, found.gap)]
+    return [*parts, _sentence(words.still(0.0))] if snapshot.is_exhausted else parts
 
 
-def _still(words: Words, gap: float | None) -> str:
-    """Return how much better is still possible, if that is known."""
-    still = words.still(gap)
-    return f"<p>{escape(still[0].upper() + still[1:])}.</p>" if still else ""
+def _sentence(text: str) -> str:
+    """Return a phrase as a paragraph; nothing if there is none."""
+    return f"<p>{escape(text[0].upper() + text[1:])}.</p>" if text else ""
 
 
 def _settings(problem: Problem, words: Words, x: Named, title: str) -> str:

@@ -21,6 +21,7 @@ from pied.problem import Limit, Named, Problem
 from pied.records import Dataset, feasible, spread
 from pied.search import Enumeration, Mixed, Optimum, Search
 from pied.shapes import Float64
+from pied.study.gaps import Gap, Unknown
 from pied.study.recommendation import succeeded, surely
 from pied.study.relaxation import searched
 from pied.study.snapshot import Snapshot
@@ -288,6 +289,29 @@ class Outlook:
         stream = snapshot.stream.at("outlook")
         return snapshot.settings.believer.bound(problem, data, self._belief, stream)
 
+    def _doubted(self, problem: Problem) -> Composite:
+        """Return the same as far as the belief is to be doubted where little was measured: what may be possible."""
+        snapshot = self.snapshot
+        believer, stream = snapshot.settings.believer, snapshot.stream.at("outlook")
+        return believer.doubted(problem, self.data, snapshot.belief, stream, self.level)
+
+    def still(self, answer: Answer) -> Gap:
+        """Return how much better than an answer any settings could be, or why that is not told.
+
+        Of the question as it stands it is what the result says. Where that is not told, no other is told either.
+        """
+        told = (self.origin or self).snapshot.told_still
+        if self._is_asked(answer.changes) or told.why:
+            return told
+        if answer.u is None:
+            return Gap(math.inf, math.inf, Unknown.UNCERTAIN.value)
+        low, high = answer.bounds
+        return self.snapshot.told_gap(high - low, -high if self.problem.minimizes else low)
+
+    def _is_asked(self, changes: Mapping[str, float]) -> bool:
+        """Whether changes leave the study's own question as it stands."""
+        return self.origin is None and all(self.parameters[name] == value for name, value in changes.items())
+
     @cached_property
     def _belief(self) -> Remembered:
         return Remembered(self._careful, self.pool)
@@ -366,8 +390,8 @@ class Outlook:
             near: The answer to a similar question: its settings are looked at, too.
         """
         read = self.read(changes)
-        if not read and near is None:
-            return self.base
+        if self._is_asked(read):
+            return replace(self.base, changes=read)
         return self._answered(self.case(read), [self.base] if near is None else [self.base, near])
 
     @cached_property
@@ -380,7 +404,16 @@ class Outlook:
         if self.origin is not None:
             return self._answered(self.case({}), [self.origin.base])
         search = searched(self.problem, None)
-        return self._answered(self.case({}), [], search, self._screened(self._within(search, self._success)))
+        found = self._answered(self.case({}), [], search, self._screened(self._within(search, self._success)))
+        return self._as_told(found)
+
+    def _as_told(self, answer: Answer) -> Answer:
+        """Return the answer to the question as it stands with what is possible as the result says, if it does."""
+        best, still = self.snapshot.recommended, self.snapshot.told_still
+        if answer.u is None or best is None or best.certified is None or still.why or still.width is None:
+            return answer
+        top, (low, high) = self.problem.user_value(best.certified + still.width), answer.bounds
+        return replace(answer, bounds=(min(low, top), high) if self.problem.minimizes else (low, max(high, top)))
 
     def _answered(
         self, case: Case, near: Sequence[Answer], search: Any = None, pool: Float64[ndarray, "b d"] | None = None
@@ -391,7 +424,7 @@ class Outlook:
         known = np.array([each.optimistic if each.u is None else each.u for each in near]).reshape(-1, self.problem.d)
         found = self._surely_found(case, composite, known, search, pool)
         known = np.concatenate([none, *(each.optimistic[None] for each in near), found.u[None]])
-        bounds = Shifted(optimistic(composite, self.level), case.shift)
+        bounds = Shifted(optimistic(self._doubted(case.problem), self.level), case.shift)
         best = self.solve(bounds, known, self._within(search, self._success), pool)
         row = self._told_row(case, float(found.f[0]) if found.satisfied else -math.inf)
         if row is None and not found.satisfied:

@@ -84,8 +84,7 @@ def standing(snapshot: Snapshot, status: Status) -> str:
         lines.append(f"  best so far, trial {found.trial.number}{f': {worth}' if has_objective else ''}")
         lines += [f"    {name} = {words.setting(name, value)}" for name, value in found.trial.x.items()]
         lines += [f"  {each.text}" for each in words.limit_lines(found.margins)]
-        still = words.still(found.gap) if has_objective else ""
-        lines += [f"  {still}"] if still else []
+        lines += [f"  {words.still(0.0)}"] if has_objective and snapshot.is_exhausted else []
     elif any(trial.state is State.TOLD for trial in snapshot.trials) and status is not Status.INFEASIBLE:
         lines.append(f"  no settings are known to meet all limits{snapshot.doubt}")
     lines.append(f"  {counted(snapshot.trials)}; seed {snapshot.seed}")

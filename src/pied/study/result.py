@@ -66,6 +66,8 @@ class Result:
     a certified value, None without a belief."""
     relative_gap: float | None
     """The gap relative to the size of the objective."""
+    gap_why: str = field(default="", kw_only=True)
+    """Why no gap is told, as a phrase; empty where one is."""
     rule: str
     """Rule of recommendation."""
     trial: int | None
@@ -117,6 +119,15 @@ class Result:
         return self.sensitivities_of() if self.x is not None and self.is_feasible else None
 
     @property
+    def still(self) -> str:
+        """How much better is still possible, or why that is not known, as a phrase; empty if no settings are known."""
+        if self.x is None or not self.is_feasible:  # the message says so
+            return ""
+        if self.gap == 0.0 and self.status is Status.DONE:
+            return "nothing better is possible: every setting that can be chosen is known"
+        return (self.words or Words()).still(self.gap, self.gap_why)
+
+    @property
     def growth(self) -> float | None:
         """With several objectives, how much the front's hypervolume could still grow, relative to what it is."""
         return None if self.front is None else self.front.growth
@@ -161,10 +172,7 @@ class Result:
             lines.append(f"  {words.worth(self.value, self.bounds[self.objective], is_measured=is_measured)}")
             lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
             lines += [f"  {each.text}" for each in self.limit_lines]
-            still = words.still(self.gap)
-            if self.gap == 0.0 and self.status is Status.DONE:
-                still = "nothing better is possible: every setting that can be chosen is known"
-            lines += [f"  {still}"] if still else []
+            lines += [f"  {self.still}"] if self.still else []
             if self.sensitivities is not None:
                 lines += [f"  {line}" for line in self.sensitivities.lines(briefly=True)]
         lines.append(f"  {counted(self.trials)}; seed {self.seed}")
@@ -240,6 +248,7 @@ class Result:
             "confirmations": list(self.confirmations),
             "chance": _plain(self.chance),
             "gap": _plain(self.gap),
+            "gap_why": self.gap_why,
             "rule": self.rule,
             "trial": self.trial,
             "evaluations": self.evaluations,

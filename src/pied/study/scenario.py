@@ -1,6 +1,5 @@
 """What if prices or limits were others: one answer in full, from the belief that is there, without a fit or a write."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -62,15 +61,16 @@ def what_if(outlook: Outlook, problem: Problem) -> Scenario:
             f"what-if needs one objective, and there are {listed(problem.objectives)}: ask a study of one of them with "
             "limits for the others"
         )
-    other = outlook.under(problem)
+    is_same = problem is outlook.problem or problem.statement() == outlook.problem.statement()
+    other = outlook if is_same else outlook.under(problem)
     answer, snapshot = other.answer({}), other.snapshot
     found = _recommended(other, answer)
     status, relaxation = snapshot.status, snapshot.relaxation()
     result = snapshot.described(found, status, snapshot.message(status, relaxation, found), found.rule, relaxation)
-    low, high = answer.bounds
     prices, remark = ({}, "") if answer.u is None else limit_prices(other, answer)
-    gap = math.inf if answer.u is None else high - low
-    return Scenario(answer, replace(result, gap=gap, blame_of=lambda: None), prices, remark, snapshot)
+    still = other.still(answer)
+    result = replace(result, gap=still.width, relative_gap=still.relative, gap_why=still.why, blame_of=lambda: None)
+    return Scenario(answer, result, prices, remark, snapshot)
 
 
 def _recommended(outlook: Outlook, answer: Answer) -> Recommendation:

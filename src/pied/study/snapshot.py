@@ -14,7 +14,7 @@ from pied.problem import Named, Problem
 from pied.records import feasible, spread
 from pied.shapes import Float64
 from pied.study.blame import Blame, blame_of
-from pied.study.gaps import gap, told_width
+from pied.study.gaps import Gap, Unknown, gap, told_width
 from pied.study.messages import confirmed, message
 from pied.study.moment import UNSOUGHT, Moment
 from pied.study.reframing import for_question
@@ -60,30 +60,66 @@ class Snapshot(Moment):
 
         return front_of(self)
 
+    @cached_property
+    def recommended(self) -> "Recommendation | None":
+        """The recommended point by the usual rule; None when no point was told completely."""
+        return self.recommend(None)
+
+    @cached_property
+    def told_still(self) -> Gap:
+        """How much better than it any point could be, or why that is not told."""
+        return self.still(self.recommended)
+
     def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
         """Return the gap and the relative gap: how much better any point could still be (see `gaps.gap`)."""
+        found = self.still(recommendation)
+        return found.width, found.relative
+
+    def still(self, recommendation: "Recommendation | None" = None) -> Gap:
+        """Return how much better than a recommended point any could still be, or why that is not told."""
         if self.problem.has_front:  # its analogue is the growth of the front
-            return None, None
+            return Gap(None)
         if self.is_exhausted and self.is_met:
-            return 0.0, 0.0
+            return Gap(0.0, 0.0)
         whys = [trial.why for trial in self.of_this_question]
         optima = [why.optimistic for why in whys if why.optimistic is not None]
         if not optima:  # while feasibility is being tested, no point is certified
-            return (math.inf, math.inf) if any(why.margin is not None for why in whys) else (None, None)
-        found = recommendation or self.recommend(None)
-        certain = found.certified if found is not None else None
-        width = gap(optima, certain)
-        if found is not None and math.isfinite(width) and self.settings.believer.cautious:
+            is_tested = any(why.margin is not None for why in whys)
+            return Gap(math.inf, math.inf, Unknown.UNCERTAIN.value) if is_tested else Gap(None, None, self._why_unknown)
+        found = recommendation or self.recommended
+        if found is None or found.certified is None:
+            return Gap(math.inf, math.inf, Unknown.UNCERTAIN.value)
+        width = gap(optima, found.certified)
+        if not math.isfinite(width):
+            return Gap(math.inf, math.inf, Unknown.REFUTED.value)
+        if self.settings.believer.cautious:
             width = max(width, self._possible_gain(found))
-        if certain is None or not math.isfinite(width):
-            return math.inf, math.inf
+        return self.told_gap(width, found.certified)
+
+    def told_gap(self, width: float, certain: float) -> Gap:
+        """Return a gap as it is told: not where it is so large, or rests on so little, that it says nothing.
+
+        Args:
+            width: How much better than is certain any point could be.
+            certain: Objective that is certain.
+        """
         f = self.data.functions(self.problem)[:, :1]
         f = f[np.isfinite(f[:, 0])]
         span = float(np.ptp(f)) if len(f) else 0.0
+        if not math.isfinite(told_width(width, span, assumes_smooth=False)):
+            return Gap(math.inf, math.inf, Unknown.TOO_WIDE.value)
         if not math.isfinite(told_width(width, span, assumes_smooth=self._assumes_smooth)):
-            return math.inf, math.inf
-        size = max(abs(width + certain), abs(certain), float(spread(f)[0]))
-        return width, width / size
+            return Gap(math.inf, math.inf, Unknown.UNSURE.value)
+        return Gap(width, width / max(abs(width + certain), abs(certain), float(spread(f)[0])))
+
+    @property
+    def _why_unknown(self) -> str:
+        """Why no proposal says how much better is possible."""
+        sought = [trial for trial in self.trials if not trial.is_added and trial.why.aim not in UNSOUGHT]
+        mine = [trial for trial in sought if trial.revision == self.revision]
+        if any(trial.why.optimistic is not None for trial in mine):
+            return Unknown.CORRECTED.value
+        return Unknown.UNTOLD.value if mine else Unknown.UNASKED.value if sought else Unknown.SPREAD.value
 
     @property
     def _assumes_smooth(self) -> bool:
@@ -296,7 +332,7 @@ class Snapshot(Moment):
         relaxation = self.relaxation() if status is Status.INFEASIBLE else None
         if self.problem.has_front:
             return self._with_front(rule, status, relaxation)
-        found = self.recommend(rule)
+        found = self.recommended if rule is None else self.recommend(rule)
         return self.described(found, status, self.message(status, relaxation, found), rule, relaxation)
 
     def _with_front(self, rule: str | None, status: Status, relaxation: Relaxation | None) -> Result:
@@ -338,7 +374,7 @@ class Snapshot(Moment):
         )  # fmt: skip
         if found is None:
             return nothing
-        width, relative = self.gap(found)
+        still = self.told_still if found is self.__dict__.get("recommended") else self.still(found)
         number = self.data.numbers[found.row] if found.row is not None else None
         told = next((trial for trial in self.trials if trial.number == number), None)
         low, high = sorted(problem.user_value(float(each)) for each in (found.lower[0], found.upper[0]))
@@ -354,8 +390,9 @@ class Snapshot(Moment):
             slack={name: float(found.value[i]) for i, name in enumerate(names, 1)},
             probability=probability | ({"all": found.joint} if names else {}),
             is_feasible=found.is_feasible,
-            gap=width,
-            relative_gap=relative,
+            gap=still.width,
+            relative_gap=still.relative,
+            gap_why=still.why,
             blame_of=lambda: self._blame(found),
             trial=number,
             chance=None if found.is_feasible else self.chance,

@@ -17,7 +17,7 @@ from pied.records import Why
 from pied.shapes import Float64
 from pied.solvers.base import Proposal
 from pied.study.outlook import Answer, Outlook, plain
-from pied.study.words import figure, short
+from pied.study.words import Words, figure, short
 
 MOST_POINTS = 2500
 """Points of a sweep: each takes some hundredths of a second."""
@@ -43,6 +43,8 @@ class Sweep:
     """Settings whose measurement would sharpen the curve most."""
     next_u: Float64[ndarray, "d"]
     """The same in the unit cube."""
+    still: str
+    """Why it is not known how much better is possible; empty where the bounds tell it."""
     gain: float
     """By which share that measurement would narrow the bounds, on average over the sweep, by the belief."""
 
@@ -102,6 +104,7 @@ class Sweep:
             "names": list(self.names),
             "objective": self.objective,
             "unit": self.unit,
+            "still": self.still,
             "points": [each.to_dict() for each in self.answers],
             "next": {"x": dict(self.next_x), "gain": plain(self.gain)},
         }
@@ -116,6 +119,7 @@ class Sweep:
             "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
         )
         settings = ", ".join(f"{name} = {_brief(each)}" for name, each in self.next_x.items())
+        text += f"\nThe upper ends rest on the belief alone: {self.still}." if self.still else ""
         return f"{text}\nThe curve would be sharpened most by a measurement at {settings}" + (
             f" (bounds narrower by about {100 * self.gain:.0f} %)." if self.gain >= 0.005 else ", but hardly."
         )
@@ -152,7 +156,10 @@ def swept(outlook: Outlook, values: Mapping[str, Any]) -> Sweep:
     found = tuple(answers.values())
     u, gain = _sharpest(outlook, found)
     problem = outlook.problem
-    return Sweep(tuple(axes), found, problem.objective, problem.unit, problem.named_x(problem.natural(u)), u, gain)
+    told = outlook.still(outlook.base)
+    still = Words.of(problem).still(told.width, told.why) if told.why else ""
+    x = problem.named_x(problem.natural(u))
+    return Sweep(tuple(axes), found, problem.objective, problem.unit, x, u, still, gain)
 
 
 def proposal(outlook: Outlook, sweep: Sweep) -> Proposal:

@@ -221,10 +221,10 @@ class Words:
         step = SETTING_STEP * (value * math.log(high / low) if is_log else high - low)
         return self.united(f"{round(value, places(step) - 1):.12g}", name)
 
-    def still(self, gap: float | None) -> str:
-        """Return how much better is still possible; empty where that is not known."""
+    def still(self, gap: float | None, why: str = "") -> str:
+        """Return how much better is still possible, or why that is not known; empty where there is no reason either."""
         if gap is None or not math.isfinite(gap):
-            return ""
+            return f"how much better is possible is not known: {why}" if why else ""
         if gap == 0.0:
             return "nothing better is expected"
         return f"at most about {about(gap)}{f' {self.unit}' if self.unit else ''} better is still possible"

@@ -60,7 +60,7 @@ def summary(room: Room, view: View) -> dict[str, Any]:
     }
     if snapshot is None:
         return told | {"status": "NEW", "message": "Nothing is recorded yet.", "counted": "0 proposed", "trials": 0,
-                       "best": None, "gap": None}  # fmt: skip
+                       "best": None, "gap": None, "gap_text": ""}  # fmt: skip
     status = snapshot.status
     return told | {
         "status": status.name,
@@ -68,7 +68,8 @@ def summary(room: Room, view: View) -> dict[str, Any]:
         "counted": counted(snapshot.trials),
         "trials": len(snapshot.trials),
         "best": _best(view),
-        "gap": number(_gaps(view)[-1]) if view.trials else None,
+        "gap": _gaps(view)[-1] if view.trials else None,
+        "gap_text": "" if (answer := view.answer()) is None else answer.still,
     }
 
 
@@ -80,16 +81,12 @@ def _question(problem: Problem) -> str:
 
 
 def _gaps(view: View) -> list[Any]:
+    """Return the gap after each trial, from the record; the last one is that of the answer, None until it is known."""
     assert view.snapshot is not None
     snapshot = view.snapshot
-
-    def compute() -> list[Any]:
-        found = gaps(snapshot.problem, snapshot.current).gap
-        if len(found) and snapshot.is_exhausted and snapshot.is_met:
-            found[-1] = 0.0
-        return numbers(found)
-
-    return view.kept("gaps", compute)
+    past = view.kept("gaps", lambda: numbers(gaps(snapshot.problem, snapshot.current).gap))
+    answer = view.answer()
+    return [*past[:-1], None if answer is None else number(answer.gap)]
 
 
 def _functions(view: View) -> dict[int, tuple[list[float], bool]]:
@@ -249,7 +246,7 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
         {"name": each.name, "text": each.text, "met": each.is_met or result.is_feasible} for each in result.limit_lines
     ]
     plain["worth"] = [] if result.sensitivities is None else result.sensitivities.lines(briefly=True)
-    plain["gap_text"] = words.still(result.gap)
+    plain["gap_text"] = result.still
     return to_plain(plain)
 
 

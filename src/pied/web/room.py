@@ -51,6 +51,11 @@ class View:
                 self._answers[key] = compute()
             return self._answers[key]
 
+    def answer(self) -> Result | None:
+        """Return the recommendation if it was computed, without waiting for it."""
+        found: Result | None = self._answers.get(("result", None))
+        return found
+
     def believed(self) -> Snapshot:
         """Return the snapshot; refuse while nothing was told."""
         if self.snapshot is None:

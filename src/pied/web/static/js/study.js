@@ -63,7 +63,16 @@ export function answerCard(result, heading = "Recommended settings") {
 export async function overviewPage(page, study, about) {
   const head = h("div"), answer = h("div"), question = h("section", { class: "card" });
   const values = chartCard("Value by trial", "Each measured trial, and the best so far that meets all limits.", [["dot", "meets all limits"], ["dot bad", "breaks a limit"], ["line", "best so far"]]);
-  const gaps = chartCard("How much better is still possible", "After each trial, on a logarithmic scale.");
+  const gaps = chartCard("How much better is still possible", "After each trial, on a logarithmic scale."), still = h("p");
+  gaps.card.append(still);
+  let asked = null, list = [], latest = null;
+  function drawGaps() { // the last point is that of the answer, in its words
+    const known = latest && latest.change === asked?.change ? latest : null;
+    const shown = list.map((each, k) => [each.trial, k < list.length - 1 ? each.gap : known?.gap]).filter(([, gap]) => gap > 0);
+    still.textContent = !list.length ? "" : known ? known.gap_text || (known.feasible ? "" : "No settings are known to meet all limits.") : "Computing …";
+    if (shown.length) chart(gaps.place, { x: "trial", y: "gap", unit: asked.unit, log: true, data: [shown.map(([trial]) => trial), shown.map(([, gap]) => gap)], series: [{ label: "gap", kind: "line", color: "blue" }] });
+    else fill(gaps.place);
+  }
   const margins = h("section", { class: "card" }), front = frontCard();
   fill(page, head, h("div", { class: "two" }, answer, question), front.card, h("div", { class: "two" }, values.card, gaps.card), margins,
     h("p", {}, about.read_only ? null : h("a", { class: "button", href: `#/s/${encodeURIComponent(study)}/work` }, "Ask and tell"), " ", h("a", { class: "button", href: at(study, "/report.html"), target: "_blank", rel: "noopener" }, "Report")));
@@ -77,12 +86,10 @@ export async function overviewPage(page, study, about) {
       fill(question, h("h2", {}, "The question"), h("pre", {}, now.statement.join("\n")), now.notes.length ? h("p", { class: "small" }, `Last note: ${now.notes.at(-1)}`) : null);
       if (!trials.length) fill(answer, h("section", { class: "card answer" }, h("h2", {}, "Nothing is recorded yet"), h("p", {}, "Ask for a first proposal, or add older data, under “Work”.")));
       drawValues(values.place, now, trials);
-      const shown = trials.filter((each) => each.gap > 0);
-      if (shown.length) chart(gaps.place, { x: "trial", y: "gap", unit: now.unit, log: true, data: [shown.map((e) => e.trial), shown.map((e) => e.gap)], series: [{ label: "gap", kind: "line", color: "blue" }] });
-      else fill(gaps.place, h("p", { class: "dim" }, now.best ? "Not known yet: the first points are spread over the ranges." : "Not known while no settings are known to meet all limits."));
+      asked = now; list = trials; drawGaps();
       fill(margins, marginTable(now, trials));
     },
-    onResult(result) { fill(answer, answerCard(result, result.front?.points?.length > 1 ? `Balanced settings, one of ${result.front.points.length} best trade-offs` : undefined)); front.show(result.front); },
+    onResult(result) { latest = result; drawGaps(); fill(answer, answerCard(result, result.front?.points?.length > 1 ? `Balanced settings, one of ${result.front.points.length} best trade-offs` : undefined)); front.show(result.front); },
   });
   return () => { stop(); front.end(); };
 }

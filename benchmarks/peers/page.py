@@ -213,8 +213,8 @@ def comparison(record: dict[str, Any]) -> str:
     """Return the whole page."""
     parts = [BEFORE, f"**Made with** {origin(record)} Record: [peers.json](../benchmarks/results/peers.json).\n"]
     parts.append(
-        "## Results\n\nEvaluations to 1 % and to 1e-6; a dash: not within the budget of 25 or 30. *Cut off*: by the limit of "
-        "seconds.\n"
+        "## Results\n\nEvaluations to 1 % and to 1e-6; a dash: not within the budget of 25 or 30. *Cut off*: by the "
+        "limit of seconds.\n"
     )
     parts.append("\n".join(table(record, TITLES, "problem", reaching)) + "\n")
     parts.append("Regret at the end, and seconds per evaluation:\n")

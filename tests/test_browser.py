@@ -120,7 +120,7 @@ def address(folder: Path) -> Iterator[str]:
 class Browser:
     """A page, and what a person does with it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, shows: str = "reactor") -> None:
         options = webdriver.ChromeOptions()
         for word in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1200,900"):
             options.add_argument(word)
@@ -129,7 +129,7 @@ class Browser:
         self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
         self.base = address.partition("?")[0]
         self.driver.get(address)
-        self.until(lambda: "reactor" in self.text())
+        self.until(lambda: shows in self.text())
         assert "token" not in self.driver.current_url
 
     def go(self, page: str) -> None:

@@ -31,12 +31,15 @@ def described(version: str) -> dict[str, Any]:
         },
         "/api/check": {"post": _post("Check a form; nothing is written.", {})},
         study: {"get": _get("A study: question, variables, outputs, limits, constants, status.", _STUDY)},
-        f"{study}/trials": {"get": _get("All trials; ?state=asked for the open ones.", _STUDY)},
-        f"{study}/result": {"get": _get("The recommendation, as data and in words.", _STUDY)},
-        f"{study}/history": {"get": _get("Who did what, when and why; ?trial=3 for one trial.", _STUDY)},
+        f"{study}/trials": {"get": _get("All trials; ?state=asked for the open ones.", [*_STUDY, *_query("state")])},
+        f"{study}/result": {"get": _get("The recommendation, as data and in words.", [*_STUDY, *_query("rule")])},
+        f"{study}/history": {"get": _get("Who did what, when and why; ?trial=3 for one trial.",
+                                         [*_STUDY, *_query("trial")])},
         f"{study}/events": {"get": _get("Changes as they happen (server-sent events).", _STUDY)},
         f"{study}/table": {"post": {"summary": "A CSV or Excel file as the body; ?name=old.csv. A filled-in plan is "
-                                    "told, other tables are added as older data.", "parameters": _STUDY,
+                                    "told, other tables are added as older data.",
+                                    "parameters": [*_STUDY, *_query("name", "worker", "anyway", "again")],
+                                    "requestBody": {"content": {"application/octet-stream": {"schema": {}}}},
                                     "responses": _responses()}},
     }  # fmt: skip
     for word, each in STUDY_ACTIONS.items():
@@ -62,6 +65,10 @@ _STUDY = [{"name": "study", "in": "path", "required": True, "schema": {"type": "
 _NUMBER = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
 
 
+def _query(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "in": "query", "schema": {"type": "string"}} for name in names]
+
+
 def _get(summary: str, parameters: Any = ()) -> dict[str, Any]:
     return {"summary": summary, "parameters": list(parameters), "responses": _responses()}
 
@@ -74,4 +81,6 @@ def _post(summary: str, fields: Mapping[str, str], parameters: Any = ()) -> dict
 
 
 def _responses() -> dict[str, Any]:
-    return {"200": {"description": "Done."}} | {code: {"description": said} for code, said in _ERRORS.items()}
+    return {"200": {"description": "Done."}, "201": {"description": "Made."}} | {
+        code: {"description": said} for code, said in _ERRORS.items()
+    }

@@ -21,11 +21,11 @@ from pied.bounds.quantile import normal
 from pied.gp import GP, selection
 from pied.problem import Problem
 from pied.records.trial import Dataset, Why, feasible
+from pied.rivals.improvement import LogEICF
 from pied.rng import Stream
 from pied.search import Optimum, Search
 from pied.solvers.base import Proposal, Run
 from pied.solvers.cuqb import CUQB, CUQBRun, Scene
-from pied.solvers.improvement import LogEICF
 
 LEAST_Z, MEAN_MORE = 1.0, normal(0.95) ** 2 - 1.0
 """Of a randomized level: z^2 is 1 and an exponential number more; its mean is that of the default."""

@@ -11,11 +11,11 @@ from pied.bounds.believer import Believer
 from pied.bounds.composite import Composite
 from pied.bounds.estimator import Estimator
 from pied.gp.choices import Model
+from pied.rivals.improvement import ClosedForm
+from pied.rivals.linearized import DeltaBounds, Trusting
+from pied.rivals.optimism import PenalizedQuantile
 from pied.rng import Stream
 from pied.solvers.acquisition import Acquisition, Points
-from pied.solvers.improvement import ClosedForm
-from pied.solvers.linearized import DeltaBounds, Trusting
-from pied.solvers.optimism import PenalizedQuantile
 from pied.solvers.sampled import Sampled
 from rivals import slopes_by_difference, told
 from tiny import parabola, waves

@@ -33,13 +33,14 @@ LAYERS: dict[str, str] = {
     "theory": "errors problem rng shapes",
     "bounds": "errors gp problem records rng search shapes",
     "bridge": "bounds errors rng shapes",
-    "solvers": "bounds bridge distances errors gp hypervolume problem records rng search shapes",
+    "solvers": "bounds distances errors gp hypervolume problem records rng search shapes",
+    "rivals": "bounds bridge distances errors gp problem records rng search shapes solvers",
     "study": "bounds distances errors evaluation gp hypervolume problem records rng search shapes solvers",
     "plots": "errors hypervolume problem records rng shapes study",
     "report": "errors plots problem records study",
     "shell": "address errors evaluation plots problem records report solvers study suite version",
     "web": "address errors plots problem records report shell study suite version",
-    "bench": "bounds errors evaluation plots problem records rng shapes shell solvers study suite",
+    "bench": "bounds errors evaluation plots problem records rivals rng shapes shell solvers study suite",
 }
 FACE = {"__init__": "errors problem records solvers study suite"}
 """`pied/__init__.py` loads every public name when it is first used."""
@@ -48,7 +49,7 @@ UPWARDS = {"study": "report", "shell": "web"}
 for them."""
 DOORS = {"store": "records", "files": "shell", "executors": "evaluation"}
 """Documented paths of version 0.1, one import each."""
-ROOMS = {"shell", "web.demo", "bounds.quantile", "evaluation.executors", "records.sql", "solvers", "suite"}
+ROOMS = {"shell", "web.demo", "bounds.quantile", "evaluation.executors", "records.sql", "rivals", "solvers", "suite"}
 """What other packages may import past a package's face: modules used as a namespace, or loaded only when needed."""
 EVERYWHERE = {"numpy", "scipy"}
 HOMES = {
@@ -58,15 +59,15 @@ HOMES = {
     "matplotlib": "plots/drawing.py",
     "openpyxl": "shell/excel.py",
     "jaxtyping": "shapes.py",
-    "torch": "problem/torch_door.py bridge.py solvers/scbo.py",
+    "torch": "problem/torch_door.py bridge.py rivals/scbo.py",
     "botorch": "bridge.py",
     "gpytorch": "bridge.py",
     "linear_operator": "bridge.py",
-    "optuna": "solvers/peers.py",
-    "ax": "solvers/peers.py",
+    "optuna": "rivals/peers.py",
+    "ax": "rivals/peers.py",
     "fmpy": "evaluation/fmu.py",
-    "cma": "solvers/derivative_free.py",
-    "pybobyqa": "solvers/derivative_free.py",
+    "cma": "rivals/derivative_free.py",
+    "pybobyqa": "rivals/derivative_free.py",
     "click": "shell/ bench/shell.py web/command.py",
     "starlette": "web/app.py",
     "uvicorn": "web/server.py",

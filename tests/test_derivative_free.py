@@ -14,11 +14,11 @@ from numpy import ndarray
 from scipy import optimize
 
 from pied import MissingExtra, Problem, SettingError, Status, Study
+from pied.rivals.derivative_free import CMAES, Bobyqa, Direct
+from pied.rivals.loop import PAPER_PENALTY, Merit
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.base import Solver
-from pied.solvers.derivative_free import CMAES, Bobyqa, Direct
-from pied.solvers.loop import PAPER_PENALTY, Merit
 from pied.suite import get
 from tiny import hill, parabola, points, waves
 

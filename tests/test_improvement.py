@@ -15,14 +15,14 @@ from pied import Problem, SettingError, Study, solve
 from pied.bounds.believer import Believer
 from pied.gp.choices import Model
 from pied.records.trial import feasible
+from pied.rivals.folding import FoldedRun
+from pied.rivals.improvement import EIC, ClosedForm
+from pied.rivals.linearized import Trusting
 from pied.rng import Stream
 from pied.search.multistart import Search
 from pied.solvers import make
 from pied.solvers.acquisition import incumbent
 from pied.solvers.cuqb import Scene
-from pied.solvers.folding import FoldedRun
-from pied.solvers.improvement import EIC, ClosedForm
-from pied.solvers.linearized import Trusting
 from pied.solvers.sampled import Sampled
 from pied.solvers.smooth import FATMOID, FATPLUS, SIGMOID, log_h, log_h_slopes, log_ndtr_slopes
 from rivals import affine, believed, quick, slopes_by_difference, told

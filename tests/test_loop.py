@@ -13,9 +13,9 @@ import pytest
 
 from pied import Problem, SettingError, SolverDone, Status, Study, TellError
 from pied.records.trial import Dataset, State, Trial
+from pied.rivals.loop import PAPER_PENALTY, Evaluate, LoopRun, Merit, Start
 from pied.rng import Stream
 from pied.solvers.base import Run, Solver
-from pied.solvers.loop import PAPER_PENALTY, Evaluate, LoopRun, Merit, Start
 from tiny import hill, parabola, points, waves
 
 INITIAL = 3
@@ -297,8 +297,10 @@ def test_close_ends_the_thread_and_a_closed_run_can_be_asked_again() -> None:
 def test_a_forgotten_run_ends_its_thread() -> None:
     before = threads()
     run = Toy().start(parabola(), Stream(0))
-    run.ask(4, told(parabola(), Toy(), INITIAL).data)
-    thread = next(each for each in threading.enumerate() if each.name == "pied toy")
+    data = told(parabola(), Toy(), INITIAL).data
+    others = threading.enumerate()
+    run.ask(4, data)
+    (thread,) = [each for each in threading.enumerate() if each not in others]
     del run
     gc.collect()
     thread.join(5)

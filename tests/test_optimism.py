@@ -12,13 +12,13 @@ from pied.bounds import quantile
 from pied.bounds.believer import optimistic
 from pied.bounds.joint import Joint
 from pied.records.trial import State, feasible
+from pied.rivals.linearized import COBALT, COBALTRun, DeltaBounds, Trusting, linearized
+from pied.rivals.optimism import BoxRun, PenalizedQuantile
 from pied.rng import Stream
 from pied.search.multistart import Search
 from pied.solvers import make
 from pied.solvers.acquisition import Points
 from pied.solvers.cuqb import Scene
-from pied.solvers.linearized import COBALT, COBALTRun, DeltaBounds, Trusting, linearized
-from pied.solvers.optimism import BoxRun, PenalizedQuantile
 from rivals import BELIEVER, FAST, SEARCH, affine, believed, quick, slopes_by_difference
 from tiny import distance, few, hill, parabola, points, waves
 

@@ -224,7 +224,7 @@ def test_what_is_doubted_is_not_cut_off():
 
 def test_a_solver_without_samples_models_no_plateaus():
     from pied.bounds import Believer
-    from pied.solvers.improvement import EIC
+    from pied.rivals.improvement import EIC
 
     study = Study(stated(), seed=0, solver=EIC(believer=Believer()))
     study.run(budget=14)

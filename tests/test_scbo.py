@@ -10,9 +10,9 @@ import pytest
 from pied import MissingExtra, SettingError, Study, solve
 from pied.errors import NumericalError
 from pied.records.trial import Dataset, State
+from pied.rivals.scbo import SCBO, scoped, trust_region
 from pied.rng import Stream
 from pied.solvers import make
-from pied.solvers.scbo import SCBO, scoped, trust_region
 from rivals import quick
 from tiny import hill, parabola, points, waves
 
@@ -106,7 +106,7 @@ def test_models_that_fail_give_a_point_of_the_region_unless_strict(monkeypatch: 
     def fails(*_: Any) -> None:
         raise NumericalError("not positive definite")
 
-    monkeypatch.setattr("pied.solvers.scbo._fitted", fails)
+    monkeypatch.setattr("pied.rivals.scbo._fitted", fails)
     study = Study(hill(), solver=quick("scbo", strict=False), seed=0)
     study.run(6)
     assert study.trials[-1].why.rung == "random in the region: not positive definite"

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from pied import Problem, SettingError, Study
-from pied.rng import Stream
-from pied.solvers import make
-from pied.solvers.loop import Start
-from pied.solvers.snobfit import LEAST_SEPARATION, Snobfit, around_best, by_linear_models, far_away, suggest
-from pied.solvers.snobfit_models import (
+from pied.rivals.loop import Start
+from pied.rivals.snobfit import LEAST_SEPARATION, Snobfit, around_best, by_linear_models, far_away, suggest
+from pied.rivals.snobfit_models import (
     EXACT_UNCERTAINTY,
     GOLDEN,
     Boxes,
@@ -22,6 +20,8 @@ from pied.solvers.snobfit_models import (
     is_local,
     neighbours,
 )
+from pied.rng import Stream
+from pied.solvers import make
 from tiny import hill, parabola, points, unchecked
 
 RESOLUTION = 1e-5

@@ -11,10 +11,10 @@ from pied import suite
 from pied.bounds import Believer, Composite, quantile
 from pied.problem import Problem
 from pied.records import Dataset, Why
+from pied.rivals.linearized import DeltaBounds
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 from pied.solvers.cuqb import CUQB
-from pied.solvers.linearized import DeltaBounds
 from pied.suite import Benchmark
 
 LEVEL = 0.95

@@ -1,4 +1,4 @@
-"""What solvers with an acquisition function share: settings of the rivals, and acquisitions as subproblems.
+"""What solvers with an acquisition function share: acquisitions as subproblems.
 
 An acquisition computes its columns, objective first, from the belief at some points (`Points`). A column is a pair: its
 values, and a function that returns their slopes, which is called only where slopes are wanted.
@@ -6,47 +6,22 @@ values, and a function that returns their slopes, which is called only where slo
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import NUMBERS_AT_ONCE, Believer, Composite, Confidence, Stack, checked_level
-from pied.errors import SettingError
+from pied.bounds import NUMBERS_AT_ONCE, Composite, Stack
 from pied.records import feasible
-from pied.search import Functions, Optimum, PenaltySearch, Search
+from pied.search import Functions, Optimum
 from pied.shapes import Float64
-from pied.solvers.base import Solver
 from pied.solvers.frame import Scene
 
 Column = tuple[Float64[ndarray, "b"], Callable[[], Float64[ndarray, "b d"]]]
 """The values of a function at some points, and what returns its slopes by the point."""
 Back = Callable[[Float64[ndarray, "R b"]], Float64[ndarray, "b d"]]
 """From weights of the values of a function to the slopes of their weighted sum by the point."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BeliefSolver(Solver):
-    """Settings of every rival with a belief, named as in `CUQB`."""
-
-    level: float = 0.95
-    """p of the bounds that verify and that are recorded, and of the rival's own bounds if it has some."""
-    verify_every: int | None = 3
-    """A trial verifies after this many, as in `CUQB`; None: never."""
-    believer: Believer = field(default_factory=Believer)
-    """Candidate models, and the estimator of quantiles."""
-    search: Search | PenaltySearch = field(default_factory=Search)
-    """How the subproblem is solved."""
-    strict: bool = False
-    """Whether a numerical failure is raised; by default a more robust step is tried."""
-
-    def __post_init__(self) -> None:
-        """Refuse settings that are out of range."""
-        if isinstance(checked_level(self.level), Confidence):
-            raise SettingError(f"level of solver '{self.name}' is one number: only 'cuqb' has a schedule of levels")
-        if self.verify_every is not None and self.verify_every < 1:
-            raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")
 
 
 @dataclass(frozen=True, eq=False)

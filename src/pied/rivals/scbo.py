@@ -21,10 +21,10 @@ from pied.distances import to_nearest
 from pied.errors import MissingExtra, SettingError
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
+from pied.rivals.folding import FoldedRun
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 from pied.solvers.base import BREAKDOWNS, Proposal, Run, Solver
-from pied.solvers.folding import FoldedRun
 from pied.solvers.frame import meets_white
 from pied.solvers.initial import design_size
 

@@ -13,9 +13,9 @@ from scipy import optimize
 from pied.errors import MissingExtra, SettingError, SolverDone
 from pied.problem import Problem
 from pied.records import Dataset, Why
+from pied.rivals.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
-from pied.solvers.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
 
 UNLIMITED = 50_000  # evaluations: more than any study can afford, so the study's budget ends the routine
 

@@ -18,12 +18,13 @@ from pied.errors import SettingError
 from pied.gp import Warp
 from pied.problem import Problem
 from pied.records import Why
+from pied.rivals.folding import FoldedRun, folded_believer
+from pied.rivals.settings import BeliefSolver
 from pied.rng import Stream
 from pied.search import Optimum, PenaltySearch
 from pied.shapes import Float64
 from pied.solvers.acquisition import (
     Acquisition,
-    BeliefSolver,
     Column,
     Points,
     black_constraints,
@@ -31,7 +32,6 @@ from pied.solvers.acquisition import (
     maximize,
 )
 from pied.solvers.cuqb import CUQB, BayesRun, Scene, Settings
-from pied.solvers.folding import FoldedRun, folded_believer
 from pied.solvers.sampled import SAMPLES, SCREENING, TEMPERATURE, Sampled, largest, summed
 from pied.solvers.smooth import (
     SMALLEST_DEVIATION,

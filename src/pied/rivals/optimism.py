@@ -10,13 +10,14 @@ from pied.bounds import Believer, Composite, Joint, level_at, quantile
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.records import Dataset, Why
+from pied.rivals.folding import FoldedRun, folded_believer
+from pied.rivals.settings import BeliefSolver
 from pied.rng import Stream
 from pied.search import Optimum, Search
 from pied.shapes import Float64
-from pied.solvers.acquisition import Acquisition, BeliefSolver, Column, Points, maximize
+from pied.solvers.acquisition import Acquisition, Column, Points, maximize
 from pied.solvers.base import Proposal, Run
 from pied.solvers.cuqb import CUQB, BayesRun, Scene
-from pied.solvers.folding import FoldedRun, folded_believer
 
 
 @dataclass(frozen=True, kw_only=True)

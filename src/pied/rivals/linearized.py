@@ -15,12 +15,13 @@ from pied.bounds import Composite, quantile
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.records import Why
+from pied.rivals.improvement import check_samples
+from pied.rivals.settings import BeliefSolver
 from pied.rng import Stream
 from pied.search import Optimum
 from pied.shapes import Float64
-from pied.solvers.acquisition import Acquisition, BeliefSolver, Column, Outputs, Points, incumbent, maximize
+from pied.solvers.acquisition import Acquisition, Column, Outputs, Points, incumbent, maximize
 from pied.solvers.cuqb import BayesRun, Scene
-from pied.solvers.improvement import check_samples
 from pied.solvers.sampled import log_mean
 from pied.solvers.smooth import log_improvement
 

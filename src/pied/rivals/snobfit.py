@@ -14,11 +14,8 @@ import numpy as np
 
 from pied.errors import SettingError
 from pied.problem import Problem
-from pied.rng import Stream
-from pied.shapes import Float64
-from pied.solvers.base import Solver
-from pied.solvers.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
-from pied.solvers.snobfit_models import (
+from pied.rivals.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
+from pied.rivals.snobfit_models import (
     EXACT_UNCERTAINTY,
     EXTRA_NEIGHBOURS,
     Boxes,
@@ -28,6 +25,9 @@ from pied.solvers.snobfit_models import (
     is_local,
     neighbours,
 )
+from pied.rng import Stream
+from pied.shapes import Float64
+from pied.solvers.base import Solver
 
 NOISY_UNCERTAINTY = 1e-2  # of a noisy value, relative to the range of all: limits the weight of near neighbours
 CANDIDATES_PER_POINT = 100  # random points from which a point of class 5 is chosen as the farthest from all others

@@ -11,7 +11,7 @@ from numpy import ndarray
 from pied.bounds import calibration, worst
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.estimator import Estimator
-from pied.gp import GP, Choice, Coding, Labels, Model, scaled
+from pied.gp import GP, Choice, Coding, Labels, Model, scaled, step_of
 from pied.problem import Choice as ChoiceOfLabels
 from pied.problem import Problem
 from pied.records import Dataset
@@ -43,7 +43,7 @@ class Believer:
             imagine: Whether pending, failed and missing values are imagined at their mean, so that a search goes
                 elsewhere; what is said must not rest on them.
         """
-        gp = GP.fit(data.U, data.Y, previous=previous, **self._words(problem))
+        gp = self.read_in(problem, data, GP.fit(data.U, data.Y, previous=previous, **self._words(problem)))
         if not imagine:
             return gp
         untold = ~np.isfinite(data.Y)
@@ -56,7 +56,19 @@ class Believer:
         """Return a belief without what was imagined, its models kept."""
         if not len(data.imagined) and data.complete.all():
             return belief
-        return GP.at_choices(data.U, data.Y, belief.choices, **self._words(problem))
+        told = GP.at_choices(data.U, data.Y, belief.choices, **self._words(problem))
+        return self.read_in(problem, data, told)
+
+    @staticmethod
+    def read_in(problem: Problem, data: Dataset, belief: GP) -> GP:
+        """Return a belief that knows in which steps noisy outputs are read, as all that was told shows it.
+
+        Whole numbers may be counts, which are as they are: they are taken for readings only where a noise is stated.
+        """
+        noisy = [noise != 0 for noise in problem.noise]
+        steps = np.array([step_of(y) if each else 0.0 for each, y in zip(noisy, data.Y.T, strict=True)])
+        may_count = np.array([noise is None for noise in problem.noise]) & (steps % 1.0 == 0.0)
+        return belief.read_in(np.where(may_count, 0.0, steps))
 
     def _words(self, problem: Problem) -> dict[str, Any]:
         """What a belief has to know of a problem, and how it is made."""
@@ -79,7 +91,9 @@ class Believer:
 
     def careful(self, problem: Problem, data: Dataset, belief: GP, level: float) -> GP:
         """Return a belief as far as it is to be trusted (`calibration.widened`)."""
-        return calibration.widened(problem, belief, self.caution(problem, data, level))
+        if not self.cautious:
+            return belief
+        return calibration.widened(problem, belief, calibration.caution(problem, data, level))
 
     def said(self, problem: Problem, data: Dataset, belief: GP, stream: Stream, level: float) -> Composite:
         """Compose a belief with the white box for what is said of it, not for a search."""
@@ -87,8 +101,10 @@ class Believer:
 
     def doubted(self, problem: Problem, data: Dataset, belief: GP, stream: Stream, level: float) -> Composite:
         """Compose a belief with the white box for what may be where nothing was measured (`calibration.doubt`)."""
-        factor = calibration.doubt(problem, data, level) if self.cautious else np.ones(problem.m)
-        return self.bound(problem, data, calibration.widened(problem, belief.beyond_plateaus, factor), stream)
+        plain = belief.beyond_plateaus
+        if self.cautious:
+            plain = calibration.widened(problem, plain, calibration.doubt(problem, data, level))
+        return self.bound(problem, data, plain, stream)
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,7 +111,8 @@ def widened(problem: Problem, gp: GP, factor: Float64[ndarray, "m"]) -> GP:
     largest = np.array(
         [OWN_LEARNED if noise is None else OWN_STATED if noise > 0 else np.inf for noise in problem.noise]
     )
-    return gp if (factor == 1.0).all() else gp.widened(factor, np.minimum(factor, largest))
+    said = gp.rounded
+    return said if (factor == 1.0).all() else said.widened(factor, np.minimum(factor, largest))
 
 
 def first_caution(count: int, *, is_exact: bool) -> float:
@@ -216,6 +217,10 @@ def telling(
 
 
 def deviation_of_noise(problem: Problem, gp: GP, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
-    """Return the deviation of each output's noise at points on its warped scale: as stated, else as learned."""
+    """Return the deviation of each output's noise at points on its warped scale: as stated, else as learned.
+
+    Where readings are rounded it is that of rounding, or more.
+    """
     stated = np.array([np.nan if each is None else each for each in problem.noise])
-    return np.where(np.isnan(stated), gp.noise_deviation(U), stated)  # outputs with a stated noise have no warp
+    is_rounded = np.zeros(problem.m, dtype=bool) if gp.steps is None else gp.steps > 0
+    return np.where(np.isnan(stated) | is_rounded, gp.noise_deviation(U), stated)  # what has a stated one has no warp

@@ -71,7 +71,8 @@ class TwoRegimes:
         if region is None or any(_is_empty(each) for each in parts):
             return None
         first = home or believer.fit(problem, parts[0], previous[0], imagine=False)
-        beliefs = first, believer.fit(problem, parts[1], previous[1], imagine=False)
+        second = believer.fit(problem, parts[1], previous[1], imagine=False)
+        beliefs = believer.read_in(problem, data, first), believer.read_in(problem, data, second)
         factors = [_caution(problem, believer, data, int(side.sum()), level) for side in (~elsewhere, elsewhere)]
         said = [
             believer.bound(problem, data, widened(problem, belief, factor), stream)

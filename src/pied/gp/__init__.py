@@ -8,6 +8,7 @@ from pied.gp.odds import evidence, kernel_of
 from pied.gp.paths import Paths
 from pied.gp.process import GP
 from pied.gp.regimes import Split, split
+from pied.gp.resolution import step_of
 from pied.gp.warps import Warp
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "misfits",
     "scaled",
     "split",
+    "step_of",
 ]

@@ -17,6 +17,7 @@ from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.observations import Observations
 from pied.gp.regressions import resonance_price
+from pied.gp.resolution import EVEN, Rounding
 from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
 
@@ -45,6 +46,10 @@ class GP:
     """Log variance of the usual noise of every output, as `uneven` counts it; None: no noise differs."""
     ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
     """Plateaus at which outputs are cut off, infinite where there are none; None: no output is clipped."""
+    steps: Float64[ndarray, "m"] | None = None
+    """Step that the readings of every output are multiples of (`resolution`), 0 where there is none; None: nowhere."""
+    rounding: Rounding | None = None
+    """What rounding leaves, where that is included in deviations: in what is said, not in a search."""
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
@@ -156,8 +161,11 @@ class GP:
 
     @np.errstate(all="ignore")
     def noise_deviation(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
-        """Return the standard deviation of the learned noise of every output at points, on its warped scale."""
-        return self.nugget_deviation * np.sqrt(self._noise_factors(U))
+        """Return the standard deviation of every output's noise at points, on its warped scale, rounding included."""
+        learned = self.nugget_deviation * np.sqrt(self._noise_factors(U))
+        if self.steps is None:
+            return learned
+        return np.maximum(learned, EVEN * self.steps / np.abs(self.unwarp_slopes(self.unwarp(self.moments(U)[0]))))
 
     def _noise_factors(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
         """Return by how much the noise variance of every output is larger than usual."""
@@ -199,7 +207,8 @@ class GP:
         inputs = self._inputs(U)
         parts = [block.posterior.moments(inputs) for block in self.blocks]
         mean, deviation = (self.ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
-        return self.location + self.deviation * mean, self.deviation * deviation
+        mean, deviation = self.location + self.deviation * mean, self.deviation * deviation
+        return mean, deviation if self.rounding is None else self.rounding.added(mean, deviation)[0]
 
     @np.errstate(all="ignore")
     def moments_and_slopes(
@@ -212,7 +221,12 @@ class GP:
         if self.coding is not None:
             by_mean, by_deviation = self.coding.by_cube(by_mean), self.coding.by_cube(by_deviation)
         unit = self.deviation[:, None]
-        return self.location + self.deviation * mean, self.deviation * deviation, unit * by_mean, unit * by_deviation
+        mean, deviation = self.location + self.deviation * mean, self.deviation * deviation
+        by_mean, by_deviation = unit * by_mean, unit * by_deviation
+        if self.rounding is not None:
+            deviation, with_mean, with_own = self.rounding.added(mean, deviation)
+            by_deviation = with_own[..., None] * by_deviation + with_mean[..., None] * by_mean
+        return mean, deviation, by_mean, by_deviation
 
     @np.errstate(all="ignore")
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
@@ -289,6 +303,17 @@ class GP:
         }
         choices = tuple(replace(each, theta=(*each.theta[:-1], moved[j])) for j, each in enumerate(self.choices))
         return replace(self, blocks=blocks, choices=choices)
+
+    def read_in(self, steps: Float64[ndarray, "m"]) -> "GP":
+        """Return the same of readings in steps, 0 where there are none."""
+        return replace(self, steps=steps if steps.any() else None)
+
+    @property
+    def rounded(self) -> "GP":
+        """The same with what rounding leaves in its deviations, which more measurements do not take away."""
+        if self.steps is None:
+            return self
+        return replace(self, rounding=Rounding(self.steps, self.nugget_deviation, self._scales, self.deviation))
 
     def _inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
         """Return what the regressions see of points."""

@@ -1,5 +1,7 @@
 """What measurements probably give: at new points, and at told ones as if they had not been told."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from pied.bounds import Ends, coding_of, level_at, predicted, ratios
@@ -37,6 +39,6 @@ def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
             data.U[others], data.Y[others], gp.choices, active=problem.active, ratios=ratios(problem),
             noise=problem.noise, model=settings.believer.model, coding=coding_of(problem),
         )  # fmt: skip
-        found = predicted(problem, part, data.U[row : row + 1], level, factor)
+        found = predicted(problem, replace(part, steps=gp.steps), data.U[row : row + 1], level, factor)
         low[row], middle[row], high[row] = (each[0] for each in found)
     return low, middle, high

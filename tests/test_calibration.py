@@ -215,6 +215,13 @@ def test_noise_of_a_wider_belief_is_wider_by_its_own_factor() -> None:
     np.testing.assert_allclose(wide.noise_deviation(U), belief.noise_deviation(U) * [2.0, 3.0])
 
 
+def test_a_wider_belief_that_imagines_a_point_has_its_own_covariance() -> None:
+    U = Stream(1).uniform(12, 2)
+    belief, V = GP.fit(U, np.sin(3 * U[:, :1])), Stream(2).uniform(3, 2)
+    wide = belief.widened(np.array([4.0]), np.array([4.0]))
+    assert wide.imagine(V).moments(V + 0.05)[1] == pytest.approx(4.0 * belief.imagine(V).moments(V + 0.05)[1], rel=1e-6)
+
+
 def test_a_wider_belief_is_wider_also_where_noise_is_next_to_nothing() -> None:
     """Below the nugget of an exact output, rounding errors would make it narrower."""
     U = Stream(1).uniform(60, 1)

@@ -5,6 +5,8 @@ import pytest
 
 from beliefs import V, fixed, numeric_slope, points, wavy
 from pied.gp import GP, Coding, Labels, Paths
+from pied.gp.kernels import KERNELS
+from pied.gp.paths import DEGREES
 from pied.rng import Stream
 
 COUNT = 400
@@ -18,7 +20,11 @@ def drawn(gp, U, count=COUNT):
     return paths.values_and_slopes(np.tile(U, (count, 1)), rows)[0].reshape(count, len(U), -1)
 
 
-@pytest.mark.parametrize("kernel", ["squared exponential", "matern 5/2", "matern 3/2"])
+def test_every_kernel_has_a_spectral_density():
+    assert DEGREES.keys() == KERNELS.keys()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("trend", ["constant", "quadratic"])
 def test_draws_have_the_moments_of_the_belief(kernel, trend):
     gp = fixed(points(), wavy(points()), kernel=kernel, trend=trend)

@@ -303,7 +303,7 @@ def _trials(study: Study) -> str:
     worth = dict(zip(data.numbers, f[:, 0].tolist(), strict=True))
     meets = dict(zip(data.numbers, feasible(problem, f).tolist(), strict=True))
     words = Words.of(problem)
-    digits = DIGITS if all(noise == 0 for noise in problem.noise) else NOISY_DIGITS
+    digits = DIGITS if problem.is_exact else NOISY_DIGITS
     noted = [each for each in study.history() if each.kind == "noted"]
     notes = {one.number: "; ".join(each.why for each in noted if each.number == one.number) for one in noted}
     heads = ["trial", *(_with_unit(n, words.units) for n in (*problem.variables, *outputs))]

@@ -44,6 +44,8 @@ class Block:
     """Degree of the trend basis."""
     soft: Float64[ndarray, "B N"] | None = None
     """1 for values that stand for what is known beyond a plateau; None: for none."""
+    known: tuple[Posterior, float] | None = None
+    """Posterior and jitter where they follow from another block's; None: the covariance is factorized."""
 
     @cached_property
     def outputs(self) -> tuple[int, ...]:
@@ -67,7 +69,7 @@ class Block:
 
     @cached_property
     def _factorized(self) -> tuple[Posterior, float]:
-        return _factorize(self)
+        return self.known or _factorize(self)
 
     def imagine(
         self,
@@ -95,7 +97,7 @@ class Block:
             scatter=None if scatter is None else np.concatenate([scatter, factors], 1),
         )
         soft = None if self.soft is None else np.concatenate([self.soft, np.zeros_like(own)], 1)
-        return replace(self, tasks=tasks, soft=soft)
+        return replace(self, tasks=tasks, soft=soft, known=None)
 
     def widened(self, factor: Float64[ndarray, "m"], shift: Float64[ndarray, "m"]) -> "Block":
         """Multiply the deviations of every output, and lower the logarithm of its nugget.
@@ -108,10 +110,8 @@ class Block:
         nugget = self.theta[:, -1]
         lower = np.maximum(nugget + shifts, np.minimum(nugget, math.log(EXACT_NUGGET)))
         theta = np.concatenate([self.theta[:, :-1], lower[:, None]], 1)
-        wider = replace(self, theta=theta, variance=self.variance * own**2)
-        if not shifts.any():  # the same covariance need not be factorized again
-            vars(wider)["_factorized"] = self.posterior.widened(own), self.jitter
-        return wider
+        known = None if shifts.any() else (self.posterior.widened(own), self.jitter)  # without a shift, K is the same
+        return replace(self, theta=theta, variance=self.variance * own**2, known=known)
 
 
 def block_of(data: Observations, groups: Sequence[tuple[int, ...]], choices: Sequence[Choice]) -> Block:

@@ -5,10 +5,6 @@ from numpy import ndarray
 
 from pied.shapes import Bool, Float64
 
-# Freed once, a large array tells the C library to keep freed memory. Otherwise the arrays of every evaluation are
-# returned to the system and faulted in again, which doubles the time of predictions. No page of it is touched.
-np.empty(31 * 2**20, dtype=np.uint8)
-
 
 def roots(K: Float64[ndarray, "B n n"]) -> tuple[Float64[ndarray, "B n n"], Bool[ndarray, "B"]]:
     """Return R = L^-1 with K = L L', so that K^-1 = R'R, and which matrices are not positive definite.

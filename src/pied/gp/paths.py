@@ -23,8 +23,8 @@ from pied.shapes import Float64, Int
 FREQUENCIES = 192
 """Waves of each draw of the prior, each as cosine and sine. Every draw has its own: with the same for all, deviations
 between told points, a thousandth of the prior's, would all be wrong in the same direction."""
-DEGREES = {"matern 5/2": 5, "matern 3/2": 3}
-"""Degrees of freedom of the Student distribution that is the spectral density of a kernel; otherwise it is normal."""
+DEGREES = {"squared exponential": None, "matern 5/2": 5, "matern 3/2": 3}
+"""Degrees of freedom of the Student distribution that is the spectral density of a kernel; None: it is normal."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +127,7 @@ def _draw(block: Block, count: int, stream: Stream) -> _Drawn:
         tasks=replace(tasks, y=y, noise=np.repeat(tasks.noise, count, -1)),
         baseline=np.repeat(block.baseline, count, -1),
         variance=np.repeat(block.variance, count, -1),
+        known=None,
     )
     return _Drawn(wide.posterior, frequencies, weights, block)
 
@@ -136,7 +137,7 @@ def _standard(kernel: Float64[ndarray, "B 6"], shape: tuple[int, ...], stream: S
     normal = stream.at("normal").normal(len(kernel), *shape)
     for name, degrees in DEGREES.items():
         own = (kernel == KERNELS[name]).all(1)
-        if own.any():
+        if degrees and own.any():
             square = (stream.at("degrees", degrees).normal(len(kernel), *shape[:-1], degrees) ** 2).mean(-1)
             normal = np.where(own[:, None, None, None], normal / np.sqrt(square)[..., None], normal)
     return normal

@@ -103,8 +103,7 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     """
     correction = max((trial.corrected for trial in trials), default=0)
     trials = [trial.believed(correction) for trial in trials]
-    is_exact = all(noise == 0 for noise in problem.noise)
-    certain = np.maximum.accumulate(_told_values(problem, trials) if is_exact else _lower_bounds(trials))
+    certain = np.maximum.accumulate(_told_values(problem, trials) if problem.is_exact else _lower_bounds(trials))
     found = np.full(len(trials), np.nan)
     tops: list[float] = []  # a heap; those that were refuted stay so, because what is certain only grows
     is_searched, possible, is_assumed = False, None, False

@@ -301,6 +301,11 @@ class Problem(Functions):
         return made
 
     @property
+    def is_exact(self) -> bool:
+        """Whether no output has noise."""
+        return all(noise == 0 for noise in self.noise)
+
+    @property
     def exact_by_repetition(self) -> tuple[str, ...]:
         """Names of the outputs that were found to have no noise, although that was not stated."""
         rows = zip(self.outputs, self.stated_noise, self.noise, strict=True)
@@ -359,7 +364,7 @@ class Problem(Functions):
             candidates=self.candidates,
             blackbox=None if self.blackbox is None else folded_black_box(self, kept),
             subject_to={**dict(zip(self.constraints, constraints, strict=True)), **self.held} or None,
-            noise=0 if all(each == 0 for each in self.noise) else None,
+            noise=0 if self.is_exact else None,
             tolerance={
                 name: each for name, each in zip(self.constraints, self.tolerance, strict=True) if each is not None
             },

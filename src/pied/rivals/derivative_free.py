@@ -222,8 +222,7 @@ class _RandomRun(Run):
         if candidates is None:
             U = self._problem.settled(stream.uniform(self._problem.d)[None], stream.at("settled"))
             return Proposal(U[0], Why("random"))
-        is_exact = all(noise == 0 for noise in self._problem.noise)
-        taken = candidates.same(np.concatenate([data.U, data.imagined]) if is_exact else data.imagined)
+        taken = candidates.same(np.concatenate([data.U, data.imagined]) if self._problem.is_exact else data.imagined)
         left = np.setdiff1d(np.arange(len(candidates)), taken, assume_unique=True)
         if not len(left):
             raise SolverDone("every candidate has been measured")

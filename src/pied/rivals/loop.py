@@ -302,11 +302,10 @@ class LoopRun(Run):
 
     def _begin(self, span: _Span, U: Float64[ndarray, "N d"], F: Float64[ndarray, "N"]) -> None:
         """Start the routine and wait for its first point."""
-        is_exact = all(noise == 0 for noise in self._problem.noise)
         generator = self._stream.at("loop", span.first).generator()
         if self._legacy:
             self._state = np.random.RandomState(generator.integers(2**32, dtype=np.uint32)).get_state()
-        start = Start(U, F, self._problem.d, is_exact, generator)
+        start = Start(U, F, self._problem.d, self._problem.is_exact, generator)
         channel = _Channel()
         name = f"pied {self._solver}"
         thread = threading.Thread(target=_work, args=(self._routine, start, channel), name=name, daemon=True)

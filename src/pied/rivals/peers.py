@@ -141,7 +141,7 @@ class PeerRun(Run):
             data.U[fine],
             f[fine],
             np.concatenate([data.imagined, data.U[~fine]]),
-            is_exact=all(noise == 0 for noise in self._problem.noise),
+            is_exact=self._problem.is_exact,
             seed=int(self._stream.at("trial", number).generator().integers(2**31)),
         )
         with _quiet():

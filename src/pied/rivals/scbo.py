@@ -216,8 +216,7 @@ def _fitted(problem: Problem, data: Dataset) -> list[Any]:
         y = f[told, i][:, None] / spread(f[told, i][:, None])
         if i > 0:  # compressed as in the SCBO paper; sign and zero stay
             y = np.sign(y) * np.log1p(np.abs(y))
-        is_exact = all(noise == 0 for noise in problem.noise)
-        variance = EXACT_NOISE_VARIANCE * max(float(y.var()), SMALLEST_VARIANCE) if is_exact else None
+        variance = EXACT_NOISE_VARIANCE * max(float(y.var()), SMALLEST_VARIANCE) if problem.is_exact else None
         models.append(_bridge().fitted(data.U[told], y, variance))
     return models
 

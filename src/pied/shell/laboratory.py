@@ -268,8 +268,8 @@ def told_line(problem: "Problem", trial: "Trial", before: "Trial") -> str:
     if left:
         names = outputs_of(problem, [problem.outputs.index(name) for name in left])
         return f"trial {trial.number}: told in part, {', '.join(names)} still missing"
-    is_exact = not problem.n or all(noise == 0 for noise in problem.noise)
-    return f"trial {trial.number}: complete, {verdict(problem, trial)}{'' if is_exact else ' as measured'}"
+    measured = "" if problem.is_exact or not problem.n else " as measured"
+    return f"trial {trial.number}: complete, {verdict(problem, trial)}{measured}"
 
 
 def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:

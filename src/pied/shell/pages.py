@@ -198,7 +198,7 @@ def verdict(problem: Problem, trial: Trial) -> str:
     """Return the objective of a told trial, and the limits it breaks."""
     whole = Dataset.of(problem, [trial]).functions(problem.side_by_side)
     f, values = whole[:, : problem.k], (whole[0, problem.goal_places] * problem.goal_signs).tolist()
-    digits = 6 if all(noise == 0 for noise in problem.noise) else 4
+    digits = 6 if problem.is_exact else 4
     worth = (
         ""
         if sense_of(problem) == "find"

@@ -202,7 +202,7 @@ def incumbent(scene: Scene) -> float | None:
     """
     problem = scene.composite.problem
     values, fine = scene.f[:, 0], scene.is_feasible
-    if not all(noise == 0 for noise in problem.noise) and len(scene.data.U):
+    if not problem.is_exact and len(scene.data.U):
         U = np.concatenate([scene.data.U, scene.data.pending])
         median = scene.composite.values(U, [0.5] * problem.k)
         values, fine = median[:, 0], feasible(problem, median)

@@ -200,7 +200,7 @@ class CUQBRun(BayesRun):
         is_abroad = scene.number % regimes.ABROAD_EVERY == 0
         believer, is_met = self._own.believer, bool(scene.is_feasible.any())
         scanned = last.memory.get("scanned") if last else None
-        every = regimes.EXACT_SCAN_EVERY if self._is_exact else regimes.SCAN_EVERY
+        every = regimes.EXACT_SCAN_EVERY if self.problem.is_exact else regimes.SCAN_EVERY
         if is_met and scanned is not None and len(data.U) < scanned + every:
             return self._partly(scene), {"scanned": scanned}
         found = regimes.home(self.problem, believer, data, scene.told, scene.known[0], memory, anyway=not is_met)
@@ -214,13 +214,13 @@ class CUQBRun(BayesRun):
             return both if regimes.explain_better(self.problem, believer, (data, scene.told), parts) else ()
 
         if not found.is_clear:
-            return self._partly(replace(scene, sides=sides)), {}
+            return self._partly(replace(scene, by_regime=sides)), {}
         staged = scene if is_abroad else replace(home(), whole=scene)
         kept = found.to_memory(data, home().belief.choices)
-        both = None if self._is_exact else self._both(scene, home(), found, memory)
+        both = None if self.problem.is_exact else self._both(scene, home(), found, memory)
         if both is not None:
             kept |= {"rough": found.rough.tolist(), "other": to_memory(both.beliefs[1].choices)}
-        return replace(staged, sides=sides, regimes=both), {"home": kept}
+        return replace(staged, by_regime=sides, regimes=both), {"home": kept}
 
     def _partly(self, scene: Scene) -> Scene:
         """Return what is searched where an output of a limit is badly explained, without regimes; else the given scene.
@@ -228,7 +228,7 @@ class CUQBRun(BayesRun):
         It is the surroundings of the best point. As long as too few points were told for that, it is everything, by a
         plain belief, where predictions have been far off.
         """
-        if not self._is_exact or not isinstance(scene.search, Search) or not self._is_limit_rough(scene):
+        if not self.problem.is_exact or not isinstance(scene.search, Search) or not self._is_limit_rough(scene):
             return scene
         found = nearby.around(scene.data, scene.known[0])
         if found is not None:
@@ -279,7 +279,7 @@ class CUQBRun(BayesRun):
         corner of the box, again and again. An expectation counts how likely a limit is to hold. With noise, it is also
         sought while no told point meets all limits in the median.
         """
-        is_known, is_turn = bool(scene.is_feasible.any()), self._is_exact and self._expects(scene)
+        is_known, is_turn = bool(scene.is_feasible.any()), self.problem.is_exact and self._expects(scene)
         factor = self._sobered(scene) if is_known else 1.0
         sobered = scene if factor == 1.0 else replace(scene, composite=self._widened(scene, factor))
         if is_turn and is_known:
@@ -302,13 +302,13 @@ class CUQBRun(BayesRun):
         where it is wrong.
         """
         whole = scene.whole or scene
-        if not (self._own.sober and self._is_exact) or scene.is_plain or scene.has_regimes or whole.has_regimes:
+        if not (self._own.sober and self.problem.is_exact) or scene.is_plain or scene.has_regimes or whole.has_regimes:
             return 1.0
         return sober.factor(whole.data, whole.f, whole.scales)
 
     def _seeks_limits(self, scene: Scene) -> bool:
         """Whether, with noise, the point that is most likely to meet all limits is sought, since none is known to."""
-        if self._is_exact or not self._can_expect(scene) or len(scene.data.pending):
+        if self.problem.is_exact or not self._can_expect(scene) or len(scene.data.pending):
             return False
         return incumbent(scene) is None
 
@@ -324,7 +324,7 @@ class CUQBRun(BayesRun):
             return True
         if not self._can_expect(scene):
             return False
-        if self._is_exact:
+        if self.problem.is_exact:
             return scene.number % BOUNDS_EVERY != 0 and self._is_limit_rough(scene, regimes.UNKNOWN_BELOW)
         is_turn = float(scene.stream.at("turn").uniform(1)[0]) * BOUNDS_EVERY >= 1.0
         return is_turn and not scene.has_regimes and incumbent(scene) is not None
@@ -339,7 +339,7 @@ class CUQBRun(BayesRun):
 
     def _expected(self, scene: Scene) -> Optimum:
         """Maximize the expected improvement; the probability that all limits hold while no told point meets them."""
-        samples = (SAMPLES, SCREENING) if self._is_exact else (NOISY_SAMPLES, NOISY_SCREENING)
+        samples = (SAMPLES, SCREENING) if self.problem.is_exact else (NOISY_SAMPLES, NOISY_SCREENING)
         best, scales = incumbent(scene), scene.scales
         return maximize(
             Sampled(scene.composite, best, scales, *samples, TEMPERATURE, is_relative=True, is_log=True), scene
@@ -348,7 +348,7 @@ class CUQBRun(BayesRun):
     def _tested(self, scene: Scene) -> tuple[Optimum, Why]:
         """Seek by bounds, and test whether any point can meet all constraints while none is known to."""
         best, why = self._improve(scene)
-        is_lucky = not self._is_exact and self._own.verdict == "joint"  # a noisy value that meets limits is no proof
+        is_lucky = not self.problem.is_exact and self._own.verdict == "joint"  # a noisy value may meet limits by chance
         if self.problem.n == 0 or (bool(scene.is_feasible.any()) and not is_lucky):
             return best, why
         if self._own.verdict == "single":
@@ -362,7 +362,7 @@ class CUQBRun(BayesRun):
         Such a belief is either right or over-confident. It is tested off a box bound that all points near the best one
         lie on, in the settings beside that of the best point, and then where wider bounds promise a gain.
         """
-        if not self._is_exact and self._expects(scene):
+        if not self.problem.is_exact and self._expects(scene):
             expected = self._expected(scene)
             if not self._is_certain(scene, expected.u):
                 return expected, Why("improve")
@@ -377,7 +377,7 @@ class CUQBRun(BayesRun):
             if probe is not None:  # the upper bound is not recorded before the probe has tested it
                 return replace(best, u=probe, active=()), Why("probe", multipliers=best.multipliers)
         why = Why("explore", optimistic=self._reachable(scene, best), multipliers=best.multipliers)
-        if not self._is_exact:
+        if not self.problem.is_exact:
             return self._beyond_settled(scene, best, why)
         can_widen = self._own.widen and bool(scene.is_feasible.any())
         for factor in WIDENINGS if can_widen else ():
@@ -458,7 +458,7 @@ class CUQBRun(BayesRun):
 
     def _off_bounds(self, scene: Scene) -> Float64[ndarray, "d"] | None:
         """Return the best probe off a box bound that the best told point and all points near it lie on."""
-        if not self._own.probe or not self._is_exact or self.problem.listing is not None:
+        if not self._own.probe or not self.problem.is_exact or self.problem.listing is not None:
             return None
         proposed = np.concatenate([scene.data.U, scene.data.imagined])
         best = scene.known[:1]
@@ -480,7 +480,7 @@ class CUQBRun(BayesRun):
         On a grid no gradual step leads to the next setting: one that the belief is wrongly certain about is never
         proposed, and nothing refutes the belief.
         """
-        if not self._own.probe or not self._is_exact or not isinstance(scene.within, Mixed):
+        if not self._own.probe or not self.problem.is_exact or not isinstance(scene.within, Mixed):
             return None
         search, problem = scene.within, self.problem
 

@@ -126,8 +126,8 @@ class Scene:
     """Whether the belief is a plain one, and its expectation is sought instead of bounds (`solvers.plainly`)."""
     whole: "Scene | None" = None
     """The scene of everything that was told, of which this one is a part."""
-    sides: "Callable[[], tuple[Scene, ...]]" = tuple
-    """Returns the scene of each regime, where there are regimes."""
+    by_regime: "Callable[[], tuple[Scene, ...]] | None" = None
+    """Returns the scene of each regime, or none if one belief explains more; None: there are no regimes."""
     regimes: TwoRegimes | None = None
     """What is said of a proposal rests on these; None: on the belief about everything that was told."""
 
@@ -139,13 +139,18 @@ class Scene:
         data, coding = self.data, coding_of(self.composite.problem)
         if self.elsewhere is None:
             return SuccessModel.fit(data.U, data.failed, coding)
-        is_exact = all(noise == 0 for noise in self.composite.problem.noise)
-        return SuccessModel.of_regime(data.U, self.elsewhere, data.failed, coding, is_exact=is_exact)
+        return SuccessModel.of_regime(
+            data.U, self.elsewhere, data.failed, coding, is_exact=self.composite.problem.is_exact
+        )
 
     @property
     def has_regimes(self) -> bool:
         """Whether outputs have regimes, as far as was seen."""
-        return self.elsewhere is not None or self.sides is not tuple
+        return self.elsewhere is not None or self.by_regime is not None
+
+    def sides(self) -> "tuple[Scene, ...]":
+        """Return the scene of each regime, where there are regimes."""
+        return self.by_regime() if self.by_regime else ()
 
     @property
     def told_here(self) -> int:
@@ -353,7 +358,7 @@ class BayesRun(Run):
         On a grid, what was told of an exact black box may be as good as what can be verified. With noise, the objective
         may be certain there, while no limit on an output keeps the point from a better one.
         """
-        if not self._is_exact:
+        if not self.problem.is_exact:
             is_held = any(i not in self.problem.white for i in best.active)
             return not is_held and bool(scene.composite.widths(best.u)[0] <= SETTLED_WIDTH * scene.scales[0])
         if self.problem.grid is None:
@@ -361,13 +366,9 @@ class BayesRun(Run):
         told = scene.f[scene.is_feasible, 0].max(initial=-np.inf)
         return bool(best.f[0] - told <= VERIFIED_GAIN * scene.scales[0])
 
-    @property
-    def _is_exact(self) -> bool:
-        return all(noise == 0 for noise in self.problem.noise)
-
     def _settled(self, data: Dataset, composite: Composite, scales: Float64[ndarray, "k"]) -> Float64[ndarray, "p d"]:
         """Return the points at which a measurement would teach nothing: pending, failed, or told well enough."""
-        if self._is_exact or not len(data.U):
+        if self.problem.is_exact or not len(data.U):
             return np.concatenate([data.U, data.imagined])
         lower, _, upper = composite.bounds(data.U, self.level)
         is_known = ((upper - lower) <= SETTLED_WIDTH * scales).all(1)
@@ -376,7 +377,7 @@ class BayesRun(Run):
     def _repeats(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
         """Whether an evaluation here would teach nothing: h is exact and told here, it failed here, or is pending."""
         data = scene.data
-        points = np.concatenate([data.U, data.imagined]) if self._is_exact else data.failed
+        points = np.concatenate([data.U, data.imagined]) if self.problem.is_exact else data.failed
         is_known = bool(len(points)) and bool((np.abs(points - u).max(1) < REPEATED).any())
         return is_known or self._is_pending(scene, u)
 
@@ -391,7 +392,7 @@ class BayesRun(Run):
         if twin is not None and self._is_worth_repeating(scene, twin):
             return data.imagined[twin], replace(why, repeats=data.away[twin])
         told = (np.abs(data.U - u) < REPEATED).all(1)
-        if self._is_exact or twin is not None or not told.any():
+        if self.problem.is_exact or twin is not None or not told.any():
             return u, why
         return u, replace(why, repeats=data.numbers[int(told.argmax())])
 
@@ -402,9 +403,9 @@ class BayesRun(Run):
             SolverDone: If that would teach nothing.
         """
         twin, data = self._twin(scene, u), scene.data
-        if self._is_exact and why.margin is None:
+        if self.problem.is_exact and why.margin is None:
             raise SolverDone("every setting that can be chosen has been measured")
-        if self._is_exact or twin is None:
+        if self.problem.is_exact or twin is None:
             return u, why
         return data.imagined[twin], replace(why, repeats=data.away[twin] if data.away else None)
 
@@ -486,7 +487,7 @@ class BayesRun(Run):
     @property
     def _least_distance(self) -> float:
         """How far a point is at least from all pending ones, in some coordinate of the unit cube."""
-        return batches.SAME_SETTINGS if self._is_exact else batches.NEAR_SETTINGS
+        return batches.SAME_SETTINGS if self.problem.is_exact else batches.NEAR_SETTINGS
 
     def _is_fresh(self, scene: Scene, U: Float64[ndarray, "b d"], least: float) -> Bool[ndarray, "b"]:
         """Tell which points are away from all known ones, and at least so far from the pending ones."""

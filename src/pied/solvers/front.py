@@ -92,7 +92,7 @@ class Sight:
 
 
 def told_front(
-    problem: Problem, data: Dataset, composite: Composite, *, is_exact: bool
+    problem: Problem, data: Dataset, composite: Composite
 ) -> tuple[Float64[ndarray, "N r"], Bool[ndarray, "N"]]:
     """Return the objectives at the told points, and which of the points are feasible.
 
@@ -102,10 +102,9 @@ def told_front(
         problem: The statement.
         data: The told values.
         composite: Bounds of `problem.side_by_side`.
-        is_exact: Whether told values are without error.
     """
     whole = problem.side_by_side
-    if is_exact or not len(data.U):
+    if problem.is_exact or not len(data.U):
         f = data.functions(whole)
         fine = feasible(problem, f[:, : problem.k]) & np.isfinite(f).all(1)
     else:
@@ -194,7 +193,7 @@ class FrontRun(BayesRun):
         problem, believer = self.problem, self._own.believer
         belief = scene.told if of_told else scene.belief
         composite = believer.bound(problem.side_by_side, scene.data, belief, scene.stream)
-        values, fine = told_front(problem, scene.data, composite, is_exact=self._is_exact)
+        values, fine = told_front(problem, scene.data, composite)
         expected, scales = expected_front(problem, composite, scene.pool)
         frontier = Frontier.of(values[fine], expected, scales)
         if len(scene.data.pending):
@@ -216,7 +215,7 @@ class FrontRun(BayesRun):
         return scene.within.solve(functions, sight.scales, scene.pool, scene.known, stream, rescue=rescue)
 
     def _is_verified(self, scene: Scene, best: Optimum) -> bool:
-        return self.problem.grid is not None and self._is_exact and bool(best.f[0] <= VERIFIED_GAIN)
+        return self.problem.grid is not None and self.problem.is_exact and bool(best.f[0] <= VERIFIED_GAIN)
 
     def _narrow(self, scene: Scene) -> Float64[ndarray, "d"] | None:
         return None  # pending points are on the front already, at their medians
@@ -227,7 +226,7 @@ class FrontRun(BayesRun):
         if beyond is not None:
             return beyond, Why("explore")
         best, why = self._optimistic(scene, sight), Why("explore")
-        can_widen = self._own.widen and self._is_exact and bool(scene.is_feasible.any())
+        can_widen = self._own.widen and self.problem.is_exact and bool(scene.is_feasible.any())
         for factor in WIDENINGS if can_widen and not len(scene.data.pending) else ():
             if not best.satisfied or (best.f[0] > WIDEN_BELOW_WORTH and not self._repeats(scene, best.u)):
                 break
@@ -251,7 +250,7 @@ class FrontRun(BayesRun):
         has to be, and no limit is in doubt where the sure growth is nearly the hoped one.
         """
         is_at_limit = any(i not in self.problem.white for i in best.active)
-        if not (self._is_exact and best.satisfied and is_at_limit):
+        if not (self.problem.is_exact and best.satisfied and is_at_limit):
             return None
         sure = self._verified(scene, sight, rescue=False)
         return sure if sure.satisfied and not self._repeats(scene, sure.u) else None

@@ -39,10 +39,9 @@ def sides_of(problem: Problem, believer: Believer, data: Dataset, why: Why) -> l
     if not kept or elsewhere is None:
         return []
     rough, made = np.array(kept["rough"], dtype=bool), []
-    is_exact = all(noise == 0 for noise in problem.noise)
     for out in (elsewhere, ~elsewhere):
         own = data.settled.without(out, rough)
-        region = SuccessModel.fit(data.U[~out], data.U[out], coding_of(problem), is_exact=is_exact)
+        region = SuccessModel.fit(data.U[~out], data.U[out], coding_of(problem), is_exact=problem.is_exact)
         region = None if region is None else replace(region, z=REGIME_DEVIATIONS)
         made.append(Side(own, believer.fit(problem, own), region, int((~out).sum())))
     return made
@@ -52,8 +51,7 @@ def chance(problem: Problem, believer: Believer, sides: list[Side], level: float
     """Return the probability that any settings of any regime meet all limits."""
     none = 1.0
     for side in sides:
-        is_exact = all(noise == 0 for noise in problem.noise)
-        factor: Float64[ndarray, "m"] = np.full(problem.m, first_caution(side.points, is_exact=is_exact))
+        factor: Float64[ndarray, "m"] = np.full(problem.m, first_caution(side.points, is_exact=problem.is_exact))
         careful = side.belief.beyond_plateaus.widened(factor, factor)
         composite = believer.bound(problem, side.data, careful, stream)
         none *= 1.0 - chance_of_any(composite, careful, level, side.data.U, stream, side.region)

@@ -80,14 +80,13 @@ def front_of(snapshot: Moment) -> Front:
     composite = settings.believer.said(
         problem.side_by_side, data, snapshot.belief, snapshot.stream.at("recommend"), level
     )
-    is_exact = all(noise == 0 for noise in problem.noise)
-    values, fine = told_front(problem, data, composite, is_exact=is_exact)
+    values, fine = told_front(problem, data, composite)
     fine = fine & settable(problem, data)
     rows = np.flatnonzero(nondominated(np.where(fine[:, None], values, np.nan)))
     if not len(rows):
         return replace(nothing, growth=np.inf)
     rows = rows[(-values[rows, 0]).argsort(kind="stable")]
-    points = _points(snapshot, composite, rows, values, is_exact=is_exact)
+    points = _points(snapshot, composite, rows, values)
     frontier, reached, growth = _possible(snapshot, composite, values[rows], data.U[rows])
     size = float(np.prod(frontier.extent))
     return Front(
@@ -107,8 +106,6 @@ def _points(
     composite: Composite,
     rows: ndarray,
     values: Float64[ndarray, "N r"],
-    *,
-    is_exact: bool,
 ) -> tuple[FrontPoint, ...]:
     """Return what is known at the points of the front."""
     problem, data, level = snapshot.problem, snapshot.data, snapshot.level
@@ -116,7 +113,7 @@ def _points(
     lower, median, upper = composite.bounds(data.U[rows], level)
     each, joint = snapshot.composite("recommend").probability(data.U[rows])
     told = data.functions(whole)[rows]
-    if is_exact:
+    if problem.is_exact:
         median, lower, upper = told, np.fmin(lower, told), np.fmax(upper, told)
     trials = {trial.number: trial for trial in snapshot.trials}
     words, units = Words.of(problem), dict(zip(problem.objectives, problem.goal_units, strict=True))

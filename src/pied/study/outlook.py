@@ -447,7 +447,7 @@ class Outlook:
             return found
         found = region.found(found, search)
         lower, median, _ = (each + case.shift for each in composite.bounds(self.data.U, self.level))
-        row = None if self._is_exact else succeeded(self.problem, self.data, lower, median)
+        row = None if self.problem.is_exact else succeeded(self.problem, self.data, lower, median)
         if row is None or (found.satisfied and median[row, 0] <= found.f[0]):
             return found
         return replace(found, u=self.data.U[row], f=np.append(median[row, 0], lower[row, 1:]), satisfied=True)
@@ -458,17 +458,13 @@ class Outlook:
 
     def _told_row(self, case: Case, least: float) -> int | None:
         """Return the row of the best measured point that meets all limits, if measurements are exact and it is best."""
-        if not self._is_exact:
+        if not self.problem.is_exact:
             return None
         f = self._functions(case)
         inside = ((self.data.U >= 0) & (self.data.U <= 1)).all(1)
         score = np.where(feasible(self.problem, f) & inside, f[:, 0], -np.inf)
         row = int(np.nan_to_num(score, nan=-np.inf).argmax())
         return row if score[row] >= least and math.isfinite(score[row]) else None
-
-    @property
-    def _is_exact(self) -> bool:
-        return all(noise == 0 for noise in self.problem.noise)
 
     def _described(
         self, case: Case, composite: Composite, u: Float64[ndarray, "d"], row: int | None, best: Optimum

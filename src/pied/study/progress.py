@@ -55,12 +55,11 @@ def best(snapshot: Snapshot) -> Best | None:
     is_assumed = next((why.assumes_smooth for why in reversed(whys) if why.possible is not None), False)
     width = recorded_gap(optima, possible, float(f[row, 0]), float(np.ptp(told)), assumes_smooth=is_assumed)
     width = 0.0 if snapshot.is_exhausted else width
-    is_exact = all(noise == 0 for noise in problem.noise)
     return Best(
         next(trial for trial in snapshot.trials if trial.number == number),
         problem.user_value(float(f[row, 0])),
         {name: float(f[row, place]) for place, name in enumerate(problem.constraints, 1)},
-        width if is_exact and np.isfinite(width) else None,
+        width if problem.is_exact and np.isfinite(width) else None,
     )
 
 

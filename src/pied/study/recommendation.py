@@ -79,7 +79,7 @@ class Recommendation:
 
 def default_rule(problem: Problem) -> str:
     """Return "observed" for exact black boxes, "anywhere" for noisy ones."""
-    return "observed" if all(noise == 0 for noise in problem.noise) else "anywhere"
+    return "observed" if problem.is_exact else "anywhere"
 
 
 def recommend(

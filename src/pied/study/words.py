@@ -203,8 +203,7 @@ class Words:
         """Take the words of a problem."""
         units = {name: each.unit for name, each in problem.variables.items() if each.unit} | problem.units
         ends = {name: (each.lo, each.hi, each.log) for name, each in problem.variables.items()}
-        is_exact = all(noise == 0 for noise in problem.noise)
-        return cls(short(problem.objective), problem.unit, units, problem.limits(), ends, is_exact)
+        return cls(short(problem.objective), problem.unit, units, problem.limits(), ends, problem.is_exact)
 
     def united(self, text: str, name: str) -> str:
         """Return a number with the unit of a variable or output."""

@@ -114,6 +114,77 @@ def test_settings_with_listed_values_are_held_and_that_is_said():
     assert np.isfinite(found.constants["price"].bounds).all()
 
 
+GRID = [
+    (heat, dose, solvent) for heat in np.arange(50, 91, 2.5) for dose in np.arange(0, 2.1, 0.25) for solvent in "wo"
+]
+
+
+def screened(heat, dose, solvent):
+    """A reaction whose settings all have steps or labels."""
+    rise = 0.4 * (heat - 60) - 0.006 * (heat - 60) ** 2
+    strong = solvent == "o"
+    return {"product": 60 + 15 * strong + rise + 8 * dose, "waste": 0.012 * (heat - 50) + (0.25 + 0.08 * strong) * dose}
+
+
+def listed(noise=0, **words) -> pied.Study:
+    stated = {
+        "maximize": {"profit": "price*product - 4*dose"},
+        "subject_to": {"purity": "waste <= cap + 0.2", "least": "product >= 50"},
+        "constants": {"price": 2.0, "cap": 0.2, "idle": 1.0},
+    }
+    space = {"heat": pied.Variable(50, 90, step=2.5), "dose": pied.Variable(0, 2, step=0.25),
+             "solvent": pied.Choice("w", "o")}  # fmt: skip
+    made = pied.Study(pied.Problem(space, ["product", "waste"], noise=noise, **(stated | words)), seed=1)
+    for x in GRID[::9]:
+        made.add(dict(zip(space, x, strict=True)), screened(*x))
+    for _ in range(6):
+        trial = made.ask()
+        made.tell(trial, screened(**trial.x))
+    return made
+
+
+def best_listed(price=2.0, end=0.4) -> float:
+    """The true optimum of `listed`."""
+    outputs = [(dose, screened(heat, dose, solvent)) for heat, dose, solvent in GRID]
+    return max(price * y["product"] - 4 * dose for dose, y in outputs if y["waste"] <= end + 1e-9)
+
+
+@pytest.mark.parametrize("noise", [0, 0.05])
+def test_where_all_settings_are_listed_rates_are_differences_of_two_answers(noise):
+    made = listed(noise)
+    found = made.result().sensitivities
+    true = {
+        "cap": (best_listed(end=0.42) - best_listed()) / 0.02,
+        "price": (best_listed(price=2.2) - best_listed()) / 0.2,
+        "idle": 0.0,
+    }
+    assert true["cap"] > 0
+    for name, rate in true.items():
+        each = found.constants[name]
+        low, high = each.bounds
+        assert low - 1e-6 <= rate <= high + 1e-6
+        assert low <= each.rate <= high
+        assert each.rate == pytest.approx(rate, rel=0.02 if noise == 0 else 0.5, abs=1e-6)
+    assert "rates are averages over a move of 10 %" in found.remark
+    assert f"price = 2: 10 % more changes profit by about {0.2 * true['price']:.2g}" in str(found)
+
+
+@pytest.mark.parametrize("sense", ["maximize", "minimize"])
+def test_a_limit_whose_move_changes_the_answer_is_not_said_to_bring_nothing(sense):
+    goal = "2*product - 4*dose" if sense == "maximize" else "4*dose - 2*product"
+    made = listed(**{"maximize": None, sense: {"profit": goal}}, subject_to={"purity": "waste <= 0.4"}, constants={})
+    each = made.result().sensitivities.limits["purity"]
+    assert each.rate * 0.04 == pytest.approx(best_listed(end=0.44) - best_listed(), rel=0.02)
+    assert each.rate > 0
+    assert "purity: 10 % looser brings about" in str(made.result())
+
+
+def test_a_constant_whose_move_leaves_no_settings_says_so():
+    found = listed(subject_to={"least": "product >= 70*need"}, constants={"need": 1.35, "price": 2.0}).sensitivities()
+    assert "need = 1.35: 10 % more leaves no settings that are known to meet all limits" in str(found)
+    assert found.to_dict()["constants"]["need"]["rate"] is None
+
+
 def test_without_a_feasible_point_there_are_none():
     made = study(budget=2, older=4, subject_to={"waste limit": "waste <= -1"})
     assert made.result().sensitivities is None

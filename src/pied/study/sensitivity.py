@@ -8,10 +8,13 @@ and by l_i when constraint i is relaxed by one unit. Where more constraints and 
 to move, multipliers are not unique; a relaxation then brings the least of them, because the others still hold. The
 estimate is at the optimum of the medians. The bounds are quantiles over functions drawn from the belief, each with an
 optimum and multipliers of its own; the draws are as far from the mean as what is said of the belief elsewhere.
+
+Where all settings take listed values, the best value changes in jumps and has no such rates. There, two questions are
+answered, the one as it stands and the one with a limit or constant moved, and so they are for each drawn function.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +35,10 @@ STEP = 1e-4
 """Of a constant: step of the differences of g, which is known and smooth, so that rounding and curvature are small."""
 MOVE = 1e-2
 """Of a constant or limit: step of the difference of the best settings."""
+JUMP = 0.1
+"""The same where all settings take listed values: a smaller move rarely reaches the next of them."""
+COMPARED = 24
+"""Settings that each drawn function compares for each question there."""
 BINDING = 1e-5
 """In scales of a constraint: so near to zero it may bind."""
 EDGE = 1e-7
@@ -59,11 +66,18 @@ class Sensitivity:
     bounds: tuple[float, float]
     """Where the rate probably lies, by the belief."""
     move: dict[str, float]
-    """Change of each best setting per unit; of a limit per unit of relaxation."""
+    """Change of each best setting per unit, of a limit per unit of relaxation; without those with listed values."""
     holds: tuple[float, float] | None = None
     """Range within which the recommended settings stay within 1 % of the best; infinite where no end was found. None
     while it was not computed."""
     is_limit: bool = False
+    share: float = 0.01
+    """Of the present value: the move of which its lines tell."""
+
+    @property
+    def size(self) -> float:
+        """How far that is; a unit where the present value is 0."""
+        return self.share * abs(self.at) or 1.0
 
     @property
     def percent(self) -> float:
@@ -109,17 +123,15 @@ class Sensitivities:
         found = []
         for each in self.limits.values():
             if each.binds:
-                found.append(
-                    f"{each.name}: 1 % looser brings about {_with_ends(each, 0.01 * abs(each.at) or 1.0)}{unit}"
-                )
-                found[-1] += "" if each.at else " per unit"
+                found.append(f"{each.name}: {_moved(each)} looser brings about {_with_ends(each)}{unit}")
         if briefly:
             return found
         found += [_range(each) for each in self.limits.values() if each.holds is not None]
         value = short(self.objective)
         for each in self.constants.values():
-            size = 0.01 * abs(each.at) or 1.0
-            found.append(f"{each.name} = {each.at:g}: 1 % more changes {value} by about {_with_ends(each, size)}{unit}")
+            changes = f"changes {value} by about {_with_ends(each)}{unit}"
+            known = changes if math.isfinite(each.rate) else "leaves no settings that are known to meet all limits"
+            found.append(f"{each.name} = {each.at:g}: {_moved(each)} more {known}")
             if each.holds is not None:
                 found.append(_range(each))
         return found + ([self.remark] if self.remark else [])
@@ -133,9 +145,13 @@ class Sensitivities:
         }
 
 
-def _with_ends(each: Sensitivity, size: float) -> str:
-    low, high = (size * end for end in each.bounds)
-    return f"{about(size * each.rate)} ({about(low)} to {about(high)})"
+def _moved(each: Sensitivity) -> str:
+    return f"{100 * each.share:g} %" if each.at else "one unit"
+
+
+def _with_ends(each: Sensitivity) -> str:
+    low, high = (each.size * end for end in each.bounds)
+    return f"{about(each.size * each.rate)} ({about(low)} to {about(high)})"
 
 
 def _range(each: Sensitivity) -> str:
@@ -157,7 +173,7 @@ def sensitivities(outlook: Outlook, *, ranges: bool = False) -> Sensitivities | 
     """
     if not outlook.has_belief or (answer := outlook.answer({})).u is None:
         return None
-    local = _Local.at(outlook, answer)
+    local = _around(outlook, answer, outlook.parameters)
     limits: dict[str, Sensitivity] = {}
     constants: dict[str, Sensitivity] = {}
     for name, at in outlook.parameters.items():
@@ -165,7 +181,9 @@ def sensitivities(outlook: Outlook, *, ranges: bool = False) -> Sensitivities | 
         rate, ends = local.limit(name) if is_limit else local.constant(name, at)
         holds = _holds(outlook, answer, local.best, name, at) if ranges else None
         move = local.move(name, at)
-        (limits if is_limit else constants)[name] = Sensitivity(name, at, rate, ends, move, holds, is_limit)
+        (limits if is_limit else constants)[name] = Sensitivity(
+            name, at, rate, ends, move, holds, is_limit, local.share
+        )
     problem = outlook.problem
     return Sensitivities(limits, constants, problem.objective, problem.unit, local.remark)
 
@@ -177,8 +195,86 @@ def limit_prices(outlook: Outlook, answer: Answer) -> tuple[dict[str, tuple[floa
         outlook: What is believed.
         answer: Its own, with settings.
     """
-    local = _Local.at(outlook, answer)
+    local = _around(outlook, answer, outlook.limits)
     return {name: local.limit(name) for name in outlook.limits}, local.remark
+
+
+def _around(outlook: Outlook, answer: Answer, names: Iterable[str]) -> "_Local | _Listed":
+    """Return what is known around the recommended settings, of these constants and limits."""
+    return _Local.at(outlook, answer) if _free(outlook.problem).any() else _Listed.at(outlook, answer, names)
+
+
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """Answers to two questions each, where all settings take listed values: by the medians, and by drawn functions."""
+
+    problem: Problem
+    level: float
+    best: Float64[ndarray, "d"]
+    values: dict[str, float]
+    """The best objective as the question stands, under no name, and with each constant or limit moved."""
+    drawn: dict[str, Float64[ndarray, "L"]]
+    """The same of each drawn function; not finite where none of the settings that are compared meets all limits."""
+    steps: dict[str, float]
+
+    share = JUMP
+    remark = "All settings take listed values, so the best changes in jumps: rates are averages over a move of 10 %."
+
+    @classmethod
+    def at(cls, outlook: Outlook, answer: Answer, names: Iterable[str]) -> "_Listed":
+        """Answer the question with each of these constants and limits moved: limits are loosened, constants raised."""
+        assert answer.u is not None
+        steps = {name: JUMP * abs(outlook.parameters[name]) or 1.0 for name in names}
+        down = {name for name, limit in outlook.limits.items() if not limit.is_upper}
+        moved = {name: outlook.parameters[name] + (-1 if name in down else 1) * step for name, step in steps.items()}
+        cases = {"": outlook.case({})} | {name: outlook.case({name: value}) for name, value in moved.items()}
+        found = {"": answer} | {name: outlook.answer({name: value}) for name, value in moved.items()}
+        known = [u for each in found.values() for u in (each.u, each.optimistic) if u is not None]
+        U = np.unique(np.concatenate([known, *(_promising(outlook, case) for case in cases.values())]), axis=0)
+        drawn = Drawn(outlook.composite(outlook.problem), outlook.paths)
+        Z = [np.append(U, np.full((len(U), 1), (which + 0.5) / DRAWS), 1) for which in range(DRAWS)]
+        Y = np.stack([drawn.outputs(each) for each in Z])
+        optima = {name: _optima(case, U, Y, outlook.scales) for name, case in cases.items()}
+        values = {name: each.value for name, each in found.items()}
+        return cls(outlook.problem, outlook.level, answer.u, values, optima, steps)
+
+    def limit(self, name: str) -> tuple[float, tuple[float, float]]:
+        """Return the gain per unit of relaxation of a limit, and its bounds."""
+        rate, (low, high) = self._rate(name, self.problem.user_value(1.0))
+        return rate, (max(low, 0.0), max(high, 0.0))
+
+    def constant(self, name: str, at: float) -> tuple[float, tuple[float, float]]:
+        """Return the change of the best objective per unit of a constant, user's sign, and its bounds."""
+        return self._rate(name, 1.0)
+
+    def move(self, name: str, at: float) -> dict[str, float]:
+        """Return nothing: settings with listed values change in jumps."""
+        return {}
+
+    def _rate(self, name: str, sign: float) -> tuple[float, tuple[float, float]]:
+        """Return the difference that a move makes, per unit and times a sign, and where it probably lies."""
+        per = sign / self.steps[name]
+        rate = per * (self.values[name] - self.values[""])
+        rates = per * self.problem.user_value(1.0) * (self.drawn[name] - self.drawn[""])
+        rates = np.append(rates[np.isfinite(rates)], rate)
+        low, high = np.quantile(rates, [1.0 - self.level, self.level])
+        return rate + 0.0, (float(min(low, rate)) + 0.0, float(max(high, rate)) + 0.0)
+
+
+def _promising(outlook: Outlook, case: Case) -> Float64[ndarray, "b d"]:
+    """Return settings that may be the best of a case, by their upper bounds; and the best told ones."""
+    U = np.concatenate([outlook.pool, np.clip(outlook.data.U, 0.0, 1.0)])
+    upper = outlook.composite(case.problem).values(U, [outlook.level] * outlook.problem.k, screening=True) + case.shift
+    score = np.where((upper[:, 1:] >= 0.0).all(1), upper[:, 0], -np.inf)
+    return U[(-score).argsort(kind="stable")[:COMPARED]]
+
+
+def _optima(
+    case: Case, U: Float64[ndarray, "b d"], Y: Float64[ndarray, "L b m"], scales: Float64[ndarray, "k"]
+) -> Float64[ndarray, "L"]:
+    """Return the best objective of a case among settings by each drawn function; minus infinity where there is none."""
+    G = np.stack(np.broadcast_arrays(*case.problem.g(case.problem.from_unit(U), Y), Y[..., 0])[:-1], -1) + case.shift
+    return np.where((G[..., 1:] >= -BINDING * scales[1:]).all(-1), G[..., 0], -np.inf).max(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,6 +294,8 @@ class _Local:
     """First those of the medians, then one row for each drawn function that has an optimum here."""
     gains: Float64[ndarray, "Lplus n"]
     """What relaxing each constraint brings, by the same rows."""
+
+    share = 0.01
 
     @classmethod
     def at(cls, outlook: Outlook, answer: Answer) -> "_Local":
@@ -226,8 +324,6 @@ class _Local:
         if self.free.all():
             return ""
         held = [name for name, is_free in zip(self.outlook.problem.axes, self.free, strict=True) if not is_free]
-        if not self.free.any():
-            return "All settings take listed values: the best changes in jumps, so limits have ranges but no price."
         return f"Prices hold while {', '.join(held)} stay as they are: they take listed values and change in jumps."
 
     def limit(self, name: str) -> tuple[float, tuple[float, float]]:
@@ -270,7 +366,9 @@ class _Local:
             functions = Shifted(Bounds(outlook.composite(case.problem), (0.5,) * problem.k), case.shift)
             ends.append(_solved(functions, outlook.scales, self.best[None], self.free)[0])
         change = (problem.from_unit(ends[0][None]) - problem.from_unit(ends[1][None]))[0] / (2 * step)
-        return {name: float(each) + 0.0 for name, each in zip(problem.variables, change.tolist(), strict=True)}
+        held = {name for name, is_free in zip(problem.axes, self.free, strict=True) if not is_free}
+        moved = dict(zip(problem.variables, change.tolist(), strict=True))
+        return {name: float(each) + 0.0 for name, each in moved.items() if name not in held}
 
 
 def _free(problem: Problem) -> Bool[ndarray, "d"]:

@@ -304,7 +304,7 @@ def scenario_data(view: View, found: Scenario) -> dict[str, Any]:
 def _price(problem: Problem, name: str, rate: float, ends: tuple[float, float]) -> str:
     """Return what a limit costs in words: the gain per unit that it is relaxed, and where this probably lies."""
     if rate <= 0 and ends[1] <= 0:
-        return "has no influence"
+        return "brings nothing"
     limit = problem.limits().get(name)
     way = "" if limit is None else " higher" if limit.is_upper else " lower"
     step = problem.units.get(limit.quantity, "") if limit is not None else ""

@@ -39,9 +39,30 @@ def test_a_run_on_a_terminal_shows_one_line_with_count_best_gap_and_seconds(monk
     assert shown.endswith("\n")
     assert shown.count("\n") == 1
     lines = shown.rstrip("\n").split("\r")[1:]
-    assert [line.split("  |  ")[0].strip() for line in lines] == [f"{count} of 5" for count in range(6)]
+    assert [line.split("  |  ")[0].strip() for line in lines] == [f"{count} of 5" for count in (0, 1, 2, 3, 4, 5, 5)]
     assert f"best profit {result.value:.6g} EUR/h" in lines[-1]
-    assert re.search(r"at most about [\d.e-]+ EUR/h better is still possible  \|  \d+ s", lines[-1])
+    assert re.search(r"at most about [\d.e-]+ EUR/h better is still possible  \|  \d+ s", lines[-2])
+
+
+def test_the_last_line_says_what_the_result_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(3):
+        terminal = watched(monkeypatch)
+        with Study(rough(), seed=seed) as study:
+            said = study.run(11).still
+        last = terminal.getvalue().rstrip("\n").split("\r")[-1]
+        assert ("better is still possible" in last) == said.startswith("at most")
+        assert not said.startswith("at most") or said in last
+
+
+def rough() -> Problem:
+    """An exact problem of which the search's own bounds are doubted."""
+
+    def h(a: float, b: float) -> dict[str, float]:
+        return {"y": float(np.sin(3 * a) + b - 0.5 * b**2), "w": a * a + 0.8 * b}
+
+    return Problem(
+        {"a": (0, 1), "b": (0, 1)}, ["y", "w"], blackbox=h, maximize="y", subject_to={"l": "w <= 0.8"}, noise=0
+    )
 
 
 @pytest.mark.parametrize("words", [{"progress": False}, {}])

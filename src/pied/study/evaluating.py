@@ -141,6 +141,7 @@ class Evaluating(ABC):
         try:
             with crew, renewing(self._renew, self.lease), keeper.rescuing(crew):
                 status = self._loop(crew, keeper, partial(self._observed, line, on_tell)).run(budget)
+            line.over()
         except Terminated:
             raise
         except KeyboardInterrupt:

@@ -127,29 +127,37 @@ class Line:
         self._done += 1
         self._show()
 
+    def over(self) -> None:
+        """Say of a run that is over how much better is possible, as its result does."""
+        self._show(is_over=True)
+
     def end(self) -> None:
         """Leave the line as it is, and go to the next."""
         if self._stream is not None and self._shown:
             self._write("\n")
 
-    def _show(self) -> None:
+    def _show(self, *, is_over: bool = False) -> None:
         if self._stream is None:
             return
         columns = max(NARROWEST, shutil.get_terminal_size().columns - 1)
-        text = self.text()
+        text = self.text(is_over=is_over)
         text = text if len(text) <= columns else f"{text[: columns - 3]}..."
         self._write(f"\r{text.ljust(self._shown)}")
         self._shown = len(text)
 
-    def text(self) -> str:
-        """Return the line: how many, the best value, what is still possible, and the seconds."""
+    def text(self, *, is_over: bool = False) -> str:
+        """Return the line: how many, the best value, what is still possible, and the seconds.
+
+        Args:
+            is_over: Whether what is still possible is what the result says, which takes a belief.
+        """
         snapshot = self._snapshot()
         words, found = Words.of(snapshot.problem), best(snapshot)
         parts = [f"{self._done} of {self._budget}"]
         if found is not None and snapshot.problem.has_front:
             parts.append(front_lines(snapshot)[0])
         elif found is not None and words.objective != "any feasible point":
-            still = words.still(found.gap)
+            still = words.still(snapshot.told_still.width if is_over else found.gap)
             parts += [f"best {titled(words.objective)} {_value(words, found.value)}", *([still] if still else [])]
         elif found is not None:
             parts.append("all limits are met")

@@ -292,6 +292,11 @@ def test_a_choice_that_is_no_longer_possible_is_made_anew():
     assert gp.choices[0].warp != "log"
 
 
+def test_what_another_version_learned_of_an_output_besides_is_ignored():
+    choice = GP.fit(points(), wavy(points())[:, None]).choices[0]
+    assert Choice.from_dict({**choice.to_dict(), "uneven": [0.1, 0.2]}) == choice
+
+
 @pytest.mark.parametrize("noise", [0.0, None, 0.05])
 def test_a_belief_is_rebuilt_from_its_stored_choices(noise):
     U = points(20)

@@ -194,7 +194,7 @@ def test_settings_newer_than_a_record_are_those_of_the_method_that_it_names(made
     data = json.loads(json.dumps(solver_to_data(made)))
     for newer in ("expect", "compare"):
         del data["settings"][newer]
-    del data["settings"]["believer"]["model"]["uneven"]
+    del data["settings"]["believer"]["model"]["waves"]
     assert solver_from_data(data) == made
 
 

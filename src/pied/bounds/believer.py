@@ -28,9 +28,6 @@ class Believer:
     cautious: bool = True
     """Whether what is said of a belief is widened by what its predictions have missed so far (`calibration`)."""
 
-    robust: bool = False
-    """Whether measurements of noisy outputs that do not fit hardly count until they are repeated (`gp.outliers`)."""
-
     def fit(
         self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None, *, imagine: bool = True
     ) -> GP:
@@ -78,7 +75,6 @@ class Believer:
             "noise": problem.noise,
             "model": self.model,
             "coding": coding_of(problem),
-            "robust": self.robust,
         }
 
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:

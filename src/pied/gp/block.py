@@ -76,25 +76,23 @@ class Block:
         U: Float64[ndarray, "p d"],
         mean: Float64[ndarray, "m p"],
         rows: Float64[ndarray, "m p"],
-        noise: Float64[ndarray, "m p"],
+        noise: float,
     ) -> "Block":
-        """Add points as if their mean had been told with its noise, where the rows say so."""
+        """Add points as if their mean had been told, with so many times the noise variance, where the rows say so."""
         T = self.tasks
         V = self.view.scaled(U)
         basis = polynomial(V, self.degree)
         y = mean[list(self.outputs)].reshape(len(self.groups), -1, len(U)).swapaxes(1, 2) - basis @ self.baseline
         first = [group[0] for group in self.groups]
         own = rows[first]
-        factors, scatter = noise[first], T.scatter
-        if scatter is None and (factors != 1.0).any():
-            scatter = np.ones_like(T.rows)
+        scatter = T.scatter if noise == 1.0 or T.scatter is not None else np.ones_like(T.rows)
         tasks = replace(
             T,
             U=np.concatenate([T.U, self.view.whole(U, V)], -2),
             basis=np.concatenate([T.basis, basis], -2),
             y=np.concatenate([T.y, y * own[:, :, None]], 1),
             rows=np.concatenate([T.rows, own], 1),
-            scatter=None if scatter is None else np.concatenate([scatter, factors], 1),
+            scatter=None if scatter is None else np.concatenate([scatter, np.full_like(own, noise)], 1),
         )
         soft = None if self.soft is None else np.concatenate([self.soft, np.zeros_like(own)], 1)
         return replace(self, tasks=tasks, soft=soft, known=None)

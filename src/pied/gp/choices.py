@@ -6,7 +6,7 @@ with a trial, and one fit rebuilds the belief from it. `selection` makes the cho
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,8 +45,6 @@ class Model:
     resonances: bool = True
     """Whether an exact output that nothing else explains may have a resonance: a narrow ridge, straight or bent, across
     its inputs."""
-    uneven: bool = True
-    """Whether a learned noise may differ between points: with the output, or along its inputs (`uneven`)."""
     plateaus: bool = True
     """Whether an exact output with a plateau may be a latent one that is cut off there (`plateaus`)."""
     hysteresis: float = 1.0
@@ -110,8 +108,6 @@ class Choice:
     """Angular frequencies of the wave along each input of the unit cube; empty: none."""
     resonance: tuple[float, ...] = ()
     """Slopes, bends and offset of the resonance (`kernels.across`); empty: none."""
-    uneven: tuple[float, ...] = ()
-    """How the log variance of the noise changes with the output and with each input (`uneven`); empty: it does not."""
     clipped: tuple[int, ...] = ()
     """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
 
@@ -125,9 +121,12 @@ class Choice:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> "Choice":
-        """Rebuild a choice from `to_dict`."""
-        lists = {name: tuple(data.get(name, ())) for name in ("theta", "waves", "resonance", "uneven", "clipped")}
-        return cls(**{**data, **lists})
+        """Rebuild a choice from `to_dict`; what another version had learned besides is ignored."""
+        known = {field.name for field in fields(cls)}
+        made: dict[str, Any] = {
+            name: tuple(each) if isinstance(each, list) else each for name, each in data.items() if name in known
+        }
+        return cls(**made)
 
 
 def thetas(choices: Sequence[Choice]) -> Float64[ndarray, "B q"]:

@@ -21,12 +21,11 @@ from numpy import ndarray
 from scipy.optimize import nnls
 from scipy.special import expit
 
-from pied.gp import descent, likelihood, plateaus, uneven
+from pied.gp import descent, likelihood, plateaus
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
-from pied.gp.outliers import LEAST_FREEDOM, left_out, projected
 from pied.gp.regressions import regressions
 from pied.gp.selection import choose
 from pied.shapes import Bool, Float64
@@ -35,6 +34,8 @@ PRIOR = 0.1
 """Probability that a study has a gross error at all; it is shared by all of its values."""
 CERTAIN = 0.9
 """Probability from which on a value is called a gross error."""
+LEAST_FREEDOM = 8
+"""Rows beyond the trend and the hyperparameters: with fewer, every model fits and every value may be an outlier."""
 MOST_SHARE = 0.15
 """Share of the values of an output that are left out to begin with, at most."""
 ROBUST_LIMIT = 3.0
@@ -104,7 +105,6 @@ def misfits(
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
     data = Observations.of(U, Y, active, ratios, noise, model, coding)
     allowed = _plain(data, plateaus.allowed(data, choices))
-    data = replace(data, scatter=uneven.scatter(data, allowed)[0])  # far off where noise is large is no gross error
     looks, found = int(data.rows.sum()), []
     for j, usual in enumerate(allowed):
         kept = np.flatnonzero(data.rows[j])[-MOST_ROWS:]
@@ -319,3 +319,25 @@ class _Output:
             own = np.diagonal(K)[gone] - (pull * K[np.ix_(gone, kept)]).sum(1) + ((lever @ A) * lever).sum(1)
             variance[gone] = self._variance(theta, out) * np.maximum(own, FLOOR)
         return away, np.sqrt(np.maximum(variance, FLOOR**2))
+
+
+def projected(K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"]) -> Float64[ndarray, "n n"]:
+    """Return P = K^-1 - K^-1 F (F' K^-1 F)^-1 F' K^-1."""
+    P = np.linalg.inv(K)
+    half = P @ F
+    return P - half @ np.linalg.pinv(F.T @ half) @ half.T
+
+
+def left_out(
+    K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"], y: Float64[ndarray, "n"], known: float
+) -> tuple[Float64[ndarray, "n"], Float64[ndarray, "n"]]:
+    """Return how far each value lies from what the others predict, and the variance that they give it.
+
+    The process variance is that without the value itself, which would otherwise hide behind its own error.
+    """
+    P = projected(K, F)
+    own = np.diagonal(P)
+    e = P @ y
+    rest = max(len(y) - F.shape[1] - 1, 1)
+    s2 = np.full(len(y), known) if known else np.maximum(y @ e - e**2 / own, 0.0) / rest
+    return e / own, np.maximum(s2, likelihood.SMALLEST_VARIANCE) / own

@@ -40,9 +40,7 @@ class Observations:
     coding: Coding | None = None
     """How labels became inputs; None: all inputs are coordinates of the cube."""
     scatter: Float64[ndarray, "m N"] | None = None
-    """By how much the noise variance of each told value is larger than usual (`uneven`, `outliers`); None: of none."""
-    offsets: Float64[ndarray, "m"] | None = None
-    """Log variance of the usual noise of every output, as `uneven` counts it; None: no noise differs."""
+    """By how much the noise variance of each value is larger than usual (`plateaus.filled`); None: of none."""
     latent: Float64[ndarray, "m N"] | None = None
     """What is known of latent outputs beyond plateaus (`plateaus`), standardized; NaN for all other values."""
     ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
@@ -85,10 +83,6 @@ class Observations:
             active=self.active[which],
             noise=tuple(self.noise[j] for j in which),
             scales=tuple(self.scales[j] for j in which),
-            scatter=None if self.scatter is None else self.scatter[which],
-            offsets=None if self.offsets is None else self.offsets[which],
-            latent=None if self.latent is None else self.latent[which],
-            ends=None if self.ends is None else (self.ends[0][which], self.ends[1][which]),
         )
 
     def count(self, j: int) -> int:
@@ -104,10 +98,6 @@ class Observations:
         noise = self.noise[j]
         return "learned" if noise is None else "exact" if noise == 0 else "known"
 
-    def may_differ(self, j: int) -> bool:
-        """Whether the noise of output j may differ between points (`uneven`): it is learned, by models of its own."""
-        return self.model.uneven and self.noise_kind(j) == "learned" and not self.is_sharing
-
     @property
     def is_sharing(self) -> bool:
         """Whether outputs may share their hyperparameters."""
@@ -119,8 +109,7 @@ class Observations:
             return [[(j,) for j in range(len(self.rows))]]
         alike: dict[tuple[Any, ...], list[int]] = {}
         for j in range(len(self.rows)):
-            own = b"" if self.scatter is None else self.scatter[j].tobytes()
-            key = (self.noise_kind(j), self.rows[j].tobytes(), self.active[j].tobytes(), own)
+            key = (self.noise_kind(j), self.rows[j].tobytes(), self.active[j].tobytes())
             alike.setdefault(key, []).append(j)
         sized: dict[int, list[tuple[int, ...]]] = {}
         for group in alike.values():
@@ -142,9 +131,7 @@ class Observations:
 
     def at(self, kept: ndarray) -> "Observations":
         """Return the part with some of the points."""
-        scatter = None if self.scatter is None else self.scatter[:, kept]
-        latent = None if self.latent is None else self.latent[:, kept]
-        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scatter=scatter, latent=latent)
+        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept])
 
     def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:
         """Return the known noise variance of output j on the scale of a warp, else 0, and the range of its nugget."""

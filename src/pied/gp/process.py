@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import likelihood, outliers, plateaus, uneven
+from pied.gp import likelihood, plateaus
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
@@ -20,8 +20,6 @@ from pied.gp.regressions import resonance_price
 from pied.gp.resolution import EVEN, Rounding
 from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
-
-CLEARLY = 4.0  # times as much noise variance at one point as at another: models chosen without it are chosen again
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +37,6 @@ class GP:
     """What was chosen; pass it to the next fit."""
     coding: Coding | None = None
     """How it sees labels; None: all coordinates are numbers."""
-    scatter: Float64[ndarray, "m N"] | None = None
-    """By how much the noise variance of each told value is larger than usual, because noise differs between points or
-    the value does not fit. None: it is not."""
-    offsets: Float64[ndarray, "m"] | None = None
-    """Log variance of the usual noise of every output, as `uneven` counts it; None: no noise differs."""
     ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
     """Plateaus at which outputs are cut off, infinite where there are none; None: no output is clipped."""
     steps: Float64[ndarray, "m"] | None = None
@@ -97,7 +90,6 @@ class GP:
         model: Model | None = None,
         previous: Sequence[Choice] | None = None,
         coding: Coding | None = None,
-        robust: bool = False,
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -111,7 +103,6 @@ class GP:
             model: What may be chosen.
             previous: The choices of the last fit; length scales start there and hysteresis favours them.
             coding: Which coordinates are labels.
-            robust: Whether values of noisy outputs that do not fit hardly count (`outliers`).
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
@@ -123,16 +114,7 @@ class GP:
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
         old: list[Choice | None] = list(previous) if previous is not None else [None] * m
-        if all(data.noise_kind(j) == "exact" for j in range(m)) or not (robust or data.model.uneven):
-            return _assemble(data, plateaus.chosen(data, old))
-        if previous is not None:  # models of before a gross error came do not explain it
-            data = _scattered(data, previous, robust)
-        choices = uneven.learned(data, plateaus.chosen(data, old), old)
-        found = _scattered(data, choices, robust)
-        if previous is None and found.scatter is not None and found.scatter.max() > CLEARLY * found.scatter.min():
-            choices = uneven.learned(found, plateaus.chosen(found, old), choices)
-            found = _scattered(found, choices, robust)
-        return _assemble(found, choices)
+        return _assemble(data, plateaus.chosen(data, old))
 
     @classmethod
     @np.errstate(all="ignore")
@@ -147,12 +129,10 @@ class GP:
         noise: Sequence[float | None],
         model: Model,
         coding: Coding | None = None,
-        robust: bool = False,
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         data = Observations.of(U, Y, active, ratios, noise, model, coding)
-        kept = plateaus.allowed(data, choices)
-        return _assemble(_scattered(data, kept, robust), kept)
+        return _assemble(data, plateaus.allowed(data, choices))
 
     @property
     def nugget_deviation(self) -> Float64[ndarray, "m"]:
@@ -162,22 +142,10 @@ class GP:
     @np.errstate(all="ignore")
     def noise_deviation(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
         """Return the standard deviation of every output's noise at points, on its warped scale, rounding included."""
-        learned = self.nugget_deviation * np.sqrt(self._noise_factors(U))
+        learned = np.tile(self.nugget_deviation, (len(U), 1))
         if self.steps is None:
             return learned
         return np.maximum(learned, EVEN * self.steps / np.abs(self.unwarp_slopes(self.unwarp(self.moments(U)[0]))))
-
-    def _noise_factors(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
-        """Return by how much the noise variance of every output is larger than usual."""
-        found = np.ones((len(U), self.m))
-        differing = [j for j, choice in enumerate(self.choices) if choice.uneven]
-        if self.offsets is None or not differing:
-            return found
-        mean, inputs = (self.moments(U)[0] - self.location) / self.deviation, self._inputs(U)
-        for j in differing:
-            Z = uneven.features(mean[:, j], inputs)
-            found[:, j] = uneven.factors(Z, np.array(self.choices[j].uneven), float(self.offsets[j]))
-        return found
 
     @property
     def counted(self) -> Float64[ndarray, "m"]:
@@ -277,14 +245,13 @@ class GP:
         Args:
             U: Points that are pending or failed.
             missing: Which outputs are imagined there; all by default.
-            noise: How large the noise variance of these values is, times the usual one there.
+            noise: How large the noise variance of these values is, times the usual one.
         """
         if not len(U):
             return self
         mean = ((self.moments(U)[0] - self.location) / self.deviation).T
         rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
-        inputs, factors = self._inputs(U), noise * self._noise_factors(U).T
-        return replace(self, blocks=tuple(block.imagine(inputs, mean, rows, factors) for block in self.blocks))
+        return replace(self, blocks=tuple(block.imagine(self._inputs(U), mean, rows, noise) for block in self.blocks))
 
     def widened(self, factor: Float64[ndarray, "m"], noise: Float64[ndarray, "m"]) -> "GP":
         """Return the same models with larger deviations: of every output by a factor, of its noise by another one.
@@ -320,16 +287,6 @@ class GP:
         return U if self.coding is None else self.coding.inputs(U)
 
 
-def _scattered(data: Observations, choices: Sequence[Choice], robust: bool) -> Observations:
-    """Return the data with the noise of each told value: where it differs, and of values that do not fit."""
-    own, offsets = uneven.scatter(data, choices)
-    data = replace(data, scatter=own, offsets=offsets)
-    gross = outliers.scatter(data, choices) if robust else None
-    if gross is None:
-        return data
-    return replace(data, scatter=gross if own is None else own * gross)
-
-
 def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
     """Build the posterior at the chosen models."""
     data = plateaus.filled(data, choices)
@@ -341,8 +298,6 @@ def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
         warps=tuple(each.warp for each in scales),
         choices=tuple(choices),
         coding=data.coding,
-        scatter=data.scatter,
-        offsets=data.offsets,
         ends=data.ends,
     )
 

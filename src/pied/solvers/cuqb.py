@@ -144,7 +144,6 @@ class CUQB(Solver):
                     waves=False,
                     resonances=False,
                     plateaus=False,
-                    uneven=False,
                     nugget=(1e-4, 1e-3),
                     prior=False,
                     declustering=None,

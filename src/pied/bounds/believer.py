@@ -53,8 +53,7 @@ class Believer:
         """Return a belief without what was imagined, its models kept."""
         if not len(data.imagined) and data.complete.all():
             return belief
-        told = GP.at_choices(data.U, data.Y, belief.choices, **self._words(problem))
-        return self.read_in(problem, data, told)
+        return self.read_in(problem, data, self.conditioned(problem, data.U, data.Y, belief.choices))
 
     @staticmethod
     def read_in(problem: Problem, data: Dataset, belief: GP) -> GP:
@@ -66,6 +65,12 @@ class Believer:
         steps = np.array([step_of(y) if each else 0.0 for each, y in zip(noisy, data.Y.T, strict=True)])
         may_count = np.array([noise is None for noise in problem.noise]) & (steps % 1.0 == 0.0)
         return belief.read_in(np.where(may_count, 0.0, steps))
+
+    def conditioned(
+        self, problem: Problem, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], choices: Sequence[Choice]
+    ) -> GP:
+        """Return the belief of chosen models about some measurements."""
+        return GP.at_choices(U, Y, choices, **self._words(problem))
 
     def _words(self, problem: Problem) -> dict[str, Any]:
         """What a belief has to know of a problem, and how it is made."""

@@ -174,6 +174,17 @@ class Trial:
             return replace(self, why=Why(why.aim, rung=why.rung, pending=why.pending, repeats=why.repeats))
         return self if self.proposed is None else replace(self, why=replace(why, lower=(), upper=()))
 
+    @property
+    def came_true(self) -> bool:
+        """Whether all told outputs lie within what was expected of them; also where nothing was expected."""
+        if self.y is None or self.proposed is not None:
+            return True
+        return all(
+            low - SAME_VALUES * abs(low) <= value <= high + SAME_VALUES * abs(high)
+            for value, (low, _, high) in zip(self.y.values(), self.why.expected, strict=False)
+            if math.isfinite(value)
+        )
+
     def knew(self, other: "Trial") -> bool:
         """Return whether another trial had been settled when this one was proposed.
 

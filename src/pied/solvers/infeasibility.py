@@ -32,8 +32,9 @@ from pied.records import Why, met
 from pied.rng import Stream
 from pied.search import Enumeration, Functions, Mixed, Optimum, Picked, Search, distinct
 from pied.shapes import Float64
-from pied.solvers.frame import Scene, meets_white
+from pied.solvers.frame import FRESH_DISTANCE, Scene, meets_white
 from pied.solvers.regimes import ROUGHEST
+from pied.solvers.untried import Untried
 
 VERDICT_DEVIATIONS = 3.0  # the joint test looks so many standard deviations out, ...
 VERDICT_LEVEL = 0.9986501019683699  # ... at this level
@@ -76,9 +77,42 @@ class JointTest:
         look = self._look(best)
         if best.satisfied and look.is_open:
             return best, why
+        if not look.is_open:
+            untried = self._untried(look)
+            if untried is not None:
+                return replace(best, u=untried, active=()), replace(why, aim="feasibility", margin=0.0)
         margin = max(look.found.margin, 0.0) if look.is_open else look.found.margin
         why = replace(why, aim="feasibility", margin=margin, memory={} if look.is_open else look.test.scene.apart)
         return best if best.satisfied else look.test._proposed(look.found, best), why
+
+    def _untried(self, look: "_Look") -> Float64[ndarray, "d"] | None:
+        """Return a point of which nothing was seen that says that it breaks a limit; None without one.
+
+        Points with labels or levels that were never tried come first, others than those that are pending and with as
+        many of them as possible, of these the one that comes nearest to the limits; then the point farthest from all
+        that were tried.
+        """
+        scene = self.scene.whole or self.scene
+        data = scene.data.settled
+        untried = Untried(self.problem, self.believer, data, self.believer.of_told(self.problem, data, scene.told))
+        if not untried.may_matter:
+            return None
+        stream = scene.stream.at("untried")
+        pool = np.concatenate([look.found.u[None], untried.pool(stream)])
+        test = replace(self, scene=replace(scene, data=data))
+        upper = test._possible(test.scene, self.believer, untried.belief, test._doubt(test.scene)).values(pool)
+        could, new = untried.undecided(pool, upper)
+        known = np.concatenate([data.U, scene.data.imagined])
+        could &= to_nearest(pool, known, "chebyshev") > FRESH_DISTANCE
+        if not could.any():
+            return None
+        if scene.success is not None and (could & scene.success.is_likely(pool)).any():
+            could &= scene.success.is_likely(pool)
+        margin = np.nan_to_num((upper / scene.scales)[:, 1:].min(1), nan=-np.inf)
+        away = to_nearest(pool, known)
+        is_other = ~untried.alike(pool, scene.data.pending).any(1)
+        order = np.lexsort((np.where(new > 0, margin, away), new, is_other, could))
+        return pool[order[-1]]
 
     def _look(self, best: Optimum) -> "_Look":
         """Look for a point that could meet all constraints, by the belief about everything that was told, then by

@@ -1,6 +1,6 @@
 """What the status of a study says as a sentence: how far it is, why it ended, which limits are in conflict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pied.errors import Status, is_everywhere
@@ -18,7 +18,7 @@ def message(
     status: Status,
     relaxation: Relaxation | None,
     found: "Recommendation | None",
-    chance_of: Callable[[], float | None],
+    outlook_of: Callable[[], tuple[tuple[str, ...], float | None]],
 ) -> str:
     """Return the status as a sentence, with the relevant numbers.
 
@@ -27,7 +27,8 @@ def message(
         status: Its status.
         relaxation: What would make an infeasible problem plausible again, if it is known.
         found: What is recommended, if anything is.
-        chance_of: Returns the probability that any settings meet all limits, which takes a belief.
+        outlook_of: Returns what was never tried, and the probability that any settings meet all limits, which take a
+            belief.
     """
     if status is Status.INFEASIBLE and relaxation is not None:
         return _verdict(moment, relaxation)
@@ -44,14 +45,16 @@ def message(
             f"give a budget above {moment.initial}."
         )
     if found is not None and not found.is_feasible:
-        said = "" if status is Status.INFEASIBLE or moment.patience is None else _outlook(moment, chance_of())
+        said = "" if status is Status.INFEASIBLE or moment.patience is None else _outlook(moment, *outlook_of())
         text += f" No settings are known to meet all limits{said}. Closest so far:"
     return text
 
 
-def _outlook(moment: Moment, chance: float | None) -> str:
+def _outlook(moment: Moment, untried: Sequence[str], chance: float | None) -> str:
     """Return how near the verdict is that no settings can meet all limits, as a phrase."""
     text = confirmed(moment)
+    if untried:
+        return f"{text}; never tried: {'; '.join(untried)}"
     return text if chance is None else f"{text}; probability that any do: {percent(chance)}"
 
 

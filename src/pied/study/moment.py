@@ -215,8 +215,9 @@ class Moment:
     def confirmations(self) -> int:
         """Number of consecutive tests which confirm that the constraints cannot be met.
 
-        A test that finds them unsatisfiable (M < 0) confirms once its trial is told. Parallel tests use the same data
-        and count once. The number is therefore the length of the longest chain of told tests since the last passed
+        A test that finds them unsatisfiable (M < 0) confirms once its trial is told, if the values are what the belief
+        expected: one that is refuted by its own measurement confirms nothing. Parallel tests use the same data and
+        count once. The number is therefore the length of the longest chain of told tests since the last passed
         test, in which each test knew the values of its predecessor.
         """
         chains: list[tuple[Trial, int]] = []
@@ -225,7 +226,7 @@ class Moment:
                 continue
             if trial.why.margin is None or not trial.why.margin < 0:
                 chains = []
-            elif trial.state is State.TOLD:
+            elif trial.state is State.TOLD and trial.came_true:
                 known = [length for before, length in chains if trial.knew(before)]
                 chains.append((trial, 1 + max(known, default=0)))
         return max((length for _, length in chains), default=0)

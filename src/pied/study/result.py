@@ -85,7 +85,10 @@ class Result:
     confirmations: tuple[int, int] = (0, 0)
     """How many tests in a row found that no settings meet all limits, and how many make a verdict."""
     chance: float | None = None
-    """Probability that any settings meet all limits, by the belief; None where the recommended ones do."""
+    """Probability that any settings meet all limits, by the belief; None where the recommended ones do, or where some
+    were never tried of which it cannot be told."""
+    untried: tuple[str, ...] = ()
+    """While no settings are known to meet all limits: what was never tried and may, as phrases."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Solver and settings, as data."""
     words: Words | None = None
@@ -247,6 +250,7 @@ class Result:
             "feasible": self.is_feasible,
             "confirmations": list(self.confirmations),
             "chance": _plain(self.chance),
+            "untried": list(self.untried),
             "gap": _plain(self.gap),
             "gap_why": self.gap_why,
             "rule": self.rule,

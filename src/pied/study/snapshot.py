@@ -140,9 +140,23 @@ class Snapshot(Moment):
         return possible_gain(composite, found, self.level, self.stream.at("gap"))
 
     @cached_property
+    def untried(self) -> tuple[str, ...]:
+        """What was never tried and may meet all limits, as phrases; empty while a design is under way, or if any do."""
+        if self.problem.n == 0 or self.white is not None or self.data.complete.sum() < self.initial or self.is_met:
+            return ()
+        from pied.solvers.untried import Untried
+
+        believer, data = self.settings.believer, self.data.settled
+        belief = believer.of_told(self.problem, data, self.belief)
+        return Untried(self.problem, believer, data, belief).phrases()
+
+    @cached_property
     def chance(self) -> float | None:
-        """The probability that any settings meet all limits; None where it would mean nothing: within a design."""
-        if self.problem.n == 0 or self.white is not None or self.data.complete.sum() < self.initial:
+        """The probability that any settings meet all limits; None where it would mean nothing.
+
+        That is within a design, and while what was never tried may meet them: no belief knows how likely that is.
+        """
+        if self.problem.n == 0 or self.white is not None or self.data.complete.sum() < self.initial or self.untried:
             return None
         from pied.study import apart
         from pied.study.prospect import chance_of_any
@@ -396,6 +410,7 @@ class Snapshot(Moment):
             blame_of=lambda: self._blame(found),
             trial=number,
             chance=None if found.is_feasible else self.chance,
+            untried=() if found.is_feasible or status is Status.INFEASIBLE else self.untried,
         )
 
     def _blame(self, found: "Recommendation") -> Blame | None:
@@ -416,7 +431,7 @@ class Snapshot(Moment):
         self, status: Status, relaxation: Relaxation | None = None, found: "Recommendation | None" = None
     ) -> str:
         """Return the status as a sentence, with the relevant numbers."""
-        return message(self, status, relaxation, found, lambda: self.chance)
+        return message(self, status, relaxation, found, lambda: (self.untried, self.chance))
 
     @property
     def doubt(self) -> str:

@@ -269,7 +269,7 @@ class _Foretelling:
         if errors is None:
             return False
         knowing, ignorant = (float(each[output]) for each in errors)
-        return ignorant > DIFFERENT * self._deviation[output] and knowing <= FORETOLD * ignorant
+        return ignorant > DIFFERENT * float(self._deviation[output]) and knowing <= FORETOLD * ignorant
 
     def _compared(self, places: tuple[int, ...]) -> tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None:
         """Return errors of predictions for values of some coordinates that are left out in turn; None of too few.

@@ -1,0 +1,191 @@
+"""No verdict passes over what was never tried: labels, levels, plateaus, places behind failures."""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy import ndarray
+
+from pied import CUQB, Choice, Integer, Levels, Problem, Status, Study
+from pied.bounds import Believer
+from pied.errors import EvaluationError
+from pied.records import Dataset
+from pied.rng import Stream
+from pied.solvers.untried import FAR, Untried
+from tiny import unchecked
+
+SOLVENTS = ("MeCN", "DMF", "EtOH", "THF", "DMSO", "NMP")
+
+
+def seen(problem: Problem, U: ndarray, Y: ndarray, failed: ndarray | None = None) -> Untried:
+    """What was never tried after some measurements and failures."""
+    failed = np.zeros((0, problem.d)) if failed is None else failed
+    away = tuple(range(len(failed)))
+    data = Dataset(tuple(range(len(U))), U, Y, failed, failures=away, away=away)
+    believer = Believer()
+    return Untried(problem, believer, data, believer.fit(problem, data, imagine=False))
+
+
+def one(variables: Any, noise: float | None = 0) -> Problem:
+    return Problem(variables, ["y"], maximize="y", subject_to=["y >= 0.5"], noise=noise)
+
+
+def levels(count: int, chosen: list[int], u: ndarray) -> ndarray:
+    """Points whose first coordinate is a level, whose second is a number."""
+    return np.stack([np.array(chosen) / (count - 1), u], 1)
+
+
+def is_open(untried: Untried, *points: list[float]) -> list[bool]:
+    U = np.array(points)
+    return untried.undecided(U, np.full((len(U), untried.problem.k), -1.0))[0].tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0, None])
+@unchecked()
+def test_a_screen_in_which_most_solvents_fail_alike_tries_each_of_them(noise: float | None) -> None:
+    """The sixth works, and the verdict falls only where none does."""
+    for good in (SOLVENTS[5], ""):
+        errors = Stream(3).normal(60)
+        problem = one({"solvent": Choice(*SOLVENTS), "T": (50.0, 90.0)}, noise)
+        study = Study(problem, seed=1)
+        while study.used < 30 and study.status is Status.RUNNING and not study.result().is_feasible:
+            trial = study.ask()
+            y = 0.7 if trial.x["solvent"] == good else 0.1 + 2e-4 * (trial.x["T"] - 50)
+            study.tell(trial, y + (0.0 if noise == 0 else 0.002 * errors[trial.number]))
+        assert {str(trial.x["solvent"]) for trial in study.trials} == set(SOLVENTS) or good
+        assert study.status is (Status.RUNNING if good else Status.INFEASIBLE)
+
+
+def test_labels_that_do_the_same_say_nothing_of_one_that_was_never_tried() -> None:
+    problem = one({"solvent": Choice(*SOLVENTS), "T": (50.0, 90.0)})
+    U = levels(6, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4], np.linspace(0.0, 1.0, 10))
+    untried = seen(problem, U, 0.1 + 0.01 * U[:, [1]])
+    assert is_open(untried, [1.0, 0.3], [0.2, 0.3]) == [True, False]
+    assert untried.phrases() == ("solvent NMP",)
+
+
+def test_labels_whose_known_property_foretells_them_need_not_all_be_tried() -> None:
+    price = list(np.linspace(0.0, 1.0, 12))
+    names = [f"s{i}" for i in range(12)]
+    problem = one({"solvent": Choice(*names, properties={"polarity": price}), "T": (50.0, 90.0)})
+    chosen = [0, 1, 3, 4, 5, 7, 8, 9, 10, 11] * 2
+    U = levels(12, chosen, np.tile(np.linspace(0.0, 1.0, 5), 4))
+    untried = seen(problem, U, 0.3 * U[:, [0]] + 0.1 * U[:, [1]])
+    assert is_open(untried, [2 / 11, 0.3], [6 / 11, 0.8]) == [False, False]
+
+
+@pytest.mark.parametrize("variable", [Integer(1, 12), Levels(*range(1, 13))])
+def test_levels_are_foretold_only_where_the_output_is_smooth_along_them(variable: Any) -> None:
+    problem = one({"n": variable, "a": (0.0, 1.0)})
+    chosen = [0, 1, 2, 4, 5, 6, 8, 9, 10, 11] * 2
+    U = levels(12, chosen, np.tile(np.linspace(0.0, 1.0, 5), 4))
+    smooth = seen(problem, U, 0.3 * U[:, [0]] ** 2 + 0.1 * U[:, [1]])
+    flat = seen(problem, U, 0.1 * U[:, [1]])
+    rough = seen(problem, U, 0.1 * U[:, [1]] + 0.3 * (np.array(chosen)[:, None] % 3 == 0))
+    points = [3 / 11, 0.4], [7 / 11, 0.4]
+    assert is_open(smooth, *points) == [False, False]
+    assert is_open(flat, *points) == is_open(rough, *points) == [True, True]
+    assert flat.phrases() == ("n 4, 8",)
+
+
+def test_a_pair_of_labels_is_tried_unless_effects_add_up() -> None:
+    problem = one({"acid": Choice("a", "b", "c"), "base": Choice("d", "e", "f"), "T": (50.0, 90.0)})
+    pairs = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)] * 3
+    U = np.array([[i / 2, j / 2, t] for (i, j), t in zip(pairs, np.linspace(0, 1, 24), strict=True)])
+    alike = seen(problem, U, 0.1 + 0.01 * U[:, [2]])
+    assert is_open(alike, [1.0, 1.0, 0.5], [1.0, 0.5, 0.5]) == [True, False]
+    assert alike.phrases() == ("some combinations of acid and base",)
+
+
+def test_an_output_that_never_varied_says_nothing_of_places_away_from_all_tried_ones() -> None:
+    problem = one({"a": (0.0, 1.0), "b": (0.0, 1.0)})
+    U = Stream(0).sobol(8, 2)
+    constant = seen(problem, U, np.full((8, 1), 0.2))
+    yes_or_no = seen(problem, U, np.where(U[:, :1] > 0.9, 0.4, 0.2))
+    varied = seen(problem, U, 0.2 + 0.01 * U[:, :1])
+    near, far = (U[0] + 0.5 * FAR * np.sign(0.5 - U[0])).tolist(), [0.999, 0.999]
+    assert is_open(constant, near, far) == is_open(yes_or_no, near, far) == [False, True]
+    assert is_open(varied, near, far) == [False, False]
+    assert "y differs from what it was" in constant.phrases()[0]
+
+
+def test_an_output_that_is_nothing_but_noise_has_not_varied() -> None:
+    problem = one({"a": (0.0, 1.0), "b": (0.0, 1.0)}, noise=None)
+    U = Stream(0).sobol(16, 2)
+    errors = 0.01 * Stream(1).normal(16, 1)
+    assert is_open(seen(problem, U, 0.2 + errors), [0.999, 0.999]) == [True]
+    assert is_open(seen(problem, U, U[:, :1] + U[:, 1:] - 3.0 + errors), [0.999, 0.999]) == [False]
+
+
+def test_what_failed_is_not_tried_again_beside_it_and_a_label_that_always_fails_is_given_up() -> None:
+    problem = one({"solvent": Choice(*SOLVENTS), "T": (50.0, 90.0)})
+    U = levels(6, [0, 1, 2, 3], np.array([0.1, 0.4, 0.6, 0.9]))
+    once = seen(problem, U, np.full((4, 1), 0.1), levels(6, [4], np.array([0.5])))
+    often = seen(problem, U, np.full((4, 1), 0.1), levels(6, [4, 4, 4], np.array([0.1, 0.5, 0.9])))
+    assert is_open(once, [0.8, 0.55], [0.8, 0.9]) == [False, True]
+    assert is_open(often, [0.8, 0.3], [1.0, 0.3]) == [False, True]
+
+
+@pytest.mark.slow
+@unchecked()
+def test_a_tank_that_is_full_wherever_it_was_looked_at_is_no_verdict() -> None:
+    """Where it would not be full, some evaluations fail."""
+
+    def level(x: Any) -> float:
+        if x.a + x.b < 0.8 and x.a < 0.35:
+            raise EvaluationError("warning")
+        return min(150.0, 100.0 + 100.0 * (x.a + x.b))
+
+    box = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
+    for seed in range(2):
+        problem = Problem(
+            box, ["level"], blackbox=level, minimize="a + b**2", subject_to=["level <= 145"], noise=0
+        )  # fmt: skip
+        result = Study(problem, seed=seed).run(20)
+        assert result.status is not Status.INFEASIBLE
+        assert result.is_feasible or ("never tried" in result.message and result.chance is None)
+
+
+@pytest.mark.slow
+@unchecked()
+def test_a_batch_tries_several_labels_that_were_never_tried() -> None:
+    problem = one({"solvent": Choice(*(f"s{i}" for i in range(20))), "T": (50.0, 90.0)})
+    study = Study(problem, seed=0)
+    while not any(trial.why.margin == 0.0 for trial in study.trials):
+        trial = study.ask()
+        study.tell(trial, 0.1 + 2e-4 * (trial.x["T"] - 50))
+    batch = [study.ask() for _ in range(4)]
+    tried = {str(trial.x["solvent"]) for trial in study.trials[: -len(batch)]}
+    assert len({str(trial.x["solvent"]) for trial in batch} - tried) == 4
+
+
+def test_the_benchmark_draws_problems_that_can_be_met_and_twins_that_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
+    kinds = importlib.import_module("untried")
+    for kind in kinds.KINDS:
+        for seed in range(2):
+            counts = []
+            for twin in (False, True):
+                made = kinds.drawn(kinds.Task(kind, seed, twin))
+                problem = Problem(made.variables, list(made.outputs), noise=0, **made.words)
+                U = Stream(0).sobol(4096, problem.d)
+                U = U if problem.grid is None else problem.grid.snapped(U)
+                met = 0
+                for u in U:
+                    x = problem.named_x(problem.natural(u))
+                    try:
+                        y = np.array(made.truth(x))
+                    except EvaluationError:
+                        continue
+                    met += kinds.meets(problem, x, y)
+                counts.append(met)
+            assert counts[0] > 0, kind
+            assert counts[1] == 0, kind
+
+
+def test_the_papers_test_is_the_papers() -> None:
+    """One limit at a time, by the bounds alone."""
+    assert CUQB.paper().verdict == "single"

@@ -66,7 +66,7 @@ class JointTest:
 
     @property
     def _is_exact(self) -> bool:
-        return all(noise == 0 for noise in self.problem.noise)
+        return self.problem.is_exact
 
     def judge(self, best: Optimum, why: Why) -> tuple[Optimum, Why]:
         """Return the point to propose, and the margin that was found; `best` if it meets all upper bounds.

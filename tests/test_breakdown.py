@@ -205,3 +205,22 @@ def test_bounds_and_deviations_are_the_same_in_all_units(unit: float) -> None:
     assert same == pytest.approx(slopes, rel=1e-13)
     assert sample_deviation(values * unit, unit) == pytest.approx(unit * sample_deviation(values, 1.0), rel=1e-13)
     assert deviations(values * unit) == pytest.approx(unit * deviations(values), rel=1e-13)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0, None])
+@pytest.mark.parametrize("wild", [(1e160,), (-1e300,), (1e308, -1e308)])
+@pytest.mark.filterwarnings("error")
+@unchecked()
+def test_sums_and_differences_of_wild_values_print_no_warning(wild: tuple[float, ...], noise: float | None) -> None:
+    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y", "z"], maximize="y", subject_to={"l": "z <= 1"}, noise=noise)
+    study = Study(problem, seed=0)
+    for count in range(13):
+        trial = study.ask()
+        a, b = trial.x["a"], trial.x["b"]
+        values = dict(enumerate(wild, 3))
+        study.tell(trial, {"y": values.get(count, 20 * a + 10 * b - 15 * a * a), "z": a + 0.7 * b}, anyway=True)
+    result = study.result()
+    assert result.x is not None
+    assert str(study)
+    assert study.what_if({"l": 1.1}).u is not None

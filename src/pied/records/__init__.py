@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         deviations,
         feasible,
         met,
+        ranges,
         spread,
         tolerances,
     )
@@ -53,6 +54,7 @@ __all__ = [
     "key",
     "met",
     "name_now",
+    "ranges",
     "renamed",
     "restore",
     "spread",

@@ -452,7 +452,13 @@ def spread(values: Float64[ndarray, "b k"]) -> Float64[ndarray, "k"]:
 
 def are_equal(values: Float64[ndarray, "b m"]) -> Bool[ndarray, "m"]:
     """Tell in which columns all values are known and equal, but for rounding."""
-    return np.asarray(np.ptp(values, axis=0) <= SAME_VALUES * np.abs(values).max(0))
+    return np.asarray(ranges(values) <= SAME_VALUES * np.abs(values).max(0))
+
+
+@np.errstate(over="ignore")
+def ranges(values: Float64[ndarray, "b m"]) -> Float64[ndarray, "m"]:
+    """Return the range of each column, infinite where it is larger than any number; 0 without rows."""
+    return np.ptp(values, axis=0) if len(values) else np.zeros(values.shape[1])
 
 
 def deviations(values: Float64[ndarray, "b m"]) -> Float64[ndarray, "m"]:
@@ -470,7 +476,7 @@ def _deviation(column: Float64[ndarray, "n"]) -> float:
 
 def _is_constant(column: Float64[ndarray, "n"]) -> bool:
     """Whether numbers differ by no more than rounding; the mean of equal ones may be another number."""
-    return not len(column) or float(np.ptp(column)) <= SPREAD_ROUNDING * float(np.abs(column).max())
+    return not len(column) or float(ranges(column[:, None])[0]) <= SPREAD_ROUNDING * float(np.abs(column).max())
 
 
 def _at(ordered: Float64[ndarray, "b k"], part: float) -> Float64[ndarray, "k"]:

@@ -15,7 +15,7 @@ from numpy import ndarray
 from pied.bounds import coding_of, ratios
 from pied.gp import GP, Model, evidence, kernel_of
 from pied.problem import Problem
-from pied.records import Dataset
+from pied.records import Dataset, deviations
 from pied.shapes import Float64
 
 SPARE = 5
@@ -57,7 +57,8 @@ def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
         scales = np.exp(fitted.theta[i, : problem.d])
         seen = np.flatnonzero(problem.active[j] & (np.ptp(U[near], axis=0) > 0))
         noise = _noise(U[near][:, seen] / scales[seen], Y[near, i])
-        if SMALLEST * Y[:, i].std() < noise < LARGEST * Y[:, i].std():
+        whole = float(deviations(Y[:, [i]])[0])
+        if SMALLEST * whole < noise < LARGEST * whole:
             found[problem.outputs[j]] = float(f"{noise:.1g}")
     return found
 
@@ -71,12 +72,13 @@ def _cluster(U: Float64[ndarray, "N d"], count: int) -> ndarray:
 
 def _noise(V: Float64[ndarray, "n v"], y: Float64[ndarray, "n"]) -> float:
     """Return the deviation of the noise if it is clear that there is one, else 0."""
-    deviation = float(y.std())
+    deviation = float(deviations(y[:, None])[0])
     squares = np.square(V[:, None] - V).sum(-1)
     typical = float(np.median(squares[np.triu_indices(len(V), 1)])) if V.shape[1] else 0.0
     if deviation == 0.0 or typical == 0.0:
         return 0.0
-    y = (y - y.mean()) / deviation
+    y = y / deviation
+    y -= y.mean()
     r = np.sqrt(squares / typical)
     centred = V - V.mean(0)
     trend = np.concatenate([np.ones((len(V), 1)), centred / centred.std(0)], 1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pied.errors import Status
-from pied.records import State, Trial, feasible, met
+from pied.records import State, Trial, feasible, met, ranges
 from pied.study.front import told_rows
 from pied.study.gaps import recorded_gap
 from pied.study.snapshot import Snapshot
@@ -53,7 +53,7 @@ def best(snapshot: Snapshot) -> Best | None:
     possible = next((why.possible for why in reversed(whys) if why.possible is not None), None)
     told = f[np.isfinite(f[:, 0]), 0]
     is_assumed = next((why.assumes_smooth for why in reversed(whys) if why.possible is not None), False)
-    width = recorded_gap(optima, possible, float(f[row, 0]), float(np.ptp(told)), assumes_smooth=is_assumed)
+    width = recorded_gap(optima, possible, float(f[row, 0]), float(ranges(told[:, None])[0]), assumes_smooth=is_assumed)
     width = 0.0 if snapshot.is_exhausted else width
     return Best(
         next(trial for trial in snapshot.trials if trial.number == number),

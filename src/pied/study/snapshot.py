@@ -11,7 +11,7 @@ from numpy import ndarray
 
 from pied.errors import SettingError, Status
 from pied.problem import Named, Problem
-from pied.records import feasible, spread
+from pied.records import feasible, ranges, spread
 from pied.shapes import Float64
 from pied.study.blame import Blame, blame_of
 from pied.study.gaps import Gap, Unknown, gap, told_width
@@ -105,7 +105,7 @@ class Snapshot(Moment):
         """
         f = self.data.functions(self.problem)[:, :1]
         f = f[np.isfinite(f[:, 0])]
-        span = float(np.ptp(f)) if len(f) else 0.0
+        span = float(ranges(f)[0])
         if not math.isfinite(told_width(width, span, assumes_smooth=False)):
             return Gap(math.inf, math.inf, Unknown.TOO_WIDE.value)
         if not math.isfinite(told_width(width, span, assumes_smooth=self._assumes_smooth)):

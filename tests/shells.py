@@ -1,6 +1,9 @@
 """A laboratory for tests of the shell: its statement, its simulator, and how commands are run."""
 
 import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -43,3 +46,21 @@ def pied_(*words: str, code: int | tuple[int, ...] = 0) -> Result:
 
 def data(*words: str, code: int | tuple[int, ...] = 0) -> Any:
     return json.loads(pied_(*words, "--json", code=code).stdout)
+
+
+@contextmanager
+def full_disk(most: int = 100) -> Iterator[None]:
+    """Let this process write no file beyond some bytes, as on a full disk; POSIX only."""
+    import resource
+    import signal
+
+    _, hard = old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # Python would keep half of a module
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, hard))
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = writes
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, handler)

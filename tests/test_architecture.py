@@ -23,6 +23,7 @@ LAYERS: dict[str, str] = {
     "distances": "shapes",
     "hypervolume": "shapes",
     "sobol": "shapes",
+    "writing": "",
     "rng": "shapes sobol",
     "problem": "errors rng shapes",
     "evaluation": "errors",
@@ -37,9 +38,9 @@ LAYERS: dict[str, str] = {
     "rivals": "bounds bridge distances errors gp problem records rng search shapes solvers",
     "study": "bounds distances errors evaluation gp hypervolume problem records rng search shapes solvers",
     "plots": "errors hypervolume problem records rng shapes study",
-    "report": "errors plots problem records study",
-    "shell": "address errors evaluation plots problem records report solvers study suite version",
-    "web": "address errors plots problem records report shell study suite version",
+    "report": "errors plots problem records study writing",
+    "shell": "address errors evaluation plots problem records report solvers study suite version writing",
+    "web": "address errors plots problem records report shell study suite version writing",
     "bench": "bounds errors evaluation plots problem records rivals rng shapes shell solvers study suite",
 }
 FACE = {"__init__": "errors problem records solvers study suite"}

@@ -1,5 +1,6 @@
 """A store can be copied: by `pied backup` at any time, and as a file because the log does not keep what was told."""
 
+import http.client
 import json
 import os
 import shutil
@@ -8,7 +9,9 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,19 @@ def test_what_a_writer_told_is_in_the_file_alone_though_others_have_it_open(file
             writer.add({"x": 0.4}, {"y": 4.0})
         assert kept(file) == 4
         assert len(reader.trials) == 3
+
+
+def test_who_closes_a_store_waits_for_those_who_read_an_earlier_state(file: Path) -> None:
+    reader = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    with closing(reader), Study(parabola(), name="a", store=file) as writer:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM trials").fetchone()
+        writer.add({"x": 0.4}, {"y": 4.0})
+        end = threading.Timer(0.05, reader.execute, ("COMMIT",))
+        end.start()
+        writer.close()
+        end.join()
+        assert kept(file) == 4
 
 
 def test_a_backup_has_all_studies_in_one_file_by_the_problem_file_or_the_store(file: Path) -> None:
@@ -167,3 +183,50 @@ def test_a_dashboard_leaves_all_that_was_told_in_the_file(lab: Path, way: str) -
     assert kept(lab / "lab.db") == 3
     if way != "SIGKILL":
         assert not [side for side in SIDE_FILES if (lab / f"lab.db{side}").exists()]
+
+
+SLOW = """
+import pathlib, time
+import numpy
+from pied import Problem
+
+def value(x, y):
+    if pathlib.Path("slowly").exists():
+        pathlib.Path("began").touch()
+        time.sleep(600)
+    return numpy.array(y.y.tolist())  # which cannot be read off, so it is called
+
+problem = Problem(variables={"x": (0, 1)}, outputs=["y"], maximize=value)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="signals of POSIX")
+def test_a_dashboard_ends_although_something_is_computed(lab: Path) -> None:
+    pytest.importorskip("uvicorn")
+    (lab / "plant.py").write_text(SLOW)
+    script = SERVER.replace("lab.toml", "plant.py:problem", 1).replace("from", "import pied.web.server as s; from", 1)
+    script = script.replace("main([", "s.LONGEST_END = 3.0; main([", 1)
+    token = "a-token-of-these-tests"
+    served = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env={**os.environ, "PIED_TOKEN": token}
+    )  # fmt: skip
+    try:
+        assert served.stdout is not None
+        address = json.loads("".join(served.stdout.readline() for _ in range(3)))["address"].partition("?")[0]
+        head = {"X-Pied-Token": token, "Content-Type": "application/json"}
+
+        def send(path: str, body: bytes) -> None:
+            with suppress(OSError, http.client.HTTPException):
+                urllib.request.urlopen(urllib.request.Request(f"{address}api/studies/plant/{path}", body, head)).close()
+
+        send("ask", b"{}")
+        (lab / "slowly").touch()
+        threading.Thread(target=send, args=("trials/1/tell", b'{"values": {"y": 1.0}}'), daemon=True).start()
+        while not (lab / "began").exists():
+            time.sleep(0.05)
+        served.send_signal(signal.SIGINT)
+        assert served.wait(60) == 130
+    finally:
+        served.kill()
+        served.wait()

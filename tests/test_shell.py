@@ -333,6 +333,7 @@ def test_what_was_probably_meant_is_offered(lab: Path) -> None:
     said = pied_("ask", "lab.toml", "4", code=2).stderr
     assert "for 4 open trials pied ask lab.toml --count 4" in said
     assert "for the settings of trial 4 once more pied ask lab.toml --repeat 4" in said
+    assert "--count" not in pied_("ask", "lab.toml", "0", code=2).stderr
     for wrong in ("lab", "lab.tml", "la.toml"):
         assert pied_("status", wrong, code=2).stderr.endswith("Did you mean 'lab.toml'?\n")
     assert "Did you mean" not in pied_("status", "entirely-else.toml", code=2).stderr

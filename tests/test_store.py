@@ -9,14 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import numpy as np
 import pytest
 
-from pied import CUQB, Problem, SettingError, Status, Study, TellError, solve
+from pied import CUQB, Choice, Problem, SettingError, Status, Study, TellError, solve
 from pied.errors import StoreError, StudyMismatch
 from pied.records.schema import VERSION
 from pied.records.sql import Store
 from pied.records.trial import State
 from pied.solvers import make, registry
+from pied.study import same_rows
 from pied.study.opening import solver_from_data, solver_to_data, stated
 from tiny import fast, hill, parabola, points, waves
 
@@ -95,6 +97,35 @@ def test_a_table_that_two_add_at_once_is_there_once_and_is_one_change(url: str) 
         assert len(study.trials) == 30
         assert study._record.changes(0)[0] - before <= 4
         assert len(study.add_all(rows, again=True)) == 30
+
+
+def test_rows_that_are_there_are_those_that_agree_in_all_settings_and_values() -> None:
+    problem = Problem(
+        variables={"a": (0.0, 1.0), "c": Choice("red", "blue"), "b": (10.0, 20.0)}, outputs=["y", "z"], maximize="y"
+    )
+    draw = np.random.default_rng(0)
+
+    def row(nudge: float = 0.0) -> tuple[dict[str, object], dict[str, float]]:
+        a, b, y, z = draw.integers(0, 3, 4).tolist()
+        return {"a": a / 2 + nudge, "c": ("red", "blue")[a % 2], "b": 10.0 + 5 * b}, {"y": float(y), "z": float(z)}
+
+    rows = [row(draw.choice([0.0, 1e-10, 0.1])) for _ in range(60)]
+    rows += [(x, {"y": y["y"]}) for x, y in rows[:20]]
+    with Study(problem, seed=0) as study:
+        study.add_all([row() for _ in range(60)])
+        trials = study.trials
+        found = same_rows(problem, trials, rows)
+    left, wanted = list(trials), {}
+    for place, (x, y) in enumerate(rows):  # one after the other, with all that are left
+        same = [
+            each for each in left if each.y is not None and all(each.y[name] == y[name] for name in y)
+            if x["c"] == each.x["c"] and abs(x["a"] - each.x["a"]) < 1e-9 and x["b"] == each.x["b"]
+        ]  # fmt: skip
+        if same:
+            wanted[place] = same[0]
+            left.remove(same[0])
+    assert {place: each.number for place, each in found.items()} == {p: each.number for p, each in wanted.items()}
+    assert 10 < len(wanted) < len(rows)
 
 
 def test_a_named_worker_gets_its_pending_trial_back_and_others_get_new_ones(url: str) -> None:

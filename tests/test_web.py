@@ -385,6 +385,20 @@ def test_a_question_that_cannot_be_recorded_leaves_the_file_and_can_be_asked_aga
     assert web.get("/api/studies/lab").json()["notes"] == ["new contract"]
 
 
+def test_a_store_that_is_gone_is_not_begun_anew(web: TestClient, lab: Path) -> None:
+    before = (lab / "lab.toml").read_text()
+    web.get("/api/studies/lab")
+    (lab / "lab.db").rename(lab / "away.db")
+    for path, body in (("ask", {}), ("revise", {"constants": {"price": 25.0}, "note": "new contract"})):
+        assert "lab.db is gone: bring it back" in post(web, f"/api/studies/lab/{path}", 503, **body)["error"]
+    answer = web.post("/api/studies/lab/table?name=x.csv", content="temperature,time,product,impurity\n70,2,0.4,0.02\n")
+    assert answer.status_code == 503
+    assert not (lab / "lab.db").exists()
+    assert (lab / "lab.toml").read_text() == before
+    (lab / "away.db").rename(lab / "lab.db")
+    assert post(web, "/api/studies/lab/ask")["trials"]
+
+
 def test_questions_asked_at_once_are_all_recorded_each_with_its_number(web: TestClient, lab: Path) -> None:
     def ask(price: float) -> Any:
         return post(web, "/api/studies/lab/revise", constants={"price": price}, note=f"contract {price}")["question"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shells import pied_
+from shells import full_disk, pied_
 
 pytest.importorskip("starlette")
 pytest.importorskip("httpx")
@@ -175,17 +175,8 @@ def test_a_damaged_excel_file_is_refused(web: TestClient, sheet: str) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no limits of file sizes")
 def test_a_new_study_that_cannot_be_written_leaves_no_half_a_file(web: TestClient, lab: Path) -> None:
-    import resource
-    import signal
-
-    resource_, old = resource.RLIMIT_FSIZE, resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource_, (100, old[1]))
+    with full_disk():
         answer = web.post("/api/studies", content=json.dumps(FORM), headers=JSON)
-    finally:
-        resource.setrlimit(resource_, old)
-        signal.signal(signal.SIGXFSZ, handler)
     assert "the disk of the server is full" in said(answer, 507)
     assert not (lab / "brew.toml").exists()
 

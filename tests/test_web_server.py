@@ -155,6 +155,17 @@ def test_a_body_that_trickles_is_given_up(lab: Path, monkeypatch: pytest.MonkeyP
         assert b" 408 " in connection.recv(1000)
 
 
+def test_a_request_that_breaks_off_is_no_mistake_of_ours(lab: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with dashboard("lab.toml") as port:
+        head = f"POST /api/check HTTP/1.1\n{HOST}{OWN}Content-Type: application/json\n"
+        for more in ("Content-Length: 99\n\n{", "Transfer-Encoding: chunked\n\nzz\n"):
+            for connection in begun(port, head + more, 3):
+                connection.shutdown(socket.SHUT_WR)
+                assert is_closed(connection)
+        assert send(port, "/api")["pied"]
+    assert not [each for each in caplog.records if each.exc_info]
+
+
 def test_one_client_cannot_use_up_all_connections(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MOST_OF_CLIENT", 20)
     with dashboard("lab.toml") as port:

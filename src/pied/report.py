@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 import scipy
 
+from pied import writing
 from pied.errors import MissingExtra, PiedError, SettingError
 from pied.plots import Predictions, draw, predictions
 from pied.problem import Choice, Problem, Variable
@@ -65,7 +66,7 @@ def write(study: Study, file: str | Path) -> Path:
     """Write the report of a study to a file."""
     place, text = Path(file), page(study)
     try:
-        place.write_text(text, encoding="utf-8")
+        writing.write(place, text)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SettingError(f"the report cannot be written to '{place}': {reason}") from error

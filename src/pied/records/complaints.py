@@ -25,6 +25,10 @@ def translated(url: str, error: BaseException, secrets: Iterable[str] = (), *, i
         return StoreAway(
             f"the disk of {url} is full ({said}): nothing of this call was written, what was told before is kept"
         )
+    if "disk I/O error" in said:
+        return StoreAway(
+            f"{url} cannot be read or written ({said}): the disk is full, or away. What was told before is kept"
+        )
     if "not a database" in said or "malformed" in said:
         return StoreError(f"{url} is not a store of pied, or is damaged ({said})")
     if "lock timeout" in said:

@@ -473,7 +473,7 @@ def _sqlite(file: Path, read_only: bool) -> sql.Engine:
 
     @sql.event.listens_for(engine, "close")
     def collect(connection: Any, _: Any) -> None:
-        if not read_only:
+        if not isinstance(connection, sqlite.Image):
             sqlite.collect(connection)
 
     @sql.event.listens_for(engine, "checkout")

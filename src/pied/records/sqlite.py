@@ -22,6 +22,8 @@ SIDE_FILES = ("-wal", "-journal")
 """Suffixes of the files beside a database that hold part of its content; `-shm` holds none."""
 CLOCK_TICK = 2.0
 """Seconds, the coarsest time stamp of a file system: a file changed more recently may change again unnoticed."""
+READ_WAIT = 0.5
+"""Seconds that who closes a store waits for those who read it."""
 IMAGE_ATTEMPTS = 100
 """Attempts to copy a file that changes while it is read."""
 
@@ -62,19 +64,27 @@ def connect(file: Path, *, read_only: bool) -> sqlite3.Connection:
         _settle(connection)
         if read_only:
             connection.execute("PRAGMA query_only=ON")
+            connection.execute("PRAGMA schema_version").fetchone()
             return connection
         queue(lambda: connection.execute("PRAGMA journal_mode=WAL"))  # SQLite does not wait for other connections here
         connection.execute("PRAGMA synchronous=FULL")
-    except BaseException:
+    except BaseException as error:
         connection.close()
+        if read_only and isinstance(error, sqlite3.OperationalError) and "disk I/O" in str(error):
+            return image(file)  # a full disk has no room for the index of the log
         raise
     return connection
 
 
 def collect(connection: sqlite3.Connection) -> None:
-    """Move the log into the file, so that the file alone has everything; what others still need stays in the log."""
+    """Move the log into the file, so that the file alone has everything; who reads an earlier state is waited for."""
+    began = time.monotonic()
     with suppress(sqlite3.Error):  # it is safe in the log, too
-        connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        while True:
+            _, length, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            if moved == length or time.monotonic() - began > READ_WAIT:
+                return
+            time.sleep(random.uniform(0.0005, 0.005))
 
 
 def backup(file: Path, target: Path, *, replace: bool) -> None:

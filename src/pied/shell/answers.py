@@ -258,7 +258,7 @@ def _old_and_new(word: str) -> tuple[str, str]:
 @click.option("--full", is_flag=True, help="Write every digit of every number.")
 def export(file: str, store: str | None, as_json: bool, output: str | None, full: bool) -> None:
     """Write the record as a table (CSV or Excel), or, with everything ever told and asked, as JSON."""
-    from pied.shell.excel import is_excel, write_cells
+    from pied.shell.excel import is_excel, to_excel
     from pied.shell.opening import opened
     from pied.shell.tables import to_csv
 
@@ -271,7 +271,7 @@ def export(file: str, store: str | None, as_json: bool, output: str | None, full
             say(to_csv(*export_rows(desk, full)).rstrip("\n"))
         else:
             if is_excel(Path(output)) and not as_json:
-                write_cells(Path(output), *export_rows(desk, full))
+                write(Path(output), to_excel(*export_rows(desk, full)))
             else:
                 write(Path(output), _json_text(desk) if as_json else to_csv(*export_rows(desk, full)))
             say(f"{len(desk.study.trials)} trials are in {output}.")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from pied.shell.laboratory import free_name
+from pied.shell.laboratory import free_name, write
 from pied.shell.options import of_a_study
 from pied.shell.speech import NOTHING, Mistake, say, say_json
 
@@ -37,7 +37,7 @@ def sweep(
     with opened(file, store, read_only=True) as desk:
         found = desk.study.sweep(values)
         if table is not None:
-            Path(table).write_text(found.to_csv(), encoding="utf-8")
+            write(Path(table), found.to_csv())
         if picture is not None:
             from pied.plots import draw_sweep
 

@@ -70,7 +70,7 @@ def _check_size(content: bytes, file: str, largest: int, widest: int) -> None:
     def begin(tag: str, _: object) -> None:
         nonlocal elements, cells, width
         word = tag.rpartition(":")[2]
-        elements, cells = elements + 1, cells + (word == "c")
+        elements, cells = elements + 1, cells + (word in ("c", "row"))  # an empty row takes as long as a cell
         width = 0 if word == "row" else width + (word == "c")
         if width > widest:
             raise StatementError(f"{file} has a row of more than {widest:,} cells: is it the right file?")
@@ -99,8 +99,8 @@ def _text(value: Any) -> str:
     return str(value).strip()
 
 
-def write_cells(file: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write a table as an Excel file with a heading that stays in view; texts are never formulas."""
+def to_excel(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Return a table as an Excel file with a heading that stays in view; texts are never formulas."""
     openpyxl = _openpyxl()
     book = openpyxl.Workbook()
     sheet = book.active
@@ -116,10 +116,9 @@ def write_cells(file: Path, columns: Sequence[str], rows: Iterable[Mapping[str, 
             if row.get(column) is not None:
                 _put(sheet.cell(line, place), row[column])
     sheet.freeze_panes = "B2"
-    try:
-        book.save(file)
-    except OSError as error:
-        raise StatementError(f"'{file}' cannot be written: {error.strerror or error}") from None
+    content = io.BytesIO()
+    book.save(content)
+    return content.getvalue()
 
 
 def _put(cell: Any, value: Any) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pied import writing
 from pied.shell.options import anyway, of_a_study, worker
 from pied.shell.speech import Mistake, note, pair, say, say_json
 
@@ -54,12 +55,11 @@ def ask(
     from pied.shell.pages import hint
 
     if context.args:
-        number, tries = (
-            context.args[0],
-            [hint("ask", file, option, context.args[0]) for option in ("--count", "--repeat")],
-        )
+        number = context.args[0]
+        tries = [hint("ask", file, option, number) for option in ("--count", "--repeat")]
         which = f": for {number} open trials {tries[0]}, for the settings of trial {number} once more {tries[1]}"
-        raise Mistake(f"'{number}' is a word too many{which if number.isdecimal() else ', see pied ask --help'}")
+        is_number = number.isdecimal() and number.strip("0")
+        raise Mistake(f"'{number}' is a word too many{which if is_number else ', see pied ask --help'}")
     if sheet is not None and Path(sheet).exists():
         raise Mistake(f"'{sheet}' is there already and may hold results: name another table, {free_name(sheet)}")
     if sheet is not None and not Path(sheet).absolute().parent.is_dir():
@@ -117,11 +117,11 @@ def _say_trials(desk: "Desk", trials: "list[Trial]", why: bool) -> None:
 
 
 def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
-    from pied.shell.excel import is_excel, write_cells
+    from pied.shell.excel import is_excel, to_excel
     from pied.shell.tables import to_csv
 
     columns, rows = sheet_of(problem, trials)
-    write_cells(file, columns, rows) if is_excel(file) else write(file, to_csv(columns, rows))
+    write(file, to_excel(columns, rows) if is_excel(file) else to_csv(columns, rows))
 
 
 def sheet_of(problem: "Problem", trials: "list[Trial]") -> tuple[list[str], list[dict[str, Any]]]:
@@ -153,10 +153,10 @@ def free_name(file: str | Path) -> str:
     return shlex.quote(str(next(each for each in names if not each.exists())))
 
 
-def write(file: Path, text: str) -> None:
+def write(file: Path, content: str | bytes) -> None:
     """Write a file; if that fails, raise an error with the reason."""
     try:
-        file.write_text(text, encoding="utf-8")
+        writing.write(file, content)
     except (OSError, ValueError) as error:
         raise Mistake(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}") from None
 

@@ -8,6 +8,7 @@ import click
 from pied.shell.laboratory import free_name
 from pied.shell.options import as_json
 from pied.shell.speech import Mistake, Verdict, say, say_json
+from pied.writing import create
 
 TEMPLATE = """\
 # A part-known problem. Lines that start with # are remarks. Check this file at any time with
@@ -74,8 +75,7 @@ def init(file: str, as_json: bool) -> None:
     if place.suffix.lower() != ".toml":
         raise Mistake(f"a problem file ends in .toml: pied init {place.stem or 'problem'}.toml")
     try:
-        with place.open("x", encoding="utf-8") as page:
-            page.write(TEMPLATE.format(file=file))
+        create(place, TEMPLATE.format(file=file))
     except FileExistsError:
         raise Mistake(f"'{file}' exists already and was not changed: name another file, {free_name(file)}") from None
     except (OSError, ValueError) as error:

@@ -165,20 +165,31 @@ def same_rows(
     A row that is given twice must be there twice.
     """
     told = [trial for trial in trials if trial.y is not None]
-    X = np.array([trial.x.array for trial in told]).reshape(len(told), len(problem.variables))
+    if not told:
+        return {}
+    X = np.array([trial.x.array for trial in told])
     Y = np.array([trial.y.array for trial in told if trial.y is not None])
     boxes = problem.variables.values()
     width = np.array([0.0 if box.is_choice else box.hi - box.lo for box in boxes])
     near = _rounding(width, X)
+    # rows are compared with the trials that are near in the setting that tells most trials apart, not with all of them
+    apart = int(np.argmax([len(np.unique(column)) for column in X.T]))
+    order = np.argsort(X[:, apart], kind="stable")
+    line, reach = X[order, apart], near[:, apart].max()
     is_free = np.ones(len(told), dtype=bool)
     found = {}
-    for place, (x, y) in enumerate(rows if told else ()):
-        values = np.array([y.get(name, np.nan) for name in problem.outputs])
-        is_same = is_free & (abs(X - np.array(problem.codes(x))) <= near).all(axis=1)
-        is_same &= (np.isnan(values) | (abs(Y - values) <= SAME_VALUE * np.maximum(abs(Y), abs(values)))).all(axis=1)
+    for place, (x, y) in enumerate(rows):
+        point, values = np.array(problem.codes(x)), np.array([y.get(name, np.nan) for name in problem.outputs])
+        first, last = np.searchsorted(line, point[apart] - reach), np.searchsorted(line, point[apart] + reach, "right")
+        those = np.sort(order[first:last])
+        Y_near = Y[those]
+        is_same = is_free[those] & (abs(X[those] - point) <= near[those]).all(axis=1)
+        is_same &= (np.isnan(values) | (abs(Y_near - values) <= SAME_VALUE * np.maximum(abs(Y_near), abs(values)))).all(
+            axis=1
+        )
         if is_same.any():
-            first = int(np.argmax(is_same))
-            is_free[first], found[place] = False, told[first]
+            each = int(those[np.argmax(is_same)])
+            is_free[each], found[place] = False, told[each]
     return found
 
 

@@ -25,10 +25,11 @@ from pied.shell.tables import Table
 from pied.study import changed
 from pied.study import what_if as answered
 from pied.web.data import pictured, scenario_data, words_of
-from pied.web.forms import replaced, rewritten
+from pied.web.forms import rewritten
 from pied.web.limits import LONGEST_NOTE, MOST_ASKED
 from pied.web.room import Room
 from pied.web.shelf import Missing
+from pied.writing import replaced
 
 Given = Mapping[str, Any]
 
@@ -172,6 +173,7 @@ def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
     name, worker = text(given, "name").replace("\\", "/").rpartition("/")[2] or "table.csv", _worker(given)
     table, anyway, stated = Table.of(content, name), given.get("anyway") == "true", room.stated()
     problem, columns = stated.problem, table.columns
+    room.check_store()
     is_sheet = trial_column(problem) in columns and "state" not in columns and "aim" not in columns
     if not is_sheet:
         done = added(

@@ -4,7 +4,6 @@ import errno
 import json
 import logging
 import math
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ from pied.errors import (
 )
 from pied.shell.answers import everything, export_rows
 from pied.shell.corrections import event_data
-from pied.shell.excel import write_cells
+from pied.shell.excel import to_excel
 from pied.shell.laboratory import sheet_of
 from pied.shell.opening import me
 from pied.shell.pages import statement_lines
@@ -42,7 +41,7 @@ from pied.shell.tables import to_csv
 from pied.study import hopeless
 from pied.web import actions
 from pied.web.data import card, detail, result_data, trial_list
-from pied.web.forms import as_toml, checked, create
+from pied.web.forms import as_toml, checked, written
 from pied.web.guard import Guard, Unread
 from pied.web.live import Feed, follow_all
 from pied.web.openapi import described
@@ -263,7 +262,7 @@ class _Pages:
 
         def do() -> Any:
             stated = checked(form, self._shelf.folder)
-            create(stated.file, as_toml(form))
+            written(stated.file, form)
             room = self._shelf.add(str(stated.file))
             return {"id": room.key, "file": str(stated.file)}
 
@@ -363,14 +362,7 @@ def _csv(room: Any) -> bytes:
 
 def _excel(room: Any) -> bytes:
     with room.desk(None, read_only=True) as desk:
-        return _sheet_bytes(*export_rows(desk, False))
-
-
-def _sheet_bytes(columns: Any, rows: Any) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="pied-") as folder:
-        file = Path(folder) / "trials.xlsx"
-        write_cells(file, columns, rows)
-        return file.read_bytes()
+        return to_excel(*export_rows(desk, False))
 
 
 def _record(room: Any) -> bytes:
@@ -395,7 +387,7 @@ _DOWNLOADS: dict[tuple[str, str], Callable[[Any], bytes]] = {
     ("export", "json"): _record,
     ("report", "html"): _report,
     ("plan", "csv"): lambda room: to_csv(*_plan(room)).encode(),
-    ("plan", "xlsx"): lambda room: _sheet_bytes(*_plan(room)),
+    ("plan", "xlsx"): lambda room: to_excel(*_plan(room)),
 }
 _TYPES = {
     "csv": "text/csv; charset=utf-8", "json": "application/json", "html": "text/html; charset=utf-8",

@@ -2,12 +2,9 @@
 
 import json
 import math
-import os
 import re
-import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ from pied.problem import Problem
 from pied.records import key
 from pied.shell.statement_file import Stated, from_text
 from pied.shell.tables import text_of, to_number
+from pied.writing import create
 
 LARGEST = 1_000_000
 """Bytes of a problem file."""
@@ -62,6 +60,14 @@ def checked(form: Mapping[str, Any], folder: Path) -> Stated:
     """Read a form as a problem; raise the message that the shell would print of the file."""
     name = file_name(str(form.get("name") or ""))
     return from_text(folder / name, as_toml(form))
+
+
+def written(file: Path, form: Mapping[str, Any]) -> None:
+    """Write the problem file of a form, never over one that is there."""
+    try:
+        create(file, as_toml(form))
+    except FileExistsError:
+        raise _at(("name",), f"'{file.name}' exists already and was not changed: name another study") from None
 
 
 def _rows(form: Mapping[str, Any], word: str) -> list[Mapping[str, Any]]:
@@ -171,38 +177,3 @@ def _constant_replaced(text: str, name: str, value: float) -> str:
     entry = re.compile(rf"^(\s*{quoted}\s*=\s*)[-+0-9._eE]+", re.MULTILINE)
     part = entry.sub(lambda match: f"{match[1]}{value!r}", text[heading.end() : stop], count=1)
     return text[: heading.end()] + part + text[stop:]
-
-
-@contextmanager
-def replaced(file: Path, text: str) -> Iterator[None]:
-    """Write a problem file at once or not at all, after the block: until then the new text is kept beside it.
-
-    What is done in the block therefore fails before the file has changed, and a full disk is noticed before the block.
-    """
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=".pied-", suffix=".tmp")
-    part = Path(name)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as page:
-            page.write(text)
-            page.flush()
-            os.fsync(page.fileno())
-        yield
-        if file.exists():
-            part.chmod(file.stat().st_mode)
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def create(file: Path, text: str) -> None:
-    """Write a new problem file; never over one that is there, and nothing is left of one that cannot be written."""
-    try:
-        file.touch(exist_ok=False)
-    except FileExistsError:
-        raise _at(("name",), f"'{file.name}' exists already and was not changed: name another study") from None
-    try:
-        with replaced(file, text):
-            pass
-    except BaseException:
-        file.unlink(missing_ok=True)
-        raise

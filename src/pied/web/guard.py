@@ -141,6 +141,8 @@ def _limited(receive: Receive, largest: int, method: str) -> Receive:
             message = await asyncio.wait_for(receive(), left)
         except TimeoutError:
             raise Unread(408, "the request did not arrive in time: send it again") from None
+        if message["type"] == "http.disconnect" and not is_over:
+            raise Unread(400, "the request broke off: send it again")
         if message["type"] == "http.request":
             size += len(message.get("body", b""))
             is_over = not message.get("more_body", False)

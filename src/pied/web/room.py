@@ -98,7 +98,7 @@ class Room:
     def __init__(self, key: str, *, file: str | None, store: str | None, name: str | None = None) -> None:
         self.key, self.file, self.store, self._name = key, file, store, name
         self._lock = threading.RLock()
-        self._is_over = False
+        self._is_over = self._was_there = False
         self.revising = threading.Lock()
         """Held by who changes the question, so that changes wait for each other."""
         self._study: Study | None = None
@@ -196,7 +196,7 @@ class Room:
         except BaseException:
             base.close()
             raise
-        self._base, self._record, self._view = base, record, None
+        self._base, self._record, self._view, self._was_there = base, record, None, True
         return True
 
     def _close(self) -> None:
@@ -225,6 +225,13 @@ class Room:
 
     # ------------------------------------------------------------------------------------------------ write
 
+    def check_store(self) -> None:
+        """Refuse to begin a second record where the store was: a folder of a network may be away."""
+        if self._was_there and not is_there(self.place):
+            raise StoreAway(
+                f"{self.place} is gone: bring it back; if it was removed on purpose, start the dashboard again"
+            )
+
     @contextmanager
     def desk(
         self, worker: str | None, *, is_new: bool = False, read_only: bool = False, stated: Stated | None = None
@@ -238,5 +245,6 @@ class Room:
             stated: Another question than that of the file as it is now.
         """
         stated = stated or self.stated()
+        self.check_store()
         with opened(self.called, self.store, worker=worker, stated=stated, is_new=is_new, read_only=read_only) as desk:
             yield desk

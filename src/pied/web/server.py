@@ -1,6 +1,7 @@
 """Serve the dashboard by uvicorn."""
 
 import asyncio
+import os
 import socket
 import sys
 import threading
@@ -12,12 +13,15 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pied.errors import SettingError
+from pied.shell.speech import INTERRUPTED
 from pied.web.guard import Guard, Receive, Scope, Send, refuse
 from pied.web.limits import MOST_CONNECTIONS, MOST_OF_CLIENT, SLOWEST_HEAD
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 STOPPING = 2
 """Seconds that open pages get when the server ends."""
+LONGEST_END = 10.0
+"""Seconds after which the process ends, whatever is still computed: what was told is stored."""
 TURN = 0.0005
 """Seconds after which a thread that computes lets another one go on. With Python's own 0.005, a request that reads a
 record of 2,000 trials beside a computation waits that long for each row."""
@@ -113,11 +117,15 @@ class _Server(uvicorn.Server):
     Both happen here and not after `run`: uvicorn ends by sending the signal again, of which SIGTERM ends the process.
     """
 
-    def __init__(self, config: uvicorn.Config, guard: Guard) -> None:
+    def __init__(self, config: uvicorn.Config, guard: Guard, *, is_all: bool) -> None:
         super().__init__(config)
-        self._guard = guard
+        self._guard, self._is_all = guard, is_all
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._is_all:  # Python waits for its threads, and a proposal from thousands of trials takes minutes
+            last = threading.Timer(LONGEST_END, os._exit, (INTERRUPTED,))
+            last.daemon = True
+            last.start()
         self._guard.on_end()
         try:
             await super().shutdown(sockets)
@@ -125,7 +133,7 @@ class _Server(uvicorn.Server):
             self._guard.close()
 
 
-def _server(app: Guard) -> uvicorn.Server:
+def _server(app: Guard, *, is_all: bool = False) -> uvicorn.Server:
     sys.setswitchinterval(TURN)
     return _Server(
         uvicorn.Config(
@@ -141,12 +149,13 @@ def _server(app: Guard) -> uvicorn.Server:
             ws="none",
         ),
         app,
+        is_all=is_all,
     )
 
 
 def serve(app: Guard, place: socket.socket) -> None:
     """Serve until the process is told to end."""
-    _server(app).run(sockets=[place])
+    _server(app, is_all=True).run(sockets=[place])
 
 
 @contextmanager

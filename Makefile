@@ -15,20 +15,28 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP = sh -c 'status=0; said=$$(mktemp) || exit 1; trap "rm -f $$said" EXIT; \
 	"$$@" 2>"$$said" || status=$$?; \
 	grep -v "^WARNING: Location .* is ignored" "$$said" >&2; exit $$status' pip
-INSTALL = pip install --quiet --disable-pip-version-check
+# Modules are compiled when they are first imported: most never are.
+INSTALL = pip install --quiet --no-compile --disable-pip-version-check
 
-.PHONY: demo test check docs release-check setup setup-dev clean
+.PHONY: demo test light types tests check docs release-check setup setup-dev clean
 
 demo: setup            ## the Williams-Otto reactor, from nothing to a recommended operating point
 	@began=$$(date +%s); $(BIN)/pied demo && echo "The study and its picture took $$(($$(date +%s) - began)) s."
 
 test:                  ## linter, types, shapes and every test; what CI runs
-	@$(MAKE) --no-print-directory -j 2 setup-dev $(LIGHT)/.installed
+	@$(MAKE) --no-print-directory -j 2 setup-dev light
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	@$(MAKE) --no-print-directory -j 2 types tests
+
+light: $(LIGHT)/.installed
 	$(LIGHT)/bin/pytest $(WITHOUT_TORCH)
+
+types: setup-dev
+	$(BIN)/mypy
+
+tests: setup-dev
+	$(BIN)/pytest -n 2
 
 check: setup-dev       ## the quick part of `make test`
 	$(BIN)/ruff check .

@@ -100,6 +100,30 @@ def test_the_trial_is_named(file: Path, column: str) -> None:
         _ = study.trials
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE events SET data = '{}'", "UPDATE events SET kind = 'unheard of'",
+        "UPDATE events SET data = '{\"after\": 1}'", "UPDATE events SET data = '{\"before\": {\"y\": [1]}}'",
+        "ALTER TABLE events RENAME COLUMN data TO gone", "DROP TABLE events", "DROP TABLE \"values\"",
+        "ALTER TABLE trials RENAME COLUMN corrected TO gone", "UPDATE trials SET state = 'odd'",
+    ],
+)  # fmt: skip
+def test_whatever_was_changed_the_answer_is_a_sentence_with_a_remedy(file: Path, change: str) -> None:
+    with Study(parabola(), name="a", store=file, worker="w") as study:
+        study.correct(2, {"y": 0.5}, why="typo")
+        study.fail(6, "no")
+    spoil(file, (change, ()))
+    said = ""
+    try:
+        with Study(parabola(), name="a", store=file) as study:
+            assert study.trials
+            assert all(each.what for each in study.history())
+    except StoreError as error:
+        said = str(error)
+    assert not said or "pied backup" in said or "name another" in said
+
+
 @pytest.mark.parametrize("value", ['{"x": 1e999}', '{"x": {"float": "nan"}}'])
 def test_a_point_that_is_not_finite_is_refused(file: Path, value: str) -> None:
     spoil(file, ("UPDATE trials SET x = ? WHERE number = 3", (value,)))

@@ -49,7 +49,7 @@ def _told(values: Iterable[Value], stored: list[Event]) -> list[Event]:
     made = {
         (each.number, name_now(stored, name, each.made), value, each.made)
         for each in corrected
-        for name, value in each.data["after"].items()
+        for name, value in each.data.get("after", {}).items()
     }
     replaced = {
         (each.number, name_now(stored, name, each.made), value)

@@ -7,6 +7,7 @@ from pied.errors import StoreAway, StoreError
 
 LOCK_WAIT = 60.0
 """Seconds that a writer waits for other writers before it gives up."""
+REMEDY = "put a copy of it in its place (pied backup writes them)"
 IDLE_LIMIT = 60.0
 """Seconds after which a PostgreSQL server ends our idle transaction, so that it does not block other programs."""
 
@@ -29,8 +30,8 @@ def translated(url: str, error: BaseException, secrets: Iterable[str] = (), *, i
         return StoreAway(
             f"{url} cannot be read or written ({said}): the disk is full, or away. What was told before is kept"
         )
-    if "not a database" in said or "malformed" in said:
-        return StoreError(f"{url} is not a store of pied, or is damaged ({said})")
+    if any(word in said for word in ("not a database", "malformed", "no such", "no column", "datatype mismatch")):
+        return StoreError(f"{url} is not a store of pied, or is damaged ({said}): {REMEDY}, or name another store")
     if "lock timeout" in said:
         return StoreAway(
             f"{url}: another program has held this study for {LOCK_WAIT:.0f} s ({said}): end its transaction (the view "
@@ -43,5 +44,5 @@ def translated(url: str, error: BaseException, secrets: Iterable[str] = (), *, i
         )
     if "locked" in said:
         return StoreAway(f"{url} was kept busy by others for {LOCK_WAIT:.0f} s ({said}): try again")
-    is_passing = is_operational and "no such" not in said and "readonly" not in said
+    is_passing = is_operational and "readonly" not in said
     return (StoreAway if is_passing else StoreError)(f"{url} cannot be used: {said}")

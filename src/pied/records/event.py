@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED = (
+CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED = STORED = (
     "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed", "renamed",
 )  # fmt: skip
 """Kinds of events that are stored."""

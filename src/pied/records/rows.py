@@ -10,7 +10,8 @@ from importlib import metadata
 from typing import Any
 
 from pied.errors import StoreError
-from pied.records.event import Event
+from pied.records.complaints import REMEDY
+from pied.records.event import STORED, Event
 from pied.records.plain import from_plain, to_plain
 from pied.records.record import (
     ASKED,
@@ -30,6 +31,11 @@ LARGEST_COUNT = 2**53
 """Largest accepted number of a trial, question or change: all are counted from 1, and doubles are exact up to here."""
 TRIALS_NAMED = 10
 """Trials that a message lists by number; the rest are counted."""
+
+
+def broken(said: str) -> StoreError:
+    """Return the error for a cell that cannot be used, with the remedy."""
+    return StoreError(f"the store is damaged: {said}; {REMEDY}")
 
 
 def text(data: Any) -> str:
@@ -57,7 +63,7 @@ def trial(row: Any, y: Mapping[str, float]) -> Row:
     label = f"trial {_shown(row.number)}"
     state = _text(row.state, label, "state")
     if state not in (ASKED, PARTIAL, TOLD, FAILED, WITHDRAWN):
-        raise StoreError(f"{label} of the store cannot be read: its state is {_shown(state)}")
+        raise broken(f"{label} of the store cannot be read: its state is {_shown(state)}")
     return Row(
         whole(row.number, label, "number"),
         _point(row.x, label),
@@ -95,9 +101,17 @@ def value(row: Any) -> Value:
 def event(row: Any) -> Event:
     """Read an event."""
     label = f"an event of trial {_shown(row.number)}"
+    found = data(row.data, f"the data of {label}")
+    parts = [found.get(word, {}) for word in ("before", "after", "names")]
+    if not all(
+        isinstance(each, dict) and not any(isinstance(one, dict | list) for one in each.values()) for each in parts
+    ):
+        raise broken(f"the data of {label} cannot be read ({_shown(row.data)})")
+    if row.kind not in STORED:
+        raise broken(f"{label} is of an unknown kind ({_shown(row.kind)})")
     return Event(
-        whole(row.number, label, "number"), _text(row.kind, label, "kind"), _text(row.worker, label, "worker"),
-        _time(row.made, label, "made"), _text(row.why, label, "why"), data(row.data, f"the data of {label}"),
+        whole(row.number, label, "number"), row.kind, _text(row.worker, label, "worker"),
+        _time(row.made, label, "made"), _text(row.why, label, "why"), found,
     )  # fmt: skip
 
 
@@ -115,7 +129,7 @@ def number(exact: Any, label: str) -> float:
     try:
         return float.fromhex(exact)
     except (TypeError, ValueError, OverflowError) as error:
-        raise StoreError(f"the store is damaged: {label}: {_shown(exact)} is not a number") from error
+        raise broken(f"{label}: {_shown(exact)} is not a number") from error
 
 
 def data(cell: Any, label: str) -> dict[str, Any]:
@@ -126,16 +140,16 @@ def data(cell: Any, label: str) -> dict[str, Any]:
             raise ValueError(f"nested more than {DEEPEST_NESTING} deep")
         found = from_plain(raw)
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"the store is damaged: {label} cannot be read ({_shown(cell)})") from error
+        raise broken(f"{label} cannot be read ({_shown(cell)})") from error
     if not isinstance(found, dict):
-        raise StoreError(f"the store is damaged: {label} is not an object ({_shown(cell)})")
+        raise broken(f"{label} is not an object ({_shown(cell)})")
     return found
 
 
 def whole(cell: Any, label: str, name: str) -> int:
     """Read a whole number."""
     if not isinstance(cell, int) or isinstance(cell, bool) or not 0 <= cell <= LARGEST_COUNT:
-        raise StoreError(f"the store is damaged: '{name}' of {label} should be a whole number, got {_shown(cell)}")
+        raise broken(f"'{name}' of {label} should be a whole number, got {_shown(cell)}")
     return cell
 
 
@@ -198,19 +212,19 @@ def _shown(cell: Any) -> str:
 
 def _text(cell: Any, label: str, name: str) -> str:
     if not isinstance(cell, str):
-        raise StoreError(f"the store is damaged: '{name}' of {label} should be text, got {_shown(cell)}")
+        raise broken(f"'{name}' of {label} should be text, got {_shown(cell)}")
     return cell
 
 
 def _flag(cell: Any, label: str, name: str) -> bool:
     if not isinstance(cell, int) or cell not in (0, 1):
-        raise StoreError(f"the store is damaged: '{name}' of {label} should be 0 or 1, got {_shown(cell)}")
+        raise broken(f"'{name}' of {label} should be 0 or 1, got {_shown(cell)}")
     return bool(cell)
 
 
 def _time(cell: Any, label: str, name: str) -> float:
     if not isinstance(cell, int | float) or isinstance(cell, bool) or not math.isfinite(cell):
-        raise StoreError(f"the store is damaged: '{name}' of {label} should be a time, got {_shown(cell)}")
+        raise broken(f"'{name}' of {label} should be a time, got {_shown(cell)}")
     return float(cell)
 
 
@@ -218,18 +232,18 @@ def _seed(cell: Any, label: str) -> int:
     try:
         return int(_text(cell, label, "seed"))
     except ValueError as error:
-        raise StoreError(f"the store is damaged: {label} cannot be read (its seed is {_shown(cell)})") from error
+        raise broken(f"{label} cannot be read (its seed is {_shown(cell)})") from error
 
 
 def _point(cell: Any, label: str) -> dict[str, Any]:
     found = data(cell, f"the point of {label}")
     for each in found.values():
         if not isinstance(each, int | float | str) or isinstance(each, bool):
-            raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is not a point")
+            raise broken(f"{label}: {_shown(cell)} is not a point")
     try:
         return {name: each if isinstance(each, str) else float(each) for name, each in found.items()}
     except OverflowError as error:
-        raise StoreError(f"the store is damaged: {label}: {_shown(cell)} is not a point") from error
+        raise broken(f"{label}: {_shown(cell)} is not a point") from error
 
 
 def _depth(raw: Any) -> int:

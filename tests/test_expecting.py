@@ -13,6 +13,7 @@ from pied.records import Why
 from pied.rng import Stream
 from pied.solvers.acquisition import incumbent
 from pied.solvers.cuqb import BOUNDS_EVERY, CUQB, TELLING, CUQBRun
+from tiny import SMALL, fast
 
 
 def rugged(x):
@@ -40,7 +41,7 @@ def turns(monkeypatch):
 
 @pytest.mark.slow
 def test_where_nothing_explains_a_limit_every_other_trial_is_by_expectation(turns):
-    study = Study(stated(), seed=0)
+    study = Study(stated(), seed=0, solver=CUQB(search=SMALL))
     study.run(budget=16)
     aims = {trial.number: trial.why.aim for trial in study.trials}
     assert len(turns) >= 2
@@ -51,13 +52,13 @@ def test_where_nothing_explains_a_limit_every_other_trial_is_by_expectation(turn
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0, 0.1])
 def test_without_expectation_trials_are_by_bounds(turns, noise):
-    Study(stated(rugged, noise), solver=CUQB(expect=False), seed=0).run(budget=16)
+    Study(stated(rugged, noise), solver=fast(expect=False), seed=0).run(budget=16)
     assert turns == []
 
 
 @pytest.mark.slow
 def test_with_noise_some_trials_are_by_expectation(turns):
-    study = Study(stated(bowl, 0.01), seed=0)
+    study = Study(stated(bowl, 0.01), seed=0, solver=CUQB(search=SMALL))
     study.run(budget=20)
     aims = {trial.number: trial.why.aim for trial in study.trials}
     explored = {number for number, aim in aims.items() if number > study.initial and aim != "verify"}
@@ -67,7 +68,7 @@ def test_with_noise_some_trials_are_by_expectation(turns):
 
 @pytest.mark.slow
 def test_ten_points_explain_a_bowl(turns):
-    Study(stated(bowl), seed=0).run(budget=16)
+    Study(stated(bowl), seed=0, solver=CUQB(search=SMALL)).run(budget=16)
     assert max(turns, default=0) <= 10
 
 
@@ -186,12 +187,11 @@ def test_regimes_are_searched_by_bounds_alone(measured):
 def test_a_lucky_value_that_repetitions_refute_delays_no_verdict():
     words = {"minimize": "a", "subject_to": ["y <= 0.2"], "noise": 0.1}
     problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], blackbox=lambda x: {"y": (x["a"] - 0.3) ** 2 + 0.5}, **words)
-    for seed in range(2):
-        with Study(problem, seed=seed) as study:
-            for y in (0.15, 0.6, 0.55, 0.62):
-                study.add({"a": 0.3, "b": 0.5}, {"y": y}, anyway=True)
-            study.run(budget=30)
-            assert study.status is Status.INFEASIBLE
+    with Study(problem, seed=0, solver=fast()) as study:
+        for y in (0.15, 0.6, 0.55, 0.62):
+            study.add({"a": 0.3, "b": 0.5}, {"y": y}, anyway=True)
+        study.run(budget=30)
+        assert study.status is Status.INFEASIBLE
 
 
 def test_a_pending_point_is_no_improvement_on_itself():

@@ -17,6 +17,7 @@ from pied.shell.statement_file import read
 from pied.solvers.front import Growing, Sight, growing, largest_growth
 from pied.solvers.frontier import Frontier
 from pied.study.opening import stated
+from tiny import fast
 
 BOX = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 
@@ -295,7 +296,7 @@ def test_a_study_comes_near_to_the_known_front(study: pied.Study) -> None:
 @pytest.mark.slow
 def test_a_stored_study_is_continued_and_stops_when_its_front_can_hardly_grow(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'lab.db'}"
-    with pied.Study(parabolas(), name="front", store=store, seed=3) as first:
+    with pied.Study(parabolas(), name="front", store=store, seed=3, solver=fast()) as first:
         first.run(6, progress=False)
     with pied.Study(parabolas(), name="front", store=store, stop_at_growth=0.5) as again:
         assert again.questions[0].statement["further"][0]["called"] == "cost"
@@ -316,7 +317,7 @@ def test_points_of_a_front_at_a_limit_meet_it() -> None:
         subject_to={"within": "r <= 0.7"},
         noise=0,
     )
-    study = pied.Study(problem, seed=1)
+    study = pied.Study(problem, seed=1, solver=fast())
     study.run(24, progress=False)
     last = study.data.functions(problem)[-12:, 1]
     assert (last >= 0).mean() >= 0.6
@@ -325,7 +326,7 @@ def test_points_of_a_front_at_a_limit_meet_it() -> None:
 @pytest.mark.slow
 def test_limits_that_nothing_meets_are_found_out_as_always() -> None:
     problem = parabolas(subject_to={"enough": "near <= -0.1"})
-    result = pied.Study(problem, seed=1).run(20, progress=False)
+    result = pied.Study(problem, seed=1, solver=fast()).run(20, progress=False)
     assert result.status is Status.INFEASIBLE
     assert len(result.front or ()) == 0
     assert "cannot be met" in str(result)
@@ -341,7 +342,7 @@ def test_a_choice_and_pending_trials_do_not_disturb_a_front() -> None:
         minimize={"cost": "y^2 + a"},
         noise=0,
     )
-    made = pied.Study(problem, seed=2)
+    made = pied.Study(problem, seed=2, solver=fast())
     trials = [made.ask() for _ in range(6)]
     for trial in trials:
         made.tell(trial, problem.evaluate(trial.x))

@@ -196,7 +196,7 @@ def test_slopes_equal_differences(make_functions: Any) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RIVALS)
 def test_the_optimum_of_a_tiny_problem_is_found_within_the_box(name: str) -> None:
-    result = solve(hill(), 16, solver=name, seed=1)
+    result = solve(hill(), 16, solver=quick(name), seed=1)
     assert result.value == pytest.approx(2.0, abs=2e-3)
     assert all(0 <= trial.x.a <= 4 and 0 <= trial.x.b <= 4 for trial in result.trials)
 

@@ -12,6 +12,7 @@ from pied.rng import Stream
 from pied.solvers import plainly, sober
 from pied.solvers.cuqb import CUQB, CUQBRun
 from pied.solvers.infeasibility import JointTest
+from tiny import SMALL
 
 BOX = {"a": (0, 1), "b": (0, 1)}
 
@@ -89,7 +90,7 @@ def scenes(monkeypatch):
 
 @pytest.mark.slow
 def test_trials_in_a_row_are_by_expectation_of_a_plain_belief(scenes):
-    study = Study(stated(blackbox=crag), seed=0)
+    study = Study(stated(blackbox=crag), seed=0, solver=CUQB(search=SMALL))
     study.run(budget=16)
     plain = [scene for scene in scenes if scene.is_plain]
     assert len(plain) >= 3
@@ -102,14 +103,14 @@ def test_trials_in_a_row_are_by_expectation_of_a_plain_belief(scenes):
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "words"), [(0.1, {}), (0, {"regimes": False})])
 def test_elsewhere_the_belief_is_the_usual_one(scenes, noise, words):
-    Study(stated(blackbox=crag, noise=noise), solver=CUQB(**words), seed=0).run(budget=16)
+    Study(stated(blackbox=crag, noise=noise), solver=CUQB(search=SMALL, **words), seed=0).run(budget=16)
     assert scenes
     assert not any(scene.is_plain for scene in scenes)
 
 
 @pytest.mark.slow
 def test_ten_points_explain_a_hill(scenes):
-    Study(stated(blackbox=hill), seed=0).run(budget=16)
+    Study(stated(blackbox=hill), seed=0, solver=CUQB(search=SMALL)).run(budget=16)
     assert max(scene.number for scene in scenes) > 10
     assert max((scene.number for scene in scenes if scene.is_plain), default=0) <= 10
 
@@ -118,7 +119,7 @@ def test_ten_points_explain_a_hill(scenes):
 def test_whether_any_point_meets_the_limits_is_tested_by_the_usual_belief(scenes, monkeypatch):
     tested, judge = [], JointTest.judge
     monkeypatch.setattr(JointTest, "judge", lambda test, *rest: tested.append(test.scene) or judge(test, *rest))
-    Study(stated(blackbox=crag, limit=-0.6), seed=0).run(budget=12)
+    Study(stated(blackbox=crag, limit=-0.6), seed=0, solver=CUQB(search=SMALL)).run(budget=12)
     assert any(scene.is_plain for scene in scenes)
     assert tested
     assert not any(scene.is_plain for scene in tested)
@@ -131,9 +132,9 @@ def test_a_plain_belief_keeps_its_deviations_where_others_hope_for_less(scenes, 
     monkeypatch.setattr(
         CUQBRun, "_widened", lambda run, scene, by: asked.append((scene, by)) or widened(run, scene, by)
     )
-    Study(stated(blackbox=crag), seed=0).run(budget=16)
+    Study(stated(blackbox=crag), seed=0, solver=CUQB(search=SMALL)).run(budget=16)
     assert any(scene.is_plain and scene.is_feasible.any() for scene in scenes)
     assert not any(by < 1 for scene, by in asked if scene.is_plain)
     asked.clear()
-    Study(stated(blackbox=hill), seed=0).run(budget=12)
+    Study(stated(blackbox=hill), seed=0, solver=CUQB(search=SMALL)).run(budget=12)
     assert any(by < 1 for _, by in asked)

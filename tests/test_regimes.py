@@ -12,6 +12,7 @@ from pied.records import Dataset
 from pied.rng import Stream
 from pied.solvers import regimes
 from pied.solvers.infeasibility import REGIME_POINTS
+from tiny import fast
 
 
 def is_low(U):
@@ -136,7 +137,7 @@ def test_an_optimum_beside_a_cliff_is_found():
     for seed in range(2):
         words = {"blackbox": box, "noise": 0}
         problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y", **words)
-        with Study(problem, seed=seed, solver=CUQB()) as study:
+        with Study(problem, seed=seed, solver=fast()) as study:
             short.append(best - study.run(budget=36).value)
     assert min(short) < 0.01
     assert max(short) < 0.05

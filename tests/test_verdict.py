@@ -117,11 +117,11 @@ def test_a_verdict_must_hold_with_the_roughest_kernel(monkeypatch: pytest.Monkey
         return Widened(belief, 1e3) if asked[-1] else belief
 
     monkeypatch.setattr(Believer, "fit", ignorant)
-    assert solve(reactor(0.02, 0.08), 15, seed=0).status is not Status.INFEASIBLE
+    offered = Believer(model=Model(trends=("constant",), warps=("none",)))
+    assert solve(deep(), 16, seed=0, solver=fast(believer=offered)).status is not Status.INFEASIBLE
     assert any(asked)
-    smooth = CUQB(believer=Believer(model=Model(kernels=("squared exponential",))))
     asked.clear()
-    assert solve(reactor(0.02, 0.08), 15, seed=0, solver=smooth).status is Status.INFEASIBLE
+    assert solve(deep(), 16, seed=0, solver=fast()).status is Status.INFEASIBLE
     assert not any(asked)
 
 
@@ -315,12 +315,11 @@ def test_bounds_that_are_off_by_nothing_are_no_surprise() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "seed"), [("tight:0.1:draw:77:kink", 10), ("tight:0.001:draw:86:corner", 11)])
-def test_three_points_and_a_few_more_are_no_ground_for_a_verdict(name, seed, monkeypatch):
+def test_three_points_and_a_few_more_are_no_ground_for_a_verdict(monkeypatch):
     """The output has a rough part, a logarithm was chosen from three points, and some settings do meet all limits."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "benchmarks"))
-    problem = importlib.import_module("verdicts").made(name).problem
-    study = Study(problem, seed=seed, initial=3)
+    problem = importlib.import_module("verdicts").made("tight:0.1:draw:77:kink").problem
+    study = Study(problem, seed=10, initial=3)
     with unchecked():
         assert study.run(10).status is not Status.INFEASIBLE
 
@@ -337,16 +336,16 @@ def test_noise_below_the_range_of_an_output_is_no_surprise() -> None:
         ranges={"y": (0.0, None)},
     )
     below, ended = 0, []
-    for seed in range(4):
-        study = Study(problem, seed=seed)
+    for seed in range(3):
+        study = Study(problem, seed=seed, solver=fast())
         while study.used < 3 + 30 and study.status is Status.RUNNING:
             trial = study.ask()
             y = math.exp(-5.0 * trial.x["x"]) + 0.05 * Stream(seed).at("noise", study.used).normal(1).item()
             below += y < 0.0
             study.tell(trial, {"y": y}, anyway=True)
         ended.append(study.status)
-    assert below >= 3
-    assert ended.count(Status.INFEASIBLE) >= 3
+    assert below >= 2
+    assert ended.count(Status.INFEASIBLE) >= 2
 
 
 def test_with_noise_few_points_leave_as_much_open_as_exact_ones() -> None:

@@ -218,11 +218,9 @@ def test_two_evaluations_at_the_same_point_stay_two_on_dask(client: Client) -> N
 # --------------------------------------------------------------------------------------------- independent processes
 
 WORKER = """
-import sys
-sys.path.insert(0, {tests!r})
-from pied import Study
-from tiny import parabola
-Study(parabola(), name="a", store={url!r}).run(6)
+from pied import Problem, Study
+problem = Problem({{"x": (0, 3)}}, ["y"], maximize="y - 0.1*x", noise=0, blackbox=lambda x: 1.0 - (x.x - 1.3) ** 2)
+Study(problem, name="a", store={url!r}).run(6)
 """
 
 
@@ -230,7 +228,7 @@ Study(parabola(), name="a", store={url!r}).run(6)
 def test_independent_processes_share_a_study_without_any_engine(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/a.db"
     Study(parabola(), name="a", store=url, seed=0, solver="random").close()
-    code = WORKER.format(tests=str(Path(__file__).parent), url=url)
+    code = WORKER.format(url=url)
     workers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
     assert [worker.wait(500) for worker in workers] == [0, 0]
     with Study(parabola(), name="a", store=url) as found:

@@ -73,11 +73,14 @@ def unchecked() -> Iterator[None]:
         config.update("jaxtyping_disable", False)
 
 
+SMALL = Search(pool=32, generations=0, starts=2, rounds=6)
+"""A search for tests of what does not depend on how good it is."""
+
+
 def fast(**words: Any) -> CUQB:
     """CUQB with one kind of model and a small search: for tests of what does not depend on how good it is."""
     model = Model(kernels=("squared exponential",), trends=("constant",), warps=("none",))
-    search = Search(pool=32, generations=0, starts=2, rounds=6)
-    return CUQB(**({"believer": Believer(model, Estimator(samples=64, screening=32)), "search": search} | words))
+    return CUQB(**({"believer": Believer(model, Estimator(samples=64, screening=32)), "search": SMALL} | words))
 
 
 def points(trials: Iterable[Trial]) -> list[tuple[float, ...]]:

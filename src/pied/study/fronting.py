@@ -142,7 +142,7 @@ def _points(
     return tuple(made)
 
 
-def _thinned(reached: Float64[ndarray, "p r"]) -> Float64[ndarray, "p r"]:
+def _thinned(reached: Float64[ndarray, "p r"]) -> Float64[ndarray, "b r"]:
     """Return some points of a front, spread over the first value."""
     most = POSSIBLE_POINTS if reached.shape[1] == 2 else POSSIBLE_OF_MORE
     ordered = reached[reached[:, 0].argsort(kind="stable")]

@@ -67,37 +67,50 @@ def test_labels_that_do_the_same_say_nothing_of_one_that_was_never_tried() -> No
     assert untried.phrases() == ("solvent NMP",)
 
 
-def test_labels_whose_known_property_foretells_them_need_not_all_be_tried() -> None:
-    price = list(np.linspace(0.0, 1.0, 12))
-    names = [f"s{i}" for i in range(12)]
-    problem = one({"solvent": Choice(*names, properties={"polarity": price}), "T": (50.0, 90.0)})
-    chosen = [0, 1, 3, 4, 5, 7, 8, 9, 10, 11] * 2
-    U = levels(12, chosen, np.tile(np.linspace(0.0, 1.0, 5), 4))
-    untried = seen(problem, U, 0.3 * U[:, [0]] + 0.1 * U[:, [1]])
-    assert is_open(untried, [2 / 11, 0.3], [6 / 11, 0.8]) == [False, False]
+def test_labels_too_many_to_try_may_be_foretold_by_what_is_known_of_them() -> None:
+    """With 12 labels, each is tried anyway: one of them may be special."""
+    for count, is_told in ((12, False), (100, True)):
+        known = {"polarity": list(np.linspace(0.0, 1.0, count))}
+        problem = one({"solvent": Choice(*(f"s{i}" for i in range(count)), properties=known), "T": (50.0, 90.0)})
+        chosen = [0, 1, 3, 4, 5, 7, 8, 9, 10, 11] * 2
+        U = levels(count, chosen, np.tile(np.linspace(0.0, 1.0, 5), 4))
+        explained = seen(problem, U, 0.3 * U[:, [0]] + 0.1 * U[:, [1]])
+        alike = seen(problem, U, 0.1 * U[:, [1]])
+        assert is_open(explained, [2 / (count - 1), 0.3], [6 / (count - 1), 0.8]) == [not is_told] * 2
+        assert is_open(alike, [2 / (count - 1), 0.3]) == [True]
 
 
 @pytest.mark.parametrize("variable", [Integer(1, 12), Levels(*range(1, 13))])
-def test_levels_are_foretold_only_where_the_output_is_smooth_along_them(variable: Any) -> None:
+def test_every_level_of_a_short_count_is_tried(variable: Any) -> None:
+    """However smooth the output is along those that were tried."""
     problem = one({"n": variable, "a": (0.0, 1.0)})
     chosen = [0, 1, 2, 4, 5, 6, 8, 9, 10, 11] * 2
     U = levels(12, chosen, np.tile(np.linspace(0.0, 1.0, 5), 4))
-    smooth = seen(problem, U, 0.3 * U[:, [0]] ** 2 + 0.1 * U[:, [1]])
-    flat = seen(problem, U, 0.1 * U[:, [1]])
-    rough = seen(problem, U, 0.1 * U[:, [1]] + 0.3 * (np.array(chosen)[:, None] % 3 == 0))
-    points = [3 / 11, 0.4], [7 / 11, 0.4]
-    assert is_open(smooth, *points) == [False, False]
-    assert is_open(flat, *points) == is_open(rough, *points) == [True, True]
-    assert flat.phrases() == ("n 4, 8",)
+    untried = seen(problem, U, 0.3 * U[:, [0]] ** 2 + 0.1 * U[:, [1]])
+    assert is_open(untried, [3 / 11, 0.4], [7 / 11, 0.4], [8 / 11, 0.4]) == [True, True, False]
+    assert untried.phrases() == ("n 4, 8",)
 
 
-def test_a_pair_of_labels_is_tried_unless_effects_add_up() -> None:
-    problem = one({"acid": Choice("a", "b", "c"), "base": Choice("d", "e", "f"), "T": (50.0, 90.0)})
-    pairs = [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0), (2, 1)] * 3
-    U = np.array([[i / 2, j / 2, t] for (i, j), t in zip(pairs, np.linspace(0, 1, 24), strict=True)])
-    alike = seen(problem, U, 0.1 + 0.01 * U[:, [2]])
-    assert is_open(alike, [1.0, 1.0, 0.5], [1.0, 0.5, 0.5]) == [True, False]
-    assert alike.phrases() == ("some combinations of acid and base",)
+def test_a_long_count_is_a_quantity() -> None:
+    problem = one({"n": Integer(1, 500), "a": (0.0, 1.0)})
+    U = Stream(0).sobol(8, 2)
+    assert is_open(seen(problem, U, U[:, :1]), [0.7, 0.4]) == [False]
+
+
+def test_a_pair_of_labels_is_tried_unless_pairs_are_many_and_effects_add_up() -> None:
+    for size, is_told in ((3, False), (9, True)):
+        labels = (Choice(*(f"{name}{i}" for i in range(size))) for name in "ab")
+        problem = one({"acid": next(labels), "base": next(labels), "T": (50.0, 90.0)})
+        pairs = [(i, j) for i in range(size) for j in range(size) if (i + j) % 3 or not i or not j]
+        pairs = [pair for pair in pairs if pair != (size - 1, size - 1)]
+        U = np.array(
+            [[i / (size - 1), j / (size - 1), t] for (i, j), t in zip(pairs, Stream(0).uniform(99), strict=False)]
+        )
+        alike = seen(problem, U, 0.1 + 0.01 * U[:, [2]])
+        adding = seen(problem, U, 0.2 * U[:, [0]] + 0.3 * np.sin(9.0 * U[:, [1]]) + 0.01 * U[:, [2]])
+        assert is_open(alike, [1.0, 1.0, 0.5], [1.0, 0.0, 0.5]) == [True, False]
+        assert is_open(adding, [1.0, 1.0, 0.5]) == [not is_told]
+        assert alike.phrases() == ("some combinations of acid and base",)
 
 
 def test_an_output_that_never_varied_says_nothing_of_places_away_from_all_tried_ones() -> None:

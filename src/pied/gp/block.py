@@ -158,10 +158,11 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
     tasks, theta = block.tasks, block.theta
     K, _ = likelihood.covariance(tasks, theta, slopes=False)
     root, jitter = _roots(K)
-    F = tasks.basis * tasks.rows[:, :, None] * tasks.columns[:, None, :]
-    half = root @ F
+    used = np.asarray(tasks.columns.any(0))
+    columns = tasks.columns[:, used]
+    half = root @ (tasks.basis[..., used] * tasks.rows[:, :, None] * columns[:, None, :])
     A = half.swapaxes(1, 2) @ half
-    add_to_diagonal(A, 1.0 - tasks.columns)
+    add_to_diagonal(A, 1.0 - columns)
     trend_root, trend_jitter = _roots(A)
     y = root @ tasks.y
     beta = trend_root.swapaxes(1, 2) @ (trend_root @ (half.swapaxes(1, 2) @ y))
@@ -182,10 +183,11 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
         degree=block.degree,
         root=root,
         weights=weights,
-        beta=beta * tasks.columns[:, :, None] + block.baseline,
+        beta=beta * columns[:, :, None] + block.baseline[:, used],
         H=root.swapaxes(1, 2) @ half,
         inverse_A=trend_root.swapaxes(1, 2) @ trend_root,
-        columns=tasks.columns,
+        columns=columns,
+        used=used,
         variance=block.variance,
     )
     return posterior, worst

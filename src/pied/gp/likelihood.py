@@ -274,9 +274,11 @@ def _whitened(tasks: Tasks, theta: Float64[ndarray, "B q"], *, with_slope: bool)
     """Factorize the covariances and trends of a batch."""
     K, w = covariance(tasks, theta, slopes=with_slope)
     R, failed = roots(K)
-    half = R @ (tasks.basis * tasks.rows[:, :, None] * tasks.columns[:, None, :])
+    used = np.asarray(tasks.columns.any(0))
+    columns = tasks.columns[:, used]
+    half = R @ (tasks.basis[..., used] * tasks.rows[:, :, None] * columns[:, None, :])
     A = half.swapaxes(1, 2) @ half
-    add_to_diagonal(A, 1.0 - tasks.columns)
+    add_to_diagonal(A, 1.0 - columns)
     RA, failed_trend = roots(A)
     trend = half @ RA.swapaxes(1, 2)
     pull = R.swapaxes(1, 2) @ trend

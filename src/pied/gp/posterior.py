@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretched_slopes
-from pied.shapes import Float64
+from pied.shapes import Bool, Float64
 
 SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: less is rounding error
 ENTRIES_AT_ONCE = 100_000  # of kernel matrices worked on together: what a processor's cache holds
@@ -34,6 +34,7 @@ class Posterior:
         H: Float64[ndarray, "B N p"],
         inverse_A: Float64[ndarray, "B p p"],
         columns: Float64[ndarray, "B p"],
+        used: Bool[ndarray, "q"],
         variance: Float64[ndarray, "B c"],
     ) -> None:
         """Prepare.
@@ -50,10 +51,12 @@ class Posterior:
             beta: Coefficients of the trend.
             H: K^-1 F.
             inverse_A: (F' K^-1 F)^-1.
-            columns: 1 for the trend columns in use.
+            columns: 1 for the trend columns in use, of those that any task uses.
+            used: Which columns of the basis any task uses.
             variance: Process variance.
         """
         self._points, self._rows, self._columns = points, rows[:, None, :], columns[:, None, :]
+        self._used = used
         self._is_full, self._all_columns = bool((rows == 1.0).all()), bool((columns == 1.0).all())
         self._kernel, self._view = kernel, view
         self._inverse, self._degree, self._variance = inverse[:, None, :], degree, variance[:, None, :]
@@ -119,10 +122,9 @@ class Posterior:
         mean_slope, mean_on_wave = mean_slope[..., :d], mean_slope[..., d:]
         ratio_slope, ratio_on_wave = ratio_slope[..., :d], ratio_slope[..., d:]
         if self._degree > 0:
-            mean_slope = mean_slope + polynomial_slope(
-                self._beta.swapaxes(1, 2)[:, None], V[..., None, :], self._degree
-            )
-            ratio_slope = ratio_slope + polynomial_slope(rA, V, self._degree)
+            beta = self._by_column(self._beta.swapaxes(1, 2))
+            mean_slope = mean_slope + polynomial_slope(beta[:, None], V[..., None, :], self._degree)
+            ratio_slope = ratio_slope + polynomial_slope(self._by_column(rA), V, self._degree)
         if V is not U:
             chain = stretched_slopes(U, self._view.ratios)
             mean_slope, ratio_slope = mean_slope * chain[:, :, None, :], ratio_slope * chain
@@ -132,7 +134,15 @@ class Posterior:
             ratio_slope = ratio_slope + (ratio_on_wave[..., None, :] @ turn)[..., 0, :]
         return mean, deviation, mean_slope, (self._variance / deviation)[..., None] * ratio_slope[:, :, None, :]
 
+    def _by_column(self, coefficients: ndarray) -> ndarray:
+        """Return coefficients of all columns of the basis, those that no task uses with zeros."""
+        if self._used.all():
+            return coefficients
+        whole = np.zeros((*coefficients.shape[:-1], len(self._used)))
+        whole[..., self._used] = coefficients
+        return whole
+
     def _basis(self, V: Any) -> Any:
         """Return the trend columns, those in use."""
-        f = polynomial(V, self._degree)
+        f = polynomial(V, self._degree)[..., self._used]
         return f[None] if self._all_columns and f.ndim == 2 else f * self._columns

@@ -147,14 +147,17 @@ def _detrended(
     P F = 0, so kriging with a trend does not change. Its arithmetic does: K^-1 has entries of 1e8, and without this
     step an output that its trend explains exactly would be lost in rounding errors.
     """
-    F = basis * rows[:, :, None] * columns[:, None, :]
+    used = np.asarray(columns.any(0))  # of a hundred labels there are thousands of products, hardly any of them in use
+    F = basis[..., used] * rows[:, :, None] * columns[:, None, used]
     A = F.swapaxes(1, 2) @ F
-    add_to_diagonal(A, 1.0 - columns + LEAST_SQUARES_NUGGET)
+    add_to_diagonal(A, 1.0 - columns[:, used] + LEAST_SQUARES_NUGGET)
     R, failed = roots(A)
-    use = columns[:, :, None] * ~failed[:, None, None]
-    baseline = np.zeros((*columns.shape, y.shape[2]))
+    use = columns[:, used, None] * ~failed[:, None, None]
+    baseline = np.zeros((*use.shape[:2], y.shape[2]))
     rest = y
     for _ in range(REFINEMENTS):
         baseline = baseline + R.swapaxes(1, 2) @ (R @ (F.swapaxes(1, 2) @ rest)) * use
         rest = y - F @ baseline
-    return rest, baseline
+    whole = np.zeros((*columns.shape, y.shape[2]))
+    whole[:, used] = baseline
+    return rest, whole

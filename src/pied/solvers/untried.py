@@ -3,14 +3,16 @@
 A belief foretells what was never measured from what was. That is a ground for a verdict only where the measurements
 show that it does so. They show nothing of
 
-- labels, and levels of a count or of a list, that were never tried, nor of combinations of them, unless the belief
-  foretells those that were tried from the others, and better than if it did not know which ones they are;
+- labels, and levels of a count or of a list, that were never tried, nor of combinations of them; only of combinations
+  too many to try, those that were tried may show that the belief foretells them from the others, and better than if it
+  did not know which ones they are;
 - places away from all measured ones, if an output of a limit was nearly always the same, or is nothing but noise;
 - places behind failures: a failure says that nothing was measured there, and nothing else.
 
 Such limits are *open* there: they could be met.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -26,7 +28,7 @@ from pied.rng import Stream
 from pied.shapes import Bool, Float64, Int64
 from pied.solvers.frame import meets_white
 
-MOST_LEVELS = 64  # a count or list with more values is a quantity, of which a belief may be smooth
+MOST_TRIED = 64  # labels, levels or combinations that can all be tried; a count of more values is a quantity
 MOST_COMBINATIONS = 2048  # of labels and levels that are looked at; of more, as many drawn at random
 POINTS_OF_EACH = 8  # points for each combination, ...
 MOST_POINTS = 4096  # ... and for all of them
@@ -58,7 +60,7 @@ class Untried:
         """The coordinates that are labels, counts or listed levels: nothing need be smooth along them."""
         axes = self.problem.axes.values()
         return np.array(
-            [each.is_choice or ((each.whole or each.only is not None) and _count(each) <= MOST_LEVELS) for each in axes]
+            [each.is_choice or ((each.whole or each.only is not None) and _count(each) <= MOST_TRIED) for each in axes]
         )
 
     @cached_property
@@ -187,7 +189,7 @@ class _Limit:
         active = np.asarray(problem.active[list(outputs)].any(0))
         self.outputs, self.named, self.numbers = outputs, untried.named & active, ~untried.named & active
         self._told = data.U[np.isfinite(data.Y[:, list(outputs)]).all(1)]
-        self._foretelling = untried._foretelling
+        self._foretelling, self._axes = untried._foretelling, list(problem.axes.values())
 
     @cached_property
     def never_varied(self) -> tuple[int, ...]:
@@ -195,7 +197,9 @@ class _Limit:
         return tuple(output for output in self.outputs if not self._foretelling.varies(output))
 
     def is_foretold(self, places: tuple[int, ...]) -> bool:
-        """Whether the belief foretells labels or levels, or combinations of them, that were left out."""
+        """Whether labels or levels, or combinations of them, are too many to try, and the belief foretells them."""
+        if math.prod(_count(self._axes[place]) for place in places) <= MOST_TRIED:
+            return False
         return all(self._foretelling.is_foretold(output, places) for output in self.outputs)
 
     def is_new(self, levels: Float64[ndarray, "b"], place: int) -> Bool[ndarray, "b"]:
@@ -318,5 +322,5 @@ def _near(U: Float64[ndarray, "b n"], others: Float64[ndarray, "N n"]) -> Bool[n
 
 
 def _count(variable: Variable) -> int:
-    """Return how many values a count or list has."""
+    """Return how many values a choice, a count or a list has."""
     return len(variable.only) if variable.only is not None else int(variable.hi - variable.lo) + 1

@@ -36,7 +36,7 @@ types: setup-dev
 	$(BIN)/mypy
 
 tests: setup-dev
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 check: setup-dev       ## the quick part of `make test`
 	$(BIN)/ruff check .

@@ -108,8 +108,7 @@ SETTINGS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", [None, "y <= -0.1"])
-@pytest.mark.parametrize("sigma", [0.005, 0.05])
+@pytest.mark.parametrize(("sigma", "limit"), [(0.005, "y <= -0.1"), (0.05, None)])
 @pytest.mark.parametrize("settings", SETTINGS)
 @unchecked()
 def test_what_is_measured_at_once_can_be_told_apart(settings, sigma, limit):

@@ -160,7 +160,7 @@ def cliff_problem(limit):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 3])  # the last confirmation, told after the verdict's test, is in another regime
 def test_a_limit_beyond_a_cliff_is_declared_impossible_regime_by_regime(seed):
-    study = Study(cliff_problem(3.5), seed=seed)
+    study = Study(cliff_problem(3.5), seed=seed, solver=fast())
     result = study.run(budget=40)
     assert result.status.name == "INFEASIBLE"
     assert result.x is None or not result.is_feasible
@@ -178,7 +178,7 @@ def test_a_limit_beyond_a_cliff_is_declared_impossible_regime_by_regime(seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_limit_that_one_regime_meets_in_a_corner_is_not_declared_impossible(seed):
-    result = Study(cliff_problem(2.97), seed=seed).run(budget=30)
+    result = Study(cliff_problem(2.97), seed=seed, solver=fast()).run(budget=30)
     assert result.is_feasible
 
 

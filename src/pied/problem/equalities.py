@@ -93,7 +93,10 @@ class Solved:
         return np.clip(found.x[:d], 0.0, 1.0) if found.status == 0 else None
 
     def inside(self, U: Float64[ndarray, "b d"], stream: Stream) -> Float64[ndarray, "b d"]:
-        """Move points whose determined variables leave their bounds towards the centre, to random places inside."""
+        """Move points whose determined variables leave their bounds towards the centre, to random places inside.
+
+        What no determined variable depends on, a label for one, stays as it is.
+        """
         A, b = self._inequalities
         centre = self.centre
         if centre is None or not len(U):
@@ -103,8 +106,9 @@ class Solved:
         with np.errstate(all="ignore"):
             reach = np.where(rise > 1e-14, room / rise, np.inf).min(1)
         outside = reach < 1.0
-        shrink = np.where(outside, np.clip(reach, 0.0, 1.0) * stream.uniform(len(U)) ** (1.0 / U.shape[1]), 1.0)
-        return np.where(outside[:, None], centre + shrink[:, None] * (U - centre), U)
+        matters = A.any(0)
+        shrink = np.clip(reach, 0.0, 1.0) * stream.uniform(len(U)) ** (1.0 / max(1, matters.sum()))
+        return np.where(outside[:, None] & matters, centre + shrink[:, None] * (U - centre), U)
 
 
 def linear_row(formula: Formula, variables: Mapping[str, Variable]) -> tuple[Float64[ndarray, "v"], float] | None:

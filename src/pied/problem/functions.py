@@ -1,5 +1,6 @@
 """The functions of a problem over its space: the black box h is called, the white box g computed."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -9,6 +10,7 @@ from numpy import ndarray
 
 from pied.errors import EvaluationError, PiedError
 from pied.problem import equalities
+from pied.problem.candidates import SAME
 from pied.problem.doors import Door
 from pied.problem.formula import Formula
 from pied.problem.goals import Goal
@@ -20,6 +22,8 @@ from pied.problem.values import answered, numbers
 from pied.problem.white_box import Backs, WhiteBox
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
+
+LOOKED_AT = 256  # points that equalities move, to see whether they leave only one
 
 
 class Functions(Space):
@@ -117,13 +121,31 @@ class Functions(Space):
 
     @cached_property
     def choosable(self) -> Float64[ndarray, "c d"] | None:
-        """The points of the listing that meet the white constraints, unit cube; None if there is no listing."""
+        """The points that can be chosen, unit cube: of the listing, those that meet the white constraints, or the one
+        that equalities leave for each label or listed level; None if there are more.
+        """
         listing = self.listing
-        if listing is None or not self.white:
-            return None if listing is None else listing.U
+        if listing is None:
+            return self._left_by_equalities
+        if not self.white:
+            return listing.U
         with np.errstate(all="ignore"):
             G = self.g(self.from_unit(listing.U), np.zeros((1, len(listing), self.m)), self.white)
         return listing.U[(np.stack(G) >= 0).all(0)]
+
+    @property
+    def _left_by_equalities(self) -> Float64[ndarray, "c d"] | None:
+        if not self.has_equalities:
+            return None
+        stream, grid = Stream(0).at("left"), self.grid
+        U = self.settled(stream.uniform(LOOKED_AT, self.d), stream.at("settled"))
+        if grid is None:
+            return U[:1] if bool((np.abs(U - U[0]) <= SAME).all()) else None
+        U = grid.snapped(U)
+        rows, first, group = np.unique(U[:, grid.is_discrete], axis=0, return_index=True, return_inverse=True)
+        count = math.prod(len(each) for each in grid.places if each is not None)
+        is_one = len(rows) == count and bool((np.abs(U - U[first][group.ravel()]) <= SAME).all())
+        return U[first] if is_one else None
 
     # ---------------------------------------------------------------------------------------------------------- outputs
 

@@ -33,11 +33,12 @@ def initial_point(problem: Problem, stream: Stream, index: int, data: Dataset) -
         data: What is known. No candidate of a list is repeated while others are left.
 
     Raises:
-        SolverDone: If every candidate is known.
+        SolverDone: If everything that can be chosen is known.
     """
     U = initial_design(problem, stream)
     known = np.concatenate([data.U, data.imagined])
-    if problem.listing is not None:
+    is_few = problem.choosable is not None and (problem.listing is not None or problem.is_exact)
+    if is_few:
         U = U[to_nearest(U, known, "chebyshev") > SAME]
         if not len(U):
             raise SolverDone("every point that can be set has been measured")

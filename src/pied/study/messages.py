@@ -37,7 +37,11 @@ def message(
     if not moment.trials:
         return "Nothing has been evaluated yet."
     text = status.value
-    if moment.used and all(trial.why.aim in ("initial", "added") for trial in moment.trials):
+    if (
+        moment.used
+        and not moment.is_exhausted
+        and all(trial.why.aim in ("initial", "added") for trial in moment.trials)
+    ):
         text += (
             f" The first {moment.initial} points are spread over the ranges; after them each one is chosen."
             if status is Status.RUNNING

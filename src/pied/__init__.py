@@ -7,6 +7,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
+from pied import above
+
 if TYPE_CHECKING:
     from pied.errors import Contradiction as Contradiction
     from pied.errors import EvaluationError as EvaluationError
@@ -82,6 +84,9 @@ _HOMES = {
     "MissingExtra": "pied.errors",
 }
 """Where each public name lives; `suite` is a package of its own."""
+
+above.place("report", "pied.report", "write")  # `Study.report`
+above.place("dashboard demo", "pied.web.demo", "show")  # `pied demo --dashboard`
 
 _LEAVING: dict[str, tuple[str, str]] = {}
 """Former names that still work, with a warning: the name that replaces each, and the version that goes without it."""

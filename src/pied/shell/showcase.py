@@ -2,12 +2,12 @@
 
 import sys
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pied import above
 from pied.errors import MissingExtra
 from pied.shell.options import as_json
 from pied.shell.speech import INTERRUPTED, Mistake, Progress, say, say_json, say_table
@@ -33,7 +33,7 @@ def demo(budget: int, seed: int, picture: Path, dashboard: bool, as_json: bool) 
     if dashboard:
         if as_json:
             raise Mistake("the dashboard is for people: leave out --json, or --dashboard")
-        import_module("pied.web.demo").show(budget, seed=seed)  # it lies above: the dashboard uses the shell
+        above.offered("dashboard demo")(budget, seed=seed)
         return
     from pied.errors import Status
     from pied.shell import demo as play

@@ -6,7 +6,7 @@ What it needs again after a restart it writes into the proposal (`Why.memory`).
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy import ndarray
@@ -16,6 +16,9 @@ from pied.problem import Problem
 from pied.records import Dataset, Why
 from pied.rng import Stream
 from pied.shapes import Float64
+
+if TYPE_CHECKING:
+    from pied.solvers.answers import Answers
 
 BREAKDOWNS = (NumericalError, np.linalg.LinAlgError, FloatingPointError, OverflowError)
 """Exceptions of linear algebra, fits and searches that fail for numerical reasons. A solver then falls back; every
@@ -57,6 +60,13 @@ class Solver(ABC):
     def finds_exact(self) -> bool:
         """Whether a trial is repeated after the initial design if a program's noise is not stated."""
         return False
+
+    @property
+    def answers(self) -> "Answers":
+        """With what a study answers."""
+        from pied.solvers.answers import Answers
+
+        return Answers()
 
     @abstractmethod
     def start(self, problem: Problem, stream: Stream) -> Run:

@@ -41,6 +41,7 @@ from pied.search import Mixed, Optimum, PenaltySearch, Search
 from pied.shapes import Bool, Float64
 from pied.solvers import nearby, plainly, probes, regimes, sober
 from pied.solvers.acquisition import incumbent, maximize
+from pied.solvers.answers import Answers
 from pied.solvers.base import Solver
 from pied.solvers.frame import USUAL_POINTS, BayesRun, Scene, Settings, meets_white
 from pied.solvers.infeasibility import VERDICT_LEVEL, JointTest, single_margin
@@ -162,6 +163,17 @@ class CUQB(Solver):
     def finds_exact(self) -> bool:
         """Whether a trial is repeated after the initial design if a program's noise is not stated."""
         return self.compare
+
+    @property
+    def answers(self) -> Answers:
+        """With what a study answers: its own belief; as the paper does, if these are the paper's settings."""
+        return Answers(
+            level=self.level,
+            believer=self.believer,
+            penalty=self.penalty,
+            tests_singly=self.verdict == "single",
+            rule="asked" if self == CUQB.paper() else None,
+        )
 
     def start(self, problem: Problem, stream: Stream) -> BayesRun:
         """Begin a run: for one best point, or for the front of several objectives.

@@ -20,7 +20,7 @@ from pied.study.words import Words, figure, percent
 
 if TYPE_CHECKING:
     from pied.gp import GP
-    from pied.solvers.cuqb import CUQB
+    from pied.solvers.answers import Answers
 
 
 class Remedy(Enum):
@@ -123,7 +123,7 @@ def in_python(word: str, number: int) -> str:
     }[word]
 
 
-def doubtful_of(problem: Problem, data: Dataset, gp: "GP", settings: "CUQB") -> tuple[Doubtful, ...]:
+def doubtful_of(problem: Problem, data: Dataset, gp: "GP", settings: "Answers") -> tuple[Doubtful, ...]:
     """Return the measurements that do not fit, the surest first, given the belief from told values."""
     from pied.bounds import coding_of, level_at, quantile, ratios
     from pied.gp import misfits

@@ -102,7 +102,7 @@ def _verdict(moment: Moment, relaxation: Relaxation) -> str:
         text = f"No settings meet all limits: all {few} that can be chosen were tried."
     else:
         count = f"{moment.patience} confirmation{'s' * (moment.patience != 1)}"
-        test = "one at a time" if moment.tests_singly else count
+        test = "one at a time" if moment.settings.tests_singly else count
         text = f"No settings meet all limits: {quoted} cannot be met{together} ({test}, {moment.used} evaluations)."
     words = Words.of(moment.problem)
     helps = [words.relaxed(name, amount) for name, amount in relaxation.alone.items() if amount is not None]

@@ -16,7 +16,7 @@ from pied.solvers.base import Solver
 from pied.study.relaxation import Relaxation
 
 if TYPE_CHECKING:
-    from pied.solvers.cuqb import CUQB
+    from pied.solvers.answers import Answers
 
 UNSOUGHT = ("initial", "repeat", "compare")
 """Aims of trials that were not sought by a belief."""
@@ -97,12 +97,10 @@ class Moment:
         """Numbers of the trials with missing values."""
         return tuple(trial.number for trial in self.trials if trial.state in (State.ASKED, State.PARTIAL))
 
-    @property
-    def settings(self) -> "CUQB":
-        """The solver's settings if it has a belief, else the default ones, for the belief behind the answers."""
-        from pied.solvers.cuqb import CUQB
-
-        return self.solver if isinstance(self.solver, CUQB) else CUQB()
+    @cached_property
+    def settings(self) -> "Answers":
+        """With what is answered."""
+        return self.solver.answers
 
     @cached_property
     def level(self) -> float:
@@ -202,14 +200,7 @@ class Moment:
     @property
     def needed(self) -> int:
         """Number of confirmations that a verdict needs."""
-        return 1 if self.tests_singly or self.patience is None else self.patience
-
-    @property
-    def tests_singly(self) -> bool:
-        """Whether the solver tests one constraint at a time, as the paper does."""
-        from pied.solvers.cuqb import CUQB
-
-        return isinstance(self.solver, CUQB) and self.solver.verdict == "single"
+        return 1 if self.settings.tests_singly or self.patience is None else self.patience
 
     @cached_property
     def confirmations(self) -> int:

@@ -5,14 +5,14 @@ import logging
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from pied.errors import PiedError, SettingError, StatementError, StoreError, StudyMismatch
 from pied.problem import Listing, Problem, restored_goals
-from pied.records import About, Memory, Record, key, take_in, to_plain
+from pied.records import About, Event, Memory, Question, Record, key, name_now, take_in, to_plain
 from pied.rng import fresh_seed
 from pied.solvers import check_name, make, registry
 from pied.solvers.base import Solver
@@ -306,6 +306,22 @@ def _settings_from_data(kind: type, data: Mapping[str, Any], usual: Any) -> Any:
 
 _WORDS = ("lo", "hi", "log", "unit", "step", "round", "whole", "only", "choices", "properties")
 """What is stored of a variable."""
+
+
+def restored_question(
+    problem: Problem, questions: Sequence[Question], events: Sequence[Event], current: int
+) -> tuple[Problem, int, dict[str, str]] | None:
+    """Return the question before the current one, its number, and what its variables and outputs are called now.
+
+    It is restored from formulas, never from code; None when it cannot be, or when there is none.
+    """
+    earlier = [question for question in questions if question.number != current]
+    old = stated(earlier[-1].statement, problem.candidates) if earlier else None
+    if old is None:
+        return None
+    names = {name: name_now(events, name, earlier[-1].asked) for name in (*old.variables, *old.outputs)}
+    exact = [name for name in old.outputs if names[name] in problem.exact_by_repetition]
+    return old.found_exact(exact), earlier[-1].number, names
 
 
 def stated(statement: Mapping[str, Any], candidates: Listing | None = None) -> Problem | None:

@@ -8,7 +8,7 @@ from pied.bounds import Ends, coding_of, level_at, predicted, ratios
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset
-from pied.solvers.cuqb import CUQB
+from pied.solvers.answers import Answers
 
 MOST_LEFT_OUT = 200
 """Measurements that are predicted from all others: each takes a factorization of its own."""
@@ -26,7 +26,7 @@ def deviations(problem: Problem, gp: GP, data: Dataset) -> list[tuple[float, flo
     return found
 
 
-def left_out(problem: Problem, data: Dataset, gp: GP, settings: CUQB) -> Ends:
+def left_out(problem: Problem, data: Dataset, gp: GP, settings: Answers) -> Ends:
     """Predict each measurement from all others, with the models of all; NaN beyond the first `MOST_LEFT_OUT`."""
     low, middle, high = (np.full(data.Y.shape, np.nan) for _ in range(3))
     level = level_at(settings.level, len(data.U))

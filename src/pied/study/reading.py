@@ -1,14 +1,26 @@
 """Read what people tell: values (doubted outside of their ranges), the point really run, reasons, and known rows."""
 
+import logging
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pied.errors import EvaluationError, SettingError, StatementError, TellError, UnknownName, did_you_mean, ways
+from pied.errors import (
+    EvaluationError,
+    SettingError,
+    StatementError,
+    StoreError,
+    TellError,
+    UnknownName,
+    did_you_mean,
+    ways,
+)
 from pied.problem import Choice, Named, Problem, doubts, listed
-from pied.records import Trial, cleaned_name
+from pied.records import Row, State, Trial, cleaned_name
+
+logger = logging.getLogger(__name__)
 
 OUTSIDE = 0.05
 """In widths of a variable's range: how far outside of it a point may have been run; a larger distance is a typo."""
@@ -50,6 +62,34 @@ def told_values(
             f"{label}{' '.join(doubted)} Nothing was recorded of it. If it is right, say so: {ways().anyway}"
         )
     return values
+
+
+def answered(problem: Problem, answer: Any) -> tuple[dict[str, float], list[str]]:
+    """Return the outputs that an answer of the black box has, and the names of what it has besides."""
+    y, gaps, ignored = problem.answer(answer)
+    if gaps:
+        logger.warning("%s The other outputs count: the trial is measured in part", " ".join(gaps.values()))
+    return {name: float(y[place]) for place, name in enumerate(problem.outputs) if name not in gaps}, ignored
+
+
+def is_recorded(row: Row, values: Mapping[str, float], point: Mapping[str, Any] | None) -> bool:
+    """Tell whether what is told of a trial is in the record already."""
+    is_open = row.state in (State.ASKED.value, State.PARTIAL.value, State.TOLD.value)
+    is_same = all(row.y.get(name) == value for name, value in values.items())
+    return is_open and is_same and (point is None or dict(point) == dict(row.x if row.run is None else row.run))
+
+
+def restored_trial(problem: Problem, row: Row) -> Trial:
+    """Return a row of the record as a trial of the current question."""
+    try:
+        return Trial.of(problem, row)
+    except KeyError as error:
+        raise StoreError(
+            f"trial {row.number} of the store cannot be read: it has no {error}. If that was renamed since "
+            "this study was opened (pied revise), open it again with the new names"
+        ) from error
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
 
 
 def outcomes(trials: Iterable[Trial]) -> list[Named]:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pied.errors import StatementError, StoreError, StudyMismatch, UnknownName, did_you_mean, ways
-from pied.problem import Named, Problem, element_names, renamed_formula
+from pied.problem import Named, Problem, element_names, renamed_formula, renamed_words
 from pied.records import Record, Row, Trial, cleaned_name, former_names, renamed
-from pied.study.opening import variable_text
+from pied.study.opening import has_code, variable_text
 
 
 def frame_of(statement: Mapping[str, Any]) -> Any:
@@ -35,6 +35,27 @@ def same_frame(record: Record, statement: Mapping[str, Any]) -> set[int]:
         except (AttributeError, KeyError, TypeError):  # an edited store: its beliefs are made anew
             continue
     return found
+
+
+def revised(
+    problem: Problem, renamed: Mapping[str, str], words: Mapping[str, Any]
+) -> tuple[Problem, dict[str, str], bool]:
+    """Return a changed question, the new names by the old ones, and whether it is a new one in any case.
+
+    Constants that are not named keep their values; a new one needs a new formula that may use it. Code always makes a
+    new question, because two functions cannot be compared.
+    """
+    given = dict(words)
+    if isinstance(changed := words.get("constants"), Mapping):
+        if not words.keys() & {"maximize", "minimize", "subject_to"}:
+            for name in changed:
+                if name not in problem.constants:
+                    raise UnknownName(
+                        f"There is no constant '{name}'.{did_you_mean(str(name), problem.constants)}", name
+                    )
+        given["constants"] = {**problem.constants, **changed}
+    new = problem.revised(**renamed_words(problem, renamed, given))
+    return new, element_names(list(problem.outputs), renamed), has_code(given)
 
 
 def reframe(

@@ -4,9 +4,8 @@ from concurrent.futures import Executor
 from typing import Any
 
 from pied.problem import Problem
-from pied.study.evaluating import Observer
 from pied.study.result import Result
-from pied.study.study import Study
+from pied.study.study import Observer, Study
 
 STUDY_WORDS = (
     "name", "store", "solver", "seed", "on_tell", "patience", "initial", "stop_at_gap", "settings", "worker", "lease",

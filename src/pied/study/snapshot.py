@@ -182,7 +182,6 @@ class Snapshot(Moment):
 
     def recommend(self, rule: str | None) -> "Recommendation | None":
         """Recommend a point; return None when no point was told completely."""
-        from pied.solvers.cuqb import CUQB
         from pied.study.recommendation import default_rule, recommend
 
         data, settings = self.data, self.settings
@@ -192,7 +191,7 @@ class Snapshot(Moment):
         return recommend(
             self.problem,
             data,
-            rule or ("asked" if settings == CUQB.paper() else default_rule(self.problem)),
+            rule or settings.rule or default_rule(self.problem),
             level=self.level,
             believer=settings.believer,
             previous=self._previous,
@@ -281,17 +280,17 @@ class Snapshot(Moment):
             return self.white
         if self.status is not Status.INFEASIBLE:
             return None
-        from pied.solvers.cuqb import VERDICT_LEVEL
+        from pied.solvers.infeasibility import VERDICT_LEVEL
 
         settings = self.settings
-        level = VERDICT_LEVEL if settings.verdict == "joint" else self.level
+        level = self.level if settings.tests_singly else VERDICT_LEVEL
         believer, stream, start = settings.believer, self.stream.at("relax"), self.data.U[-1]
         if self._sides:
             from pied.study.apart import relaxed
 
             return relaxed(self.problem, believer, self._sides, level, stream, start)
         composite = believer.bound(self.problem, self.data, self.belief, stream)
-        return relax(composite, level, stream, start, singly=self.tests_singly)
+        return relax(composite, level, stream, start, singly=settings.tests_singly)
 
     def at(self, x: Named, number: int | None) -> "Recommendation":
         """Return what is known at a point under the current question: the told value if it is exact, else bounds."""

@@ -1,33 +1,74 @@
-"""The one stateful class: ask, tell, add, fail, run, revise, result."""
+"""The one stateful class: ask, tell, add, fail, run, revise, result.
+
+It is long because it is the whole of what users call. What takes more than a few lines is done elsewhere: `opening` and
+`reading` check what is given, `snapshot` answers for one state of the record, `loop` runs, `outlook` asks what if.
+"""
 
 import logging
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pied.errors import Infeasible, SolverDone, Status, StoreError, TellError
-from pied.problem import Problem
-from pied.records import Dataset, Question, Row, State, Trial, Value, Why
+from pied import above
+from pied.errors import Infeasible, SettingError, SolverDone, Status, StoreError, TellError
+from pied.problem import Problem, doubts, listed
+from pied.records import (
+    Dataset,
+    Entry,
+    Event,
+    Keeper,
+    Question,
+    Row,
+    State,
+    Trial,
+    Value,
+    Why,
+    annotate,
+    correct,
+    history,
+    restore,
+    withdraw,
+)
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
-from pied.study.amending import Amendable
-from pied.study.deciding import Deciding
-from pied.study.evaluating import Evaluating
-from pied.study.opening import check_settings, opened
-from pied.study.reading import outcomes, told_values, worker_name
-from pied.study.reframing import same_frame
-from pied.study.relaxation import conflict_of
+from pied.study.opening import check_settings, opened, restored_question
+from pied.study.reading import (
+    added_point,
+    answered,
+    is_recorded,
+    note_text,
+    outcomes,
+    reason,
+    remark,
+    restored_trial,
+    run_point,
+    same_rows,
+    told_values,
+    worker_name,
+)
+from pied.study.reframing import reframe, revised, same_frame
+from pied.study.relaxation import Relaxation, conflict_of
 from pied.study.repetition import exact_outputs, look, to_repeat
-from pied.study.result import Result
+from pied.study.result import Result, Revision
 from pied.study.snapshot import Snapshot
 from pied.study.words import expectation
 
 if TYPE_CHECKING:
+    from pied.evaluation import Crew
+    from pied.study.explain import Explanation
+    from pied.study.loop import Loop
+    from pied.study.outlook import Answer, Outlook
+    from pied.study.progress import Line
+    from pied.study.recommendation import Recommendation
+    from pied.study.robust import Robust
+    from pied.study.sensitivity import Sensitivities
     from pied.study.starts import Starts
     from pied.study.sweep import Sweep
 
@@ -38,9 +79,14 @@ ASK_ATTEMPTS = 100
 NUMBERS_TAKEN = f"other workers took the next number {ASK_ATTEMPTS} times in a row: ask again"
 PROGRAM_LEASE, PERSON_LEASE = 3600.0, 7 * 24 * 3600.0
 """Seconds, default leases: an hour for a program that evaluates, a week for people who measure."""
+JITTER_LOOKS = 1.2
+"""Growth of the record after which it is looked at for jitter again: a look costs as much as a fit of the belief."""
+
+Observer = Callable[["Study", Trial], None]
+"""Is called with the study and a trial that was told or failed."""
 
 
-class Study(Amendable, Deciding, Evaluating):
+class Study:
     """A problem under study: proposes points, takes results, recommends.
 
     Example: `docs/guide-simulator.md`.
@@ -121,6 +167,7 @@ class Study(Amendable, Deciding, Evaluating):
         self._ended: tuple[tuple[int, int], Status] | None = None  # the record when the last `run` ended, and how
         self._conflict_of = conflict_of(problem)
         self._latest: Snapshot | None = None
+        self._looked: Outlook | None = None  # of the last snapshot
         self._answer: tuple[Snapshot, Result] | None = None  # the last result, for those who look again
         self._trials, self._rows, self._change = {}, {}, 0  # read with the names of this question
         self._continued = same_frame(self._record, problem.statement())
@@ -193,7 +240,7 @@ class Study(Amendable, Deciding, Evaluating):
         """Read the changes of the record and return the study at this moment."""
         change, rows = self._record.changes(self._change)
         for row in rows:
-            self._trials[row.number] = self._trial(row)
+            self._trials[row.number] = restored_trial(self.problem, row)
             self._rows[row.number] = row
             if row.revision not in self._continued:  # beliefs about another box, or about other outputs
                 old = self._trials[row.number]
@@ -210,18 +257,6 @@ class Study(Amendable, Deciding, Evaluating):
                 self._conflict_of, self._is_done,
             )  # fmt: skip
         return self._latest
-
-    def _trial(self, row: Row) -> Trial:
-        """Return a row of the record as a trial of the current question."""
-        try:
-            return Trial.of(self.problem, row)
-        except KeyError as error:
-            raise StoreError(
-                f"trial {row.number} of the store cannot be read: it has no {error}. If that was renamed since "
-                "this study was opened (pied revise), open it again with the new names"
-            ) from error
-        except (AttributeError, TypeError, ValueError, OverflowError) as error:
-            raise StoreError(f"trial {row.number} of the store cannot be read: {error}") from error
 
     def _find_exact(self, trials: tuple[Trial, ...]) -> None:
         """Let outputs that repeated themselves in all digits count as exact, as long as the record says so."""
@@ -413,17 +448,10 @@ class Study(Amendable, Deciding, Evaluating):
         known = outcomes(self._trials.values())
         values = told_values(self.problem, y, f"trial {old.number}: ", anyway=anyway, others=known)
         point = self._at(old, at, anyway)
-        if not again and self._is_told(old, values, point):
+        if not again and is_recorded(self._rows[old.number], values, point):
             return old
         self._record.tell(old.number, values, worker=self.worker, at=point, again=again)
         return self._logged(old.number)
-
-    def _is_told(self, trial: Trial, values: Mapping[str, float], point: Mapping[str, Any] | None) -> bool:
-        """Tell whether all of this is in the record already."""
-        row = self._rows[trial.number]
-        is_open = row.state in (State.ASKED.value, State.PARTIAL.value, State.TOLD.value)
-        is_same = all(row.y.get(name) == value for name, value in values.items())
-        return is_open and is_same and (point is None or dict(point) == dict(row.x if row.run is None else row.run))
 
     def fail(
         self, trial: Trial | int, reason: str, *, anyway: bool = False, not_the_settings: bool | None = None
@@ -461,6 +489,316 @@ class Study(Amendable, Deciding, Evaluating):
         if number not in self._trials:
             raise TellError(f"there is no trial {number}; the record has trials 1 to {len(self._trials)}")
         return self._trials[number]
+
+    # ------------------------------------------------------------------------------------------------ amend
+
+    def _at(self, trial: Trial, at: Mapping[str, Any] | None, anyway: bool) -> dict[str, Any] | None:
+        """Return the whole point at which a trial was run; warn when it lies outside of the box."""
+        if not at:
+            return None
+        point = run_point(self.problem, trial.x, at, anyway=anyway)
+        if said := remark(self.problem, point):
+            logger.warning("trial %d: %s", trial.number, said)
+        return point
+
+    def add(self, x: Any, y: Any, *, anyway: bool = False, again: bool = False) -> Trial:
+        """Add old data, a point and its known outputs; it does not count against the budget.
+
+        A row that is there already is not added twice, unless it was measured `again` with the same outcome. A point
+        far outside of the variables' ranges and a value outside of its output's range are refused unless `anyway`.
+        """
+        new = self.add_all([(x, y)], anyway=anyway, again=again)
+        if new:
+            return new[0]
+        row = (added_point(self.problem, x, anyway=anyway), told_values(self.problem, y, anyway=anyway))
+        known = same_rows(self.problem, self._snapshot().trials, [row])[0]
+        logger.warning("already there as trial %d, not added; a true repetition: again=True", known.number)
+        return known
+
+    def add_all(
+        self, rows: Iterable[tuple[Any, Any]], *, anyway: bool = False, again: bool = False
+    ) -> dict[int, Trial]:
+        """Add many rows of old data at once, points with their known outputs: all of them, or none if one is refused.
+
+        Rows that are there already are passed over as in `add`; who adds the same rows at the same time adds them once.
+
+        Args:
+            rows: Points with their outputs.
+            anyway: Whether values outside of their ranges, and settings far outside, are right.
+            again: Whether rows that are there already were measured again.
+
+        Returns:
+            The new trials, by the place of their row.
+        """
+        trials = {trial.number: trial for trial in self._snapshot().trials}
+        others = outcomes(trials.values())
+        read = [
+            (
+                added_point(self.problem, x, anyway=anyway),
+                told_values(self.problem, y, anyway=anyway, others=others),
+            )
+            for x, y in rows
+        ]
+        new: list[int] = []
+
+        def choose(changed: list[Row]) -> list[tuple[dict[str, Any], dict[str, float]]]:
+            seen = {**trials, **{row.number: restored_trial(self.problem, row) for row in changed}}
+            known = {} if again else same_rows(self.problem, seen.values(), read)
+            new[:] = [place for place in range(len(read)) if place not in known]
+            return [read[place] for place in new]
+
+        if not choose([]):
+            return {}
+        made = self._record.add(choose, since=self._change, revision=self._revision, worker=self.worker)
+        now = {trial.number: trial for trial in self._snapshot().trials}
+        found = {place: now[row.number] for place, row in zip(new, made, strict=True)}
+        for trial in found.values():
+            if not anyway and (said := remark(self.problem, trial.x)):
+                logger.warning("%s", said)
+            logger.info("%s", trial)
+        return found
+
+    def correct(
+        self,
+        trial: Trial | int,
+        values: Any = None,
+        *,
+        why: str,
+        at: Mapping[str, Any] | None = None,
+        anyway: bool = False,
+    ) -> Trial:
+        """Replace told outputs, or what was really set; the earlier ones stay in the history.
+
+        Bounds, gap and verdict that were computed from the earlier ones no longer count.
+
+        Args:
+            trial: The trial or its number; a failed one counts again.
+            values: The right outputs, only those that change.
+            why: The reason.
+            at: Variables that were really set to other values.
+            anyway: Whether values outside of their ranges, and settings far outside, are right; they are refused
+                otherwise.
+        """
+        old, said = self._known(trial), reason(why)
+        known = outcomes(self._snapshot().trials)
+        new = told_values(self.problem, values, f"trial {old.number}: ", anyway=anyway, others=known)
+        correct(self._record, old.number, new, why=said, worker=self.worker, at=self._at(old, at, anyway))
+        return self._logged(old.number)
+
+    def withdraw(self, trial: Trial | int, *, why: str) -> Trial:
+        """Let a trial no longer count as data, for instance a contaminated one; `restore` undoes it."""
+        old = self._known(trial)
+        withdraw(self._record, old.number, why=reason(why), worker=self.worker)
+        return self._repeated(old) if old.state is State.WITHDRAWN else self._logged(old.number)
+
+    def restore(self, trial: Trial | int, *, why: str = "") -> Trial:
+        """Let a withdrawn trial count again."""
+        old = self._known(trial)
+        restore(self._record, old.number, why=why, worker=self.worker)
+        return self._repeated(old) if old.state is not State.WITHDRAWN else self._logged(old.number)
+
+    def _repeated(self, trial: Trial) -> Trial:
+        """Say that something was done before."""
+        logger.warning("trial %d: that was done before; nothing has changed", trial.number)
+        return trial
+
+    def note(self, trial: Trial | int | None, text: str) -> Event:
+        """Write a note about a trial into the record, or, without one, about the study as a whole."""
+        number = 0 if trial is None else self._known(trial).number
+        return annotate(self._record, number, note_text(text), worker=self.worker)
+
+    def history(self, trial: Trial | int | None = None) -> list[Event]:
+        """Return all that happened, or what happened to one trial, in order: who did what, when and why."""
+        return history(self._record, None if trial is None else self._known(trial).number)
+
+    def revise(self, *, renamed: Mapping[str, str] | None = None, **words: Any) -> Revision:
+        """Change the question and keep the data: new prices, limits, objective, bounds, further outputs.
+
+        Trials from before a new output are partial. What the data cannot bear is refused with the reason.
+        Formulas and constants of an earlier question keep its number. Code always makes a new question, because two
+        functions cannot be compared.
+
+        Args:
+            renamed: New names of variables, outputs and constraints by their old ones. Formulas follow; Python
+                functions that use old names are given anew. The history shows what each was called.
+            words: Changed arguments of `Problem`: `maximize`, `minimize`, `subject_to`, `constants`, `tolerance`, ...
+                Constants that are not named keep their values.
+
+        Returns:
+            The answer to the new question anywhere in the box (possible because h was modelled, not the objective),
+            and the old optimum under the new question.
+        """
+        old, number = self._snapshot().problem, self._revision
+        new, names, is_new = revised(old, renamed or {}, words)
+        self._revision = reframe(self._record, new, is_new=is_new, names=names, worker=self.worker)
+        self._put(new)
+        return self._snapshot().compared(old, number, names)
+
+    def compare(self) -> Revision:
+        """Answer the question, and compare with the optimum of the previous question.
+
+        This is for a study reopened with another question. The previous one is restored from formulas, never from code.
+        """
+        now = self._snapshot()
+        found = restored_question(now.problem, self.questions, self._record.events(), self._revision)
+        return now.compared(None, 0) if found is None else now.compared(*found)
+
+    # ------------------------------------------------------------------------------------------------ run
+
+    def run(
+        self,
+        budget: int,
+        *,
+        on_tell: Observer | None = None,
+        executor: Executor | str | None = None,
+        workers: int | None = None,
+        timeout: float | None = None,
+        retries: int = 0,
+        progress: bool | None = None,
+        states: str | Path | None = None,
+    ) -> Result:
+        """Evaluate the black box `budget` times more and return the result so far.
+
+        When the black box raises an exception, returns invalid values, or its worker dies, the trial fails and the run
+        goes on. When some outputs are missing, None or not finite, the others count. Ctrl-C keeps all told values and
+        returns. If the store is away, the run retries for a minute; results that still cannot be written are saved in
+        files, which the next opening reads (`Unwritten` has them, too).
+
+        Args:
+            budget: Number of trials to propose.
+            on_tell: Called with the study and each trial that was told or failed.
+            executor: Where to call the black box: "threads", "processes", or any executor of `concurrent.futures`; by
+                default in this thread, or in threads when there are several workers.
+            workers: Number of trials evaluated at once.
+            timeout: Seconds after which an evaluation fails. A command and a worker process are ended then; a Python
+                function in this process cannot be, so it is called in a thread and abandoned.
+            retries: How often a failed evaluation is tried again, for simulators that fail now and then.
+            progress: Whether to show a line with the number of evaluations, the best value, the gap and the seconds; by
+                default on a terminal and in a notebook, not in logs.
+            states: Folder in which evaluations keep files from which later ones start, if the black box takes `near`
+                and `state`; by default a temporary one. Workers on other machines need one that all can reach.
+        """
+        if self.problem.blackbox is None:
+            raise SettingError("this problem has no black box to run: use ask and tell, or state it with blackbox=")
+        if budget < 0:
+            raise SettingError(f"the budget counts evaluations, 0 or more, got {budget}")
+        from pied.evaluation import Crew, Terminated
+        from pied.study.loop import renewing
+        from pied.study.progress import Line
+        from pied.study.starts import Starts
+
+        if self._starts is None or states is not None:
+            self._starts = Starts(states)
+        crew = Crew(self.problem.blackbox, executor=executor, workers=workers, timeout=timeout, retries=retries)
+        line = Line(self._snapshot, budget, progress=progress)
+        status, plain = Status.FINISHED, self._record
+        keeper = Keeper(plain, self._answered, self._settle)
+        self._record = keeper.patient()
+        try:
+            with crew, renewing(self._renew, self.lease), keeper.rescuing(crew):
+                status = self._loop(crew, keeper, partial(self._observed, line, on_tell)).run(budget)
+            line.over()
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        finally:
+            self._record = plain
+            line.end()
+        self._ended = (self._snapshot().stamp, status)
+        self._look_for_jitter()
+        return self.result()
+
+    def _look_for_jitter(self) -> None:
+        """Say once which noise to state where the black box was stated exact and is not."""
+        from pied.study.jitter import jitter, said
+
+        data = self._snapshot().data
+        if len(data.U) < JITTER_LOOKS * self._looked_at:
+            return
+        found = jitter(self.problem.found_exact(()), data)  # what was found and not stated is looked at by itself
+        self._looked_at = math.inf if found else len(data.U)
+        if found:
+            logger.warning("%s", said(self.problem.found_exact(()), found))
+
+    def _observed(self, line: "Line", on_tell: Observer | None, trial: Trial) -> None:
+        """Show an evaluation to those who look on."""
+        line.step()
+        if on_tell is not None:
+            on_tell(self, trial)
+
+    def _loop(self, crew: "Crew", keeper: Keeper[Trial], on_settled: Callable[[Trial], None]) -> "Loop":
+        """Connect the loop of a run to this study."""
+        from pied.study.loop import Loop
+
+        return Loop(
+            crew=crew,
+            workers=crew.workers if self.solver.parallel else 1,
+            status=lambda: self._snapshot().status,
+            next_trial=partial(self._next, self._left_open()),
+            settle=keeper.settle,
+            is_small_enough=self._growth_reached if self.problem.has_front else self._gap_reached,
+            when_small=Status.GROWTH_REACHED if self.problem.has_front else Status.GAP_REACHED,
+            awaits_verdict=lambda: self._snapshot().is_confirmed,
+            on_settled=on_settled,
+            offer=self._offer,
+            under_way=self._open,
+        )
+
+    def _offer(self, trial: Trial) -> dict[str, Any]:
+        """Return what the black box is offered at a trial beside its point: a warm start."""
+        return {} if self._starts is None else self._starts.offer(self.problem, self._snapshot().trials, trial)
+
+    def _left_open(self) -> list[int]:
+        """Return the trials left pending by an interruption, or by an earlier process of this worker."""
+        self._snapshot()
+        own = [row.number for row in self._rows.values() if self._is_named and row.worker == self.worker]
+        return [number for number in sorted({*self._open, *own}) if self._trials[number].state is State.ASKED]
+
+    def _next(self, waiting: list[int], left: int) -> tuple[Trial | None, bool]:
+        """Return the next trial to evaluate, and whether it is new: those left open first, then expired ones."""
+        while waiting:
+            for number in self._record.renew([waiting.pop(0)], self.worker, self.lease):  # unless it was taken over
+                return self._trials[number], False
+        if left <= 0:
+            return None, False
+        again = self._offered(resume=False)
+        return (again, False) if again is not None else (self._propose(), True)
+
+    def _answered(self, answer: Any) -> dict[str, float]:
+        """Return the outputs that an answer of the black box has; say once per study what it has besides."""
+        values, ignored = answered(self.problem, answer)
+        if ignored and not self._has_remarked:
+            logger.warning("the black box also returns %s: ignored, because they are not outputs", listed(ignored))
+            self._has_remarked = True
+        return values
+
+    def _settle(self, entry: Entry) -> Trial:
+        """Write the result of an evaluation, which may be a failure."""
+        number = entry.number
+        try:
+            if entry.values is None:
+                return self.fail(number, entry.failure)
+            for doubt in doubts(self.problem, entry.values, outcomes(self._trials.values())):
+                logger.warning("trial %d: %s It is recorded", number, doubt)
+            return self.tell(number, entry.values, anyway=True)
+        except TellError as error:
+            logger.warning("the result of trial %d was not recorded, or only in part: %s", number, error)
+            return self._known(number)
+
+    def _renew(self) -> None:
+        """Renew the leases of the trials under way."""
+        self._record.renew(list(self._open), self.worker, self.lease)
+
+    def _gap_reached(self) -> bool:
+        width, least = None if self.stop_at_gap is None else self._snapshot().gap()[0], self.stop_at_gap or 0.0
+        return width is not None and width <= least
+
+    def _growth_reached(self) -> bool:
+        if self.stop_at_growth is None:
+            return False
+        growth = self._snapshot().front.growth
+        return growth is not None and growth <= self.stop_at_growth
 
     # ------------------------------------------------------------------------------------------------ answers
 
@@ -502,3 +840,117 @@ class Study(Amendable, Deciding, Evaluating):
 
         snapshot, last = self._snapshot(), self._answer
         return screen(snapshot, self._standing, last[1] if last is not None and last[0] is snapshot else None)
+
+    # ------------------------------------------------------------------------------------------------ decide
+
+    @property
+    def outlook(self) -> "Outlook":
+        """The study at this moment, asked with other constants and limits; kept until the record changes."""
+        if (goals := self._snapshot().problem).has_front:
+            raise SettingError(
+                "what-if, sweeps, sensitivities, explanations and robust choices need one objective, and this study "
+                f"has {listed(goals.objectives)}: choose from its front (result.pick), or ask a study of one of them "
+                "with limits for the others"
+            )
+        return self._seen()
+
+    def _seen(self) -> "Outlook":
+        """Return the study at this moment, whatever it asks."""
+        from pied.study.outlook import Outlook
+
+        snapshot = self._snapshot()
+        if self._looked is None or self._looked.snapshot is not snapshot:
+            self._looked = Outlook(snapshot)
+        return self._looked
+
+    def _for_sweep(self, sweep: "Sweep") -> Proposal:
+        """Return the point that sharpens a sweep most."""
+        from pied.study.sweep import proposal
+
+        return proposal(self.outlook, sweep)
+
+    def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
+        """Return the gap and the relative gap: how much better any point could still be (see `gaps.gap`)."""
+        return self._snapshot().gap(recommendation)
+
+    def relaxation(self) -> Relaxation | None:
+        """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
+        return self._snapshot().relaxation()
+
+    def expect(self, x: Any) -> dict[str, tuple[float, float, float]]:
+        """Return what a measurement at a point probably gives: for each output its lower end, median and upper end."""
+        snapshot = self._snapshot()
+        low, middle, high = snapshot.expected(snapshot.problem.point(x)[None])
+        ends = zip(low[0].tolist(), middle[0].tolist(), high[0].tolist(), strict=True)
+        return dict(zip(snapshot.problem.outputs, ends, strict=True))
+
+    def what_if(self, changes: Mapping[str, float] | None = None, /, **named: float) -> "Answer":
+        """Return the best settings if constants and limits were others; nothing is recorded.
+
+        Args:
+            changes: New values by the names of constants and limits; a limit has the name of its constraint.
+            named: The same for names that are single words.
+        """
+        return self.outlook.answer({**(changes or {}), **named})
+
+    def sweep(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> "Sweep":
+        """Return the optimum as a function of one or two constants or limits; nothing is recorded.
+
+        Args:
+            values: The values of each by its name; a limit has the name of its constraint.
+            named: The same for names that are single words: `study.sweep(price=np.linspace(8, 14, 25))`.
+        """
+        from pied.study.sweep import swept
+
+        return swept(self.outlook, {**(values or {}), **named})
+
+    def sensitivities(self) -> "Sensitivities | None":
+        """Return what limits and constants are worth at the optimum, with bounds and the ranges in which it holds.
+
+        None while no settings are known to meet all limits.
+        """
+        return self._worth(self.outlook, ranges=True)
+
+    @staticmethod
+    def _worth(outlook: "Outlook", *, ranges: bool = False) -> "Sensitivities | None":
+        """Return what limits and constants are worth, by one state of the record."""
+        from pied.study.sensitivity import sensitivities
+
+        return sensitivities(outlook, ranges=ranges)
+
+    def explain(self, trial: Trial | int) -> "Explanation":
+        """Say what a proposed trial is for: what is hoped for, what is in doubt, what would change the answer."""
+        from pied.study.explain import explained
+
+        return explained(self.outlook, self._known(trial))
+
+    def importance(self) -> dict[str, dict[str, float]]:
+        """Return how much each setting matters for each output, by the belief: total Sobol indices over the ranges."""
+        from pied.study.explain import importance
+
+        return importance(self._seen())
+
+    def recommend(
+        self, rule: str | None = None, *, vary: Mapping[str, Any] | None = None, probability: float = 0.9
+    ) -> "Result | Robust":
+        """Recommend settings by a rule.
+
+        Args:
+            rule: As in `result`; or "robust": the best mean objective while all limits are met with a probability
+                though settings are not held exactly and constants move.
+            vary: What varies, evenly: a setting by so much down and up, `{"T": 1.0}`; a constant or limit over a range,
+                `{"price": (9, 12)}`. Needed with "robust".
+            probability: That all limits are met, over what varies and by the belief.
+        """
+        if rule != "robust":
+            if vary is not None:
+                raise SettingError('vary= belongs to the rule "robust"')
+            return self.result(rule)
+        from pied.study.robust import robust
+
+        return robust(self.outlook, vary or {}, probability)
+
+    def report(self, file: str | Path) -> Path:
+        """Write a page that holds everything: question, answer, pictures, predictions, trials, history, settings."""
+        written: Path = above.offered("report")(self, file)
+        return written

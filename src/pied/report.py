@@ -19,7 +19,7 @@ import scipy
 from pied import writing
 from pied.errors import MissingExtra, PiedError, SettingError
 from pied.plots import Predictions, draw, predictions
-from pied.problem import Choice, Problem, Variable
+from pied.problem import Problem, Variable
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Study, Words, about, counted, figure, short
 
@@ -140,7 +140,7 @@ def _range(low: float, high: float) -> str:
 
 def _values(variable: Variable) -> str:
     """Return what a variable can be set to."""
-    if isinstance(variable, Choice) or variable.only is not None:
+    if variable.is_listed:
         return f"one of {variable.span[1:-1]}"
     if variable.whole:
         return f"{_range(variable.lo, variable.hi)}, whole numbers"

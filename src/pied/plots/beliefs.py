@@ -6,7 +6,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.errors import SettingError
-from pied.problem import Box, Choice
+from pied.problem import Box
 from pied.rng import Stream
 from pied.shapes import Float64, Int64
 from pied.study import Snapshot, Study
@@ -131,10 +131,9 @@ def cuts(
             other for j, other in enumerate(names) if other not in problem.axes and np.ptp(X[:, j]) > slack[j]
         )
         here = float(problem.natural(at)[column])
-        labels = variable.labels if isinstance(variable, Choice) else ()
         along = np.array(levels) if is_stepped else X[:, column]
         told = snapshot.expected(X) if with_outputs else None
-        found.append(Cut(name, here, along, low, ends[1], high, labels, is_stepped, follows, told))
+        found.append(Cut(name, here, along, low, ends[1], high, variable.labels, is_stepped, follows, told))
     return found
 
 

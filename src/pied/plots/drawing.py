@@ -12,7 +12,7 @@ import numpy as np
 
 from pied.errors import MissingExtra, SettingError
 from pied.plots.data import Region, Truth, gaps, history, region
-from pied.problem import Choice, Problem
+from pied.problem import Problem
 from pied.records import State, Trial
 from pied.study import Result, Study
 
@@ -179,7 +179,7 @@ def plot_region(
         axis.set_label_text(f"{name} [{variable.unit}]" if variable.unit else name)
         if variable.log:
             scale("log")
-        if isinstance(variable, Choice):
+        if variable.labels:
             mark_labels(axis, variable.labels)
     axes.set_xlim(shown.across[0], shown.across[-1])
     axes.set_ylim(shown.up[0], shown.up[-1])
@@ -298,7 +298,7 @@ def _draw_samples(axes: Axes, problem: Problem, trials: Sequence[Trial], first: 
 def _numbers_of(problem: Problem, x: Mapping[str, Any], names: Sequence[str]) -> list[float]:
     """Return some settings of a point as numbers; labels are their places."""
     boxes = [(problem.variables[name], x[name]) for name in names]
-    return [each.code(value) if isinstance(each, Choice) else float(value) for each, value in boxes]
+    return [each.code(value) for each, value in boxes]
 
 
 def mark_labels(axis: Any, labels: Sequence[str]) -> None:

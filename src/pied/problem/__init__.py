@@ -7,7 +7,7 @@ from pied.problem.named import Named, groups, raw
 
 if TYPE_CHECKING:
     from pied.problem.candidates import SAME, Listing
-    from pied.problem.choices import Choice
+    from pied.problem.choices import Choice, choices_of
     from pied.problem.equalities import Mixture
     from pied.problem.formula import Formula, Scope
     from pied.problem.goals import restored_goals
@@ -35,6 +35,7 @@ __all__ = [
     "Problem",
     "Scope",
     "Variable",
+    "choices_of",
     "doubts",
     "element_names",
     "groups",
@@ -56,6 +57,7 @@ _HOMES = {
     "Limit": "limits",
     "Problem": "problem",
     "Choice": "choices",
+    "choices_of": "choices",
     "Integer": "variables",
     "Levels": "variables",
     "Mixture": "equalities",

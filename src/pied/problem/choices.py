@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import StatementError, UnknownName, did_you_mean
+from pied.errors import PiedError, StatementError, UnknownName, did_you_mean
 from pied.problem.values import listed, number
 from pied.problem.variables import MOST_SHOWN, Variable
 from pied.shapes import Float64
@@ -73,6 +73,16 @@ class Choice(Variable):
         return True
 
     @property
+    def is_listed(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def is_plain(self) -> bool:
+        """Never: functions see a label."""
+        return False
+
+    @property
     def is_stepped(self) -> bool:
         """Always: there is nothing between two labels."""
         return True
@@ -91,6 +101,19 @@ class Choice(Variable):
         table = {name: list(values) for name, values in self.table}
         plain = {"lo": self.lo, "hi": self.hi, "log": False, "unit": "", "choices": list(self.labels)}
         return {**plain, **({"properties": table} if table else {})}
+
+    def read(self, value: Any, what: str, error: type[PiedError]) -> float:
+        """Read a label, and return its code."""
+        if not isinstance(value, str):
+            raise error(f"{what[0].upper()}{what[1:]} should be one of {listed(self.labels)}, got {value!r}.")
+        try:
+            return self.code(value.strip())
+        except UnknownName as unknown:
+            raise error(f"{what[0].upper()}{what[1:]}: {unknown}") from None
+
+    def recorded(self, value: Any) -> "Label":
+        """Return a label as it is recorded."""
+        return self.at(self.code(value))
 
     def code(self, label: Any) -> float:
         """Return the code of a label, or say which labels there are."""
@@ -115,6 +138,11 @@ class Choice(Variable):
     def over(self, codes: Any) -> "Chosen":
         """Return the labels at many points."""
         return Chosen(self, codes)
+
+
+def choices_of(variables: Mapping[str, Variable]) -> tuple[tuple[str, Choice], ...]:
+    """Return the choices among some variables, whose names and properties formulas can use."""
+    return tuple((name, each) for name, each in variables.items() if isinstance(each, Choice))
 
 
 class Label(str):

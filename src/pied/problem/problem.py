@@ -11,7 +11,7 @@ from numpy import ndarray
 from pied.errors import StatementError, UnknownName, did_you_mean
 from pied.problem import equalities, validation
 from pied.problem.candidates import Listing
-from pied.problem.choices import Choice
+from pied.problem.choices import choices_of
 from pied.problem.folding import folded_black_box, folded_functions
 from pied.problem.formula import Formula, Scope
 from pied.problem.functions import Functions
@@ -23,7 +23,7 @@ from pied.problem.named import Function
 from pied.problem.signatures import plain
 from pied.problem.spaces import named_places
 from pied.problem.structure import POINTS_TRIED, Structure
-from pied.problem.variables import Box, Variable
+from pied.problem.variables import Box
 from pied.problem.white_box import WhiteBox
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
@@ -163,7 +163,7 @@ class Problem(Functions):
             candidates=None if table is None else Listing(table, box.to_unit(table)),
             box=box,
             _x=named_places(read),
-            _readers=validation.readers_of(read),
+            _readers={name: each.read for name, each in read.items() if not each.is_plain},
         )
         if table is not None:
             self._words["candidates"] = self.candidates
@@ -211,7 +211,7 @@ class Problem(Functions):
             raise StatementError("The objective is given twice: leave out maximize or minimize.")
         if maximize is None and minimize is None and not subject_to:
             raise StatementError("There is nothing to decide by: give maximize=, minimize= or subject_to=.")
-        scope = Scope(tuple(self.variables), self.outputs, self.constants, _choices(self.variables))
+        scope = Scope(tuple(self.variables), self.outputs, self.constants, choices_of(self.variables))
         own, function = validation.read_objective(maximize if minimize is None else minimize, scope)
         objective = validation.read_name(name, own, [*self.variables, *self.outputs, *self.constants])
         groups = {
@@ -250,7 +250,7 @@ class Problem(Functions):
 
     def _state_goals(self, several: tuple[Goal, ...], unit: Any) -> list[Function]:
         """Read the objectives after the first, and the units of all; return their functions."""
-        scope = Scope(tuple(self.variables), self.outputs, self.constants, _choices(self.variables))
+        scope = Scope(tuple(self.variables), self.outputs, self.constants, choices_of(self.variables))
         taken = [*self.variables, *self.outputs, *self.constants]
         further = read_goals(several[1:], scope, taken)
         names = (self.objective, *(goal.name for goal in several[1:]))
@@ -426,8 +426,3 @@ def _without(tolerance: Any, groups: Mapping[str, Any], solved: Mapping[str, str
         return tolerance
     own = {name for name, group in groups.items() if isinstance(group[0][1], Formula) and group[0][1].is_equality}
     return {name: each for name, each in tolerance.items() if name not in own and name not in solved}
-
-
-def _choices(variables: dict[str, Variable]) -> tuple[tuple[str, Choice], ...]:
-    """Return the choices among some variables."""
-    return tuple((name, each) for name, each in variables.items() if isinstance(each, Choice))

@@ -9,11 +9,10 @@ from numpy import ndarray
 from pied.errors import StatementError
 from pied.problem import equalities
 from pied.problem.candidates import Listing
-from pied.problem.choices import Choice
 from pied.problem.grids import Grid
-from pied.problem.named import Kind, Named, Names
+from pied.problem.named import Named, Names
 from pied.problem.values import Reader, numbers
-from pied.problem.variables import Box, Variable, Whole
+from pied.problem.variables import Box, Variable
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 
@@ -89,9 +88,7 @@ class Space:
 
     def codes(self, x: Mapping[str, Any]) -> tuple[float, ...]:
         """Return the numbers of a point that was recorded: labels become their codes."""
-        return tuple(
-            each.code(x[name]) if isinstance(each, Choice) else float(x[name]) for name, each in self.variables.items()
-        )
+        return tuple(each.code(x[name]) for name, each in self.variables.items())
 
     def point(self, x: Any, *, anywhere: bool = False) -> Float64[ndarray, "v"]:
         """Read a point that the user gave: a mapping by name, or a sequence in order, natural units.
@@ -140,10 +137,5 @@ class Space:
 def named_places(variables: Mapping[str, Variable]) -> dict[str, int]:
     """Return the place of each variable, with the labels and whole numbers among them."""
     places = {name: place for place, name in enumerate(variables)}
-    kinds: dict[int, Kind] = {}
-    for place, each in enumerate(variables.values()):
-        if isinstance(each, Choice):
-            kinds[place] = each
-        elif each.whole:
-            kinds[place] = Whole()
+    kinds = {place: each for place, each in enumerate(variables.values()) if not each.is_plain}
     return Names(places, kinds) if kinds else places

@@ -4,13 +4,12 @@ import copy
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import PiedError, StatementError, UnknownName, WhiteBoxError, did_you_mean
+from pied.errors import StatementError, UnknownName, WhiteBoxError, did_you_mean
 from pied.problem import casadi_door, sympy_door
 from pied.problem.candidates import Listing
 from pied.problem.choices import Choice
@@ -19,7 +18,7 @@ from pied.problem.formula import Formula, Scope
 from pied.problem.named import Function, Named, canonical
 from pied.problem.signatures import of_point
 from pied.problem.tensors import dense, is_tensor
-from pied.problem.values import Reader, listed, number, with_article
+from pied.problem.values import listed, number, with_article
 from pied.problem.variables import Variable
 from pied.shapes import Bool, Float64
 
@@ -32,8 +31,6 @@ MOST_PAIRS = 1_000_000
 """Variables times outputs: every pair has an entry that says whether the output depends on the variable."""
 MOST_CONSTRAINTS = 1_000
 """Constraints of a problem, with chains counted by their comparisons: each is tried at thousands of outputs."""
-WHOLE_SLACK = 1e-9
-"""How far from a whole number one may be written: rounding of another program."""
 LONGEST_VECTOR = 10_000
 """Numbers in one constant: a formula repeats them for each point and each of hundreds of samples."""
 
@@ -104,35 +101,6 @@ def _read_variable(box: Any) -> Variable:
         return Variable(**words)
     lo, hi = box
     return Variable(number(lo, "the bound lo", StatementError), number(hi, "the bound hi", StatementError))
-
-
-def readers_of(variables: Mapping[str, Variable]) -> dict[str, Reader]:
-    """Return how values of the variables are read that are no plain numbers: labels and whole numbers."""
-    made: dict[str, Reader] = {}
-    for name, each in variables.items():
-        if isinstance(each, Choice):
-            made[name] = partial(_label, each)
-        elif each.whole:
-            made[name] = _whole
-    return made
-
-
-def _label(choice: Choice, value: Any, what: str, error: type[PiedError]) -> float:
-    """Read a label, and return its code."""
-    if not isinstance(value, str):
-        raise error(f"{what[0].upper()}{what[1:]} should be one of {listed(choice.labels)}, got {value!r}.")
-    try:
-        return choice.code(value.strip())
-    except UnknownName as unknown:
-        raise error(f"{what[0].upper()}{what[1:]}: {unknown}") from None
-
-
-def _whole(value: Any, what: str, error: type[PiedError]) -> float:
-    """Read a whole number."""
-    read = number(value, what, error)
-    if abs(read - round(read)) > WHOLE_SLACK:
-        raise error(f"{what[0].upper()}{what[1:]} counts in whole numbers, got {value!r}.")
-    return float(round(read))
 
 
 def read_candidates(variables: Any, given: Any) -> tuple[dict[str, Variable], Float64[ndarray, "c d"]]:
@@ -217,7 +185,7 @@ def _column(name: Any, given: Any, choice: Choice | None) -> Float64[np.ndarray,
     column = np.asarray(given)
     if choice is not None and column.dtype.kind not in "iuf":
         rows = enumerate(given, 1)
-        return np.array([_label(choice, each, f"'{name}' of candidate {row}", StatementError) for row, each in rows])
+        return np.array([choice.read(each, f"'{name}' of candidate {row}", StatementError) for row, each in rows])
     if column.ndim == 1 and column.dtype.kind in "iuf":
         return column.astype(np.float64)
     return np.array([number(each, f"'{name}' of candidate {row}", StatementError) for row, each in enumerate(given, 1)])

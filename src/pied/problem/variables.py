@@ -1,4 +1,8 @@
-"""Variables, and the box they span: the map between natural units and the unit cube."""
+"""Variables, and the box they span: the map between natural units and the unit cube.
+
+`Variable` is also what every kind of variable has: the others, such as `Choice`, say differently how a value is read,
+recorded, given to functions and shown. Who handles variables asks them, and does not ask which kind they are.
+"""
 
 import builtins
 import math
@@ -10,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import StatementError
+from pied.errors import PiedError, StatementError
 from pied.problem.values import number
 from pied.shapes import Bool, Float64
 
@@ -20,6 +24,8 @@ LAST_STEP = 1e-9
 """In steps: how far the upper end may lie from the last value and still be that value."""
 MOST_SHOWN = 8
 """Levels or labels that a message lists."""
+WHOLE_SLACK = 1e-9
+"""How far from a whole number one may be written: rounding of another program."""
 NARROWEST = 1e-9
 """Smallest width of a variable, relative to its size: rounding would merge the points of a narrower one."""
 
@@ -134,6 +140,52 @@ class Variable:
         return f"[{self.lo:g}, {self.hi:g}]" + (" (whole)" if self.whole else "")
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What there is to choose from if it is a label; empty for numbers."""
+        return ()
+
+    @property
+    def properties(self) -> dict[str, dict[str, float]]:
+        """What is known of each label, by property; empty for numbers."""
+        return {}
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its values are listed one by one."""
+        return self.only is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether functions see it as the number that stands for it in arrays."""
+        return not self.whole
+
+    def read(self, value: Any, what: str, error: type[PiedError]) -> float:
+        """Read what a user gives, or say what is wrong with it; return its number in arrays."""
+        read = number(value, what, error)
+        if not self.whole:
+            return read
+        if abs(read - builtins.round(read)) > WHOLE_SLACK:
+            raise error(f"{what[0].upper()}{what[1:]} counts in whole numbers, got {value!r}.")
+        return float(builtins.round(read))
+
+    def recorded(self, value: Any) -> Any:
+        """Return a value as it is recorded."""
+        read = float(value)
+        return int(read) if self.whole and read.is_integer() else read
+
+    def code(self, value: Any) -> float:
+        """Return the number that stands for a recorded value in arrays."""
+        return float(value)
+
+    def at(self, code: float) -> Any:
+        """Return what functions see at one point."""
+        return builtins.round(float(code)) if self.whole else float(code)
+
+    def over(self, codes: Any) -> Any:
+        """Return what functions see at many points."""
+        return codes
+
+    @property
     def is_choice(self) -> bool:
         """Whether it is a label instead of a number, see `Choice`."""
         return False
@@ -179,18 +231,6 @@ def Levels(*values: Any, log: bool = False, unit: str = "") -> Variable:
     if len(read) < 2:
         raise StatementError("There is nothing to choose among fewer than two levels: make it a constant.")
     return Variable(min(read), max(read), log=log, unit=unit, only=tuple(read))
-
-
-class Whole:
-    """How functions see a variable that counts: as an integer, at one point."""
-
-    def at(self, value: float) -> int:
-        """Return the whole number."""
-        return round(float(value))
-
-    def over(self, values: Any) -> Any:
-        """Return the numbers as they are."""
-        return values
 
 
 def _decimals(value: float) -> int:

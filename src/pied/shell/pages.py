@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pied.address import masked
-from pied.problem import Choice, Problem, Variable, groups
+from pied.problem import Problem, Variable, groups
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Words, figure, short, titled
 
@@ -97,12 +97,10 @@ def variable_lines(problem: Problem) -> list[str]:
 
 
 def _kind(variable: Variable) -> str:
-    if isinstance(variable, Choice):
-        known = f"; known of each: {', '.join(variable.properties)}" if variable.table else ""
-        return f"one of {variable.span[1:-1]}{known}"
     unit, scale = f" {variable.unit}" if variable.unit else "", ", log scale" if variable.log else ""
-    if variable.only is not None:
-        return f"one of {variable.span[1:-1]}{unit}{scale}"
+    if variable.is_listed:
+        known = f"; known of each: {', '.join(variable.properties)}" if variable.properties else ""
+        return f"one of {variable.span[1:-1]}{unit}{scale}{known}"
     return f"in [{variable.lo:g}, {variable.hi:g}]{unit}{scale}{_step(variable)}"
 
 

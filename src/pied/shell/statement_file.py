@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pied.errors import PiedError, SettingError, StatementError, did_you_mean
-from pied.problem import Choice, Formula, Mixture, Problem, Scope, Variable
+from pied.problem import Choice, Formula, Mixture, Problem, Scope, Variable, choices_of
 from pied.shell.tables import near_file, text_of
 from pied.shell.toml_page import TOP, Page, shown
 from pied.shell.toml_variables import read_mixtures, read_variable
@@ -268,7 +268,7 @@ def _decisions(page: Page) -> _Decisions:
     data = page.data
     if "candidates" not in data:
         read = {name: read_variable(page, ("variables", name), each) for name, each in page.table("variables").items()}
-        return _Decisions({**read, **read_mixtures(page, read)}, _choices(read))
+        return _Decisions({**read, **read_mixtures(page, read)}, choices_of(read))
     if "mixtures" in data:
         page.fail(("mixtures",), "the candidates list all points that can be set: leave the mixtures out")
     table = page.beside(("candidates",), data["candidates"])
@@ -278,16 +278,12 @@ def _decisions(page: Page) -> _Decisions:
         with page.at("candidates"):
             columns = {name: table.labels(name) if each.is_choice else table.column(name)
                        for name, each in stated.items()}  # fmt: skip
-        return _Decisions({**stated}, _choices(stated), columns)
+        return _Decisions({**stated}, choices_of(stated), columns)
     names = page.names(("variables",), given)
     with page.at("candidates"):
         columns = {name: table.labels(name) if table.is_text(name) else table.column(name) for name in names}
         labelled = {name: Choice(*dict.fromkeys(columns[name])) for name in names if table.is_text(name)}
-    return _Decisions(names, _choices(labelled), columns)
-
-
-def _choices(variables: Mapping[str, Variable]) -> tuple[tuple[str, Choice], ...]:
-    return tuple((name, each) for name, each in variables.items() if isinstance(each, Choice))
+    return _Decisions(names, choices_of(labelled), columns)
 
 
 def _all(names: list[str], value: Any) -> dict[str, Any]:

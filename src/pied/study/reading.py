@@ -17,7 +17,7 @@ from pied.errors import (
     did_you_mean,
     ways,
 )
-from pied.problem import Choice, Named, Problem, doubts, listed
+from pied.problem import Named, Problem, doubts
 from pied.records import Row, State, Trial, cleaned_name
 
 logger = logging.getLogger(__name__)
@@ -131,14 +131,10 @@ def run_point(problem: Problem, asked: Named, at: Mapping[str, Any], *, anyway: 
 
 def read_setting(problem: Problem, name: str, value: Any) -> Any:
     """Return a setting as it is recorded: a number, a whole one, or a label that there is."""
-    variable = problem.variables[name]
-    if isinstance(variable, Choice):
-        if value not in variable.labels:
-            near = did_you_mean(str(value), variable.labels)
-            raise UnknownName(f"'{name}': {value!r} is not among {listed(variable.labels)}.{near}", value)
-        return variable.at(variable.code(value))
-    read = float(value)
-    return int(read) if variable.whole and read.is_integer() else read
+    try:
+        return problem.variables[name].recorded(value)
+    except UnknownName as error:
+        raise UnknownName(f"'{name}': {error}", value) from None
 
 
 def added_point(problem: Problem, x: Any, *, anyway: bool = False) -> dict[str, Any]:

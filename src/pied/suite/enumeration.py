@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy import ndarray
 
-from pied.problem import Choice
 from pied.rng import Stream
 from pied.shapes import Float64, Int64
 from pied.suite.benchmark import Benchmark, Known
@@ -108,7 +107,7 @@ def enumerated(
     how = "all settings that can compete" if found.complete else f"the best {found.solved} settings only"
     source = f"enumeration of {settings:,} settings" + (f"; the continuous rest solved in {how}" if a else "")
     named = {
-        name: each.labels[round(x)] if isinstance(each, Choice) else x
+        name: each.labels[round(x)] if each.labels else x
         for (name, each), x in zip(whole.variables.items(), X.tolist(), strict=True)
     }
     return Known(whole.user_value(value), named, source)

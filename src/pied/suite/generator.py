@@ -29,7 +29,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.errors import StatementError, did_you_mean
-from pied.problem import Choice, Formula, Named, Problem, Scope
+from pied.problem import Formula, Named, Problem, Scope, choices_of
 from pied.rng import Stream
 from pied.shapes import Float64
 from pied.suite.assorted import mixed
@@ -187,8 +187,7 @@ def _evaluated(made: Sketch, texts: list[str], X: Float64[ndarray, "b d"]) -> Fl
 
 def _scope(made: Sketch) -> Scope:
     """Return the names that the formulas use."""
-    choices = tuple((name, each) for name, each in made.variables.items() if isinstance(each, Choice))
-    return Scope(tuple(made.variables), made.outputs, made.constants, choices)
+    return Scope(tuple(made.variables), made.outputs, made.constants, choices_of(made.variables))
 
 
 class _Truth:

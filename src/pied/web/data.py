@@ -9,7 +9,7 @@ import numpy as np
 from pied.address import masked
 from pied.errors import PiedError
 from pied.plots import cuts, gaps, importance, predictions, region, trade_offs
-from pied.problem import Choice, Problem, Variable
+from pied.problem import Problem, Variable
 from pied.records import State, Trial, feasible, to_plain
 from pied.shell.pages import missing, sense_of, statement_lines
 from pied.study import AIMS, FrontPoint, Result, Scenario, Snapshot, Words, about, counted, short
@@ -145,10 +145,9 @@ def detail(room: Room, view: View) -> dict[str, Any]:
 
 
 def _variable(problem: Problem, name: str, each: Variable) -> dict[str, Any]:
-    labels = list(each.labels) if isinstance(each, Choice) else []
     return {
-        "name": name, "lo": each.lo, "hi": each.hi, "unit": each.unit, "log": each.log, "labels": labels,
-        "levels": list(each.levels()) if each.is_stepped and not labels and len(each.levels()) <= 1000 else [],
+        "name": name, "lo": each.lo, "hi": each.hi, "unit": each.unit, "log": each.log, "labels": list(each.labels),
+        "levels": list(each.levels()) if each.is_stepped and not each.labels and len(each.levels()) <= 1000 else [],
         "free": name in problem.axes,
     }  # fmt: skip
 

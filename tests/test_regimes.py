@@ -7,7 +7,8 @@ from scipy.special import ndtr
 from pied import CUQB, Problem, Study
 from pied.bounds import Believer, TwoRegimes, remembered
 from pied.gp import Border, split
-from pied.gp.border import _bent, _trend
+from pied.gp.border import _trend
+from pied.gp.kernels import matern
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.solvers import regimes
@@ -114,7 +115,7 @@ def test_the_posterior_of_a_border_is_that_of_sampling():
     grid = Stream(8).sobol(6, 2)
     points = np.concatenate([U, grid])
     size, scale, bend = border.form
-    K = size**2 * (_trend(points, points) + bend * _bent(points, points, scale)[0])
+    K = size**2 * (_trend(points, points) + bend * matern(points, points, scale)[0])
     root = np.linalg.cholesky(K + 1e-9 * size**2 * np.eye(len(K)))
     f = Stream(9).normal(400_000, len(K)) @ root.T
     weight = ndtr(np.where(inside, 1.0, -1.0) * f[:, :5]).prod(1)

@@ -17,6 +17,7 @@ from numpy import ndarray
 from scipy.special import log_ndtr
 
 from pied.gp.coding import Coding
+from pied.gp.kernels import matern
 from pied.shapes import Bool, Float64
 
 SIZES = (2.0, 40.0, 800.0, 16000.0)  # deviation of the latent process, in deviations of a label's noise
@@ -27,6 +28,8 @@ SWEEPS = 40  # of expectation propagation, at most
 DAMPING = 0.7  # share of each step that is made: all points move at once
 CONVERGED = 1e-3  # of the largest mean: a change that ends the sweeps
 SMALLEST_PRECISION = 1e-9  # of the prior's
+FAR = -30.0  # deviations: farther out, moments of a cut-off normal distribution are those of its expansion
+ROUNDED = 1e-3  # nats by which rounding errors may carry the logarithm of a probability above 0
 HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -71,14 +74,16 @@ class Border:
         """Learn a border from points on both sides; of noisy outputs, a side near to it may be mistaken."""
         V = U if coding is None else coding.inputs(U)
         forms = FORMS if is_exact else [form for form in FORMS if form.size < SIZES[-1]]
-        found = _posteriors(_covariances(V, forms), np.where(inside, 1.0, -1.0))
+        K = _covariances(V, forms)
+        found = propagated(K, np.where(inside, 1.0, -1.0), np.zeros(len(V)))
         best = int(found.evidence.argmax())
-        return cls(V, forms[best], found.weights[best], found.M[best], coding)
+        nu, M = found.nu[best], found.M[best]
+        return cls(V, forms[best], nu - M @ (K[best] @ nu), M, coding)
 
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"]]:
         """Return mean and deviation of the latent process: positive on the inside."""
         V = U if self.coding is None else self.coding.inputs(U)
-        k = self.form.size**2 * (_trend(V, self.V) + self.form.bend * _bent(V, self.V, self.form.scale)[0])
+        k = self.form.size**2 * (_trend(V, self.V) + self.form.bend * matern(V, self.V, self.form.scale)[0])
         variance = self._prior(V) - ((k @ self.M) * k).sum(1)
         return k @ self.weights, np.sqrt(np.maximum(variance, 1e-12 * self.form.size**2))
 
@@ -88,7 +93,7 @@ class Border:
         """Return mean, deviation and their derivatives with respect to the point."""
         V = U if self.coding is None else self.coding.inputs(U)
         size, scale, bend = self.form
-        bent, by_square = _bent(V, self.V, scale)
+        bent, by_square = matern(V, self.V, scale)
         k = size**2 * (_trend(V, self.V) + bend * bent)
         away = V[:, None] - self.V[None]
         by_v = size**2 * (SLOPE_VARIANCE * (self.V - 0.5)[None] + bend * 2.0 * by_square[..., None] * away)
@@ -108,23 +113,38 @@ class Border:
 
 def log_evidence(V: Float64[ndarray, "N e"], inside: Bool[ndarray, "N"]) -> float:
     """Return the logarithm of the probability that inputs are on these sides of a border, of the likeliest form."""
-    return float(_posteriors(_covariances(V, FORMS), np.where(inside, 1.0, -1.0)).evidence.max())
+    return float(propagated(_covariances(V, FORMS), np.where(inside, 1.0, -1.0), np.zeros(len(V))).evidence.max())
 
 
 def _covariances(V: Float64[ndarray, "N e"], forms: Sequence[Form]) -> Float64[ndarray, "F N N"]:
-    trend, bent = _trend(V, V), {scale: _bent(V, V, scale)[0] for scale in SCALES}
+    trend, bent = _trend(V, V), {scale: matern(V, V, scale)[0] for scale in SCALES}
     return np.stack([form.size**2 * (trend + form.bend * bent[form.scale]) for form in forms])
 
 
-class _Posteriors(NamedTuple):
-    weights: Float64[ndarray, "F N"]
+class Sites(NamedTuple):
+    """What the sides say of the latent process, as uncertain values, under each covariance."""
+
+    tau: Float64[ndarray, "F N"]
+    """The precision of each value."""
+    nu: Float64[ndarray, "F N"]
+    """The value less the mean a priori, times its precision."""
     M: Float64[ndarray, "F N N"]
+    """variance = prior - covariances @ M @ covariances."""
     evidence: Float64[ndarray, "F"]
+    """Logarithm of the probability of the sides; minus infinity where rounding errors took over."""
 
 
 @np.errstate(all="ignore")
-def _posteriors(K: Float64[ndarray, "F N N"], t: Float64[ndarray, "N"]) -> _Posteriors:
-    """Approximate the posterior under each covariance by expectation propagation, all points of a sweep at once."""
+def propagated(K: Float64[ndarray, "F N N"], t: Float64[ndarray, "N"], m: Float64[ndarray, "N"]) -> Sites:
+    """Approximate that normal numbers are on given sides of 0, give or take 1: expectation propagation.
+
+    All points of a sweep at once. What follows is about numbers less their mean a priori.
+
+    Args:
+        K: Their covariance.
+        t: 1 for those that are positive, -1 for the others.
+        m: Their mean a priori.
+    """
     tau, nu = np.zeros(K.shape[:2]), np.zeros(K.shape[:2])
     prior = np.diagonal(K, axis1=1, axis2=2)
     variance, mean = prior, nu
@@ -132,10 +152,10 @@ def _posteriors(K: Float64[ndarray, "F N N"], t: Float64[ndarray, "N"]) -> _Post
         cavity = np.maximum(1.0 / variance - tau, SMALLEST_PRECISION / prior)
         cavity_mean = (mean / variance - nu) / cavity
         root = np.sqrt(1.0 + 1.0 / cavity)
-        z = t * cavity_mean / root
-        ratio = np.exp(-0.5 * z**2 - HALF_LOG_2_PI - log_ndtr(z)) / root
-        new_mean = cavity_mean + t * ratio / cavity
-        new_variance = 1.0 / cavity - ratio * (z / root + ratio) / cavity**2
+        z = t * (cavity_mean + m) / root
+        ratio, lost = _cut_off(z)
+        new_mean = cavity_mean + t * ratio / (cavity * root)
+        new_variance = (1.0 - lost / (1.0 + cavity)) / cavity
         step_tau = np.maximum(1.0 / new_variance - cavity, 0.0) - tau
         step_nu = new_mean / new_variance - cavity_mean * cavity - nu
         tau, nu = tau + DAMPING * step_tau, nu + DAMPING * step_nu
@@ -151,9 +171,17 @@ def _posteriors(K: Float64[ndarray, "F N N"], t: Float64[ndarray, "N"]) -> _Post
         + 0.5 * nu * (mean - nu / both)
         + 0.5 * cavity_mean * cavity / both * (tau * cavity_mean - 2.0 * nu)
     ).sum(1) - 0.5 * np.linalg.slogdet(B)[1]
-    weights = nu - _times(M, _times(K, nu))
-    is_sound = np.isfinite(evidence) & (evidence <= 0)  # it is the logarithm of a probability
-    return _Posteriors(weights, M, np.where(is_sound, evidence, -np.inf))
+    is_sound = np.isfinite(evidence) & (evidence <= ROUNDED)  # it is the logarithm of a probability
+    return Sites(tau, nu, M, np.where(is_sound, evidence, -np.inf))
+
+
+def _cut_off(z: Float64[ndarray, "F N"]) -> tuple[Float64[ndarray, "F N"], Float64[ndarray, "F N"]]:
+    """Return the mean of a standard normal distribution above -z, and by how much its variance falls."""
+    ratio = np.exp(-0.5 * z**2 - HALF_LOG_2_PI - log_ndtr(z))
+    is_far = z < FAR
+    far = np.where(is_far, z, FAR)
+    ratio = np.where(is_far, -far - 1.0 / far + 2.0 / far**3, ratio)
+    return ratio, np.where(is_far, 1.0 - 1.0 / far**2 + 6.0 / far**4, ratio * (z + ratio))
 
 
 def _times(A: Float64[ndarray, "F N N"], b: Float64[ndarray, "F N"]) -> Float64[ndarray, "F N"]:
@@ -171,14 +199,3 @@ def _middle(
 
 def _trend(A: Float64[ndarray, "a e"], B: Float64[ndarray, "b e"]) -> Float64[ndarray, "a b"]:
     return 1.0 + SLOPE_VARIANCE * (A - 0.5) @ (B - 0.5).T
-
-
-def _bent(
-    A: Float64[ndarray, "a e"], B: Float64[ndarray, "b e"], scale: float
-) -> tuple[Float64[ndarray, "a b"], Float64[ndarray, "a b"]]:
-    """Return Matern 5/2 covariances, and their derivatives with respect to the squared distances."""
-    squares = np.maximum((A**2).sum(1)[:, None] + (B**2).sum(1)[None] - 2.0 * A @ B.T, 0.0)
-    factor = 5.0 / (A.shape[1] * scale**2)
-    r = np.sqrt(factor * squares)
-    fall = np.exp(-r)
-    return (1.0 + r + r * r / 3.0) * fall, -factor / 6.0 * (1.0 + r) * fall

@@ -21,9 +21,10 @@ from numpy import ndarray
 from scipy.optimize import nnls
 from scipy.special import expit
 
-from pied.gp import descent, likelihood, plateaus
+from pied.gp import descent, plateaus
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
+from pied.gp.kriging import Kriging
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
 from pied.gp.regressions import regressions
@@ -276,68 +277,26 @@ class _Output:
         best = int(np.argmin(fit.loss))
         return fitted[best : best + 1], float(fit.loss[best])
 
-    def _parts(
-        self, theta: Float64[ndarray, "1 q"], out: Sequence[int]
-    ) -> tuple[Float64[ndarray, "N N"], Float64[ndarray, "N p"], Bool[ndarray, "N"]]:
-        """Return the covariance of all told values, the trend columns, and which values are not left out."""
-        K = likelihood.covariance(self.task, theta, slopes=False)[0][0] + FLOOR * np.eye(len(self.V))
-        basis = self.task.basis if self.task.basis.ndim == 2 else self.task.basis[0]
+    def _kriging(self, theta: Float64[ndarray, "1 q"], out: Sequence[int]) -> Kriging | None:
+        """Return the regression without some values."""
         kept = np.ones(len(self.V), dtype=bool)
         kept[list(out)] = False
-        return K, basis[:, self.task.columns[0] > 0], kept
+        return Kriging.of(self.task, theta, kept, FLOOR)
 
     def _noise(self, theta: Float64[ndarray, "1 q"], out: Sequence[int]) -> float:
         """Return the standard deviation of the noise, by the values that are not left out."""
-        return math.sqrt(math.exp(theta[0, -1]) * self._variance(theta, out))
-
-    def _variance(self, theta: Float64[ndarray, "1 q"], out: Sequence[int]) -> float:
-        """Return the process variance, by the values that are not left out."""
-        known = float(self.task.noise[0, 0])
-        if known:
-            return known / math.exp(theta[0, -1])
-        K, F, kept = self._parts(theta, out)
-        y = self.task.y[0, kept, 0]
-        return max(float(y @ projected(K[np.ix_(kept, kept)], F[kept]) @ y) / (len(y) - F.shape[1]), FLOOR)
+        found = self._kriging(theta, out)
+        return math.inf if found is None else math.sqrt(math.exp(theta[0, -1]) * found.variance)
 
     def _expected(
         self, theta: Float64[ndarray, "1 q"], out: Sequence[int]
     ) -> tuple[Float64[ndarray, "N"], Float64[ndarray, "N"]]:
         """Return how far each value lies from what the others predict, without those left out, and the deviation."""
-        K, F, kept = self._parts(theta, out)
-        y, gone = self.task.y[0, :, 0], ~kept
-        inner = K[np.ix_(kept, kept)]
-        away, variance = np.zeros(len(y)), np.ones(len(y))
-        known = float(self.task.noise[0, 0]) / math.exp(theta[0, -1])
-        away[kept], variance[kept] = left_out(inner, F[kept], y[kept], known)
-        if gone.any():
-            inverse = np.linalg.inv(inner)
-            A = np.linalg.pinv(F[kept].T @ inverse @ F[kept])
-            pull = K[np.ix_(gone, kept)] @ inverse
-            lever = F[gone] - pull @ F[kept]
-            trend = A @ F[kept].T @ inverse @ y[kept]
-            away[gone] = y[gone] - pull @ y[kept] - lever @ trend
-            own = np.diagonal(K)[gone] - (pull * K[np.ix_(gone, kept)]).sum(1) + ((lever @ A) * lever).sum(1)
-            variance[gone] = self._variance(theta, out) * np.maximum(own, FLOOR)
+        away, variance = np.zeros(len(self.V)), np.ones(len(self.V))
+        found = self._kriging(theta, out)
+        if found is not None:
+            away[found.kept], variance[found.kept] = found.left_out()
+            mean, shape = found.at(~found.kept)
+            away[~found.kept] = self.task.y[0, ~found.kept, 0] - mean
+            variance[~found.kept] = found.variance * np.diagonal(shape)
         return away, np.sqrt(np.maximum(variance, FLOOR**2))
-
-
-def projected(K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"]) -> Float64[ndarray, "n n"]:
-    """Return P = K^-1 - K^-1 F (F' K^-1 F)^-1 F' K^-1."""
-    P = np.linalg.inv(K)
-    half = P @ F
-    return P - half @ np.linalg.pinv(F.T @ half) @ half.T
-
-
-def left_out(
-    K: Float64[ndarray, "n n"], F: Float64[ndarray, "n p"], y: Float64[ndarray, "n"], known: float
-) -> tuple[Float64[ndarray, "n"], Float64[ndarray, "n"]]:
-    """Return how far each value lies from what the others predict, and the variance that they give it.
-
-    The process variance is that without the value itself, which would otherwise hide behind its own error.
-    """
-    P = projected(K, F)
-    own = np.diagonal(P)
-    e = P @ y
-    rest = max(len(y) - F.shape[1] - 1, 1)
-    s2 = np.full(len(y), known) if known else np.maximum(y @ e - e**2 / own, 0.0) / rest
-    return e / own, np.maximum(s2, likelihood.SMALLEST_VARIANCE) / own

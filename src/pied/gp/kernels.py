@@ -46,8 +46,8 @@ def radial(
 
 
 def _radial_of_one_kernel(
-    squares: Float64[ndarray, "B b N"], coefficients: tuple[float, ...], slopes: bool
-) -> tuple[Float64[ndarray, "B b N"], Float64[ndarray, "B b N"]]:
+    squares: Float64[ndarray, "*B b N"], coefficients: tuple[float, ...], slopes: bool
+) -> tuple[Float64[ndarray, "*B b N"], Float64[ndarray, "*B b N"]]:
     """`radial` where all tasks have the same kernel: terms that are zero are left out, which halves its time."""
     s, q, c1, c2, w0, w1 = coefficients
     if s == 0.0:
@@ -68,6 +68,16 @@ def _radial_of_one_kernel(
     a += w0
     a *= E
     return k, a
+
+
+def matern(
+    A: Float64[ndarray, "a d"], B: Float64[ndarray, "b d"], scale: float
+) -> tuple[Float64[ndarray, "a b"], Float64[ndarray, "a b"]]:
+    """Return Matern 5/2 covariances of one length scale, in units of sqrt(inputs), and their slopes by the squares."""
+    inverse = 1.0 / (A.shape[1] * scale**2)
+    squares = np.maximum((A**2).sum(1)[:, None] + (B**2).sum(1)[None] - 2.0 * A @ B.T, 0.0)
+    k, w = _radial_of_one_kernel(inverse * squares, KERNELS["matern 5/2"], True)
+    return k, -0.5 * inverse * w
 
 
 @cache

@@ -19,9 +19,9 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import log_ndtr
 
-from pied.gp import border, likelihood
+from pied.gp import border
 from pied.gp.choices import Choice, thetas
-from pied.gp.factors import roots
+from pied.gp.kriging import Kriging
 from pied.gp.observations import Observations, far_apart
 from pied.gp.regressions import regressions
 from pied.gp.selection import choose, is_selection_due, ranked, usable
@@ -32,15 +32,10 @@ SAME = 3  # points with the same least or largest value are on a plateau, if eve
 SPARE = 2  # values beside the plateaus for each input, and so many more, from which the output is modelled
 KEPT = 4.0  # nats that may be missing once an output was found to lead up to its plateaus
 SOFTNESS = 1e-3  # of the latent output's deviation: how sharply a plateau begins
-SWEEPS = 20  # of expectation propagation, at most
-CONVERGED = 1e-4  # of a deviation: a change of all means that ends the sweeps
 LARGEST_RATIO = 1e6  # variance of an uncertain value, in process variances, at most: it says nothing any more
-FAR = -30.0  # deviations: farther out, moments of a cut-off normal distribution are those of its expansion
 LOST = -30.0  # nats: of plateaus that were found, with a smaller evidence they are looked for again at once
 DECIDING = 96  # points, far from each other, by which it is decided whether an output leads up to its plateaus
 MOST_SITES = 128  # points on plateaus, those nearest to their edges; the others are sure to be beyond
-ROUNDED = 1e-3  # nats by which rounding errors may carry the logarithm of a probability above 0
-HALF_LOG_2_PI = 0.5 * math.log(2 * math.pi)
 
 
 class Sites(NamedTuple):
@@ -239,18 +234,15 @@ def _sites(
     None if the model cannot reach them, or their evidence is below the least one.
     """
     tasks, baseline = regressions(data, [choice.candidate((j,))])
-    rows, on = np.flatnonzero(tasks.rows[0]), np.flatnonzero(sides)
-    everywhere = replace(tasks, rows=((tasks.rows[0] > 0) | (sides != 0)).astype(float)[None])
-    K = likelihood.covariance(everywhere, thetas([choice]), slopes=False)[0][0]
-    used = tasks.columns[0] > 0
-    F = (tasks.basis if tasks.basis.ndim == 2 else tasks.basis[0])[:, used]
+    beside, on = tasks.rows[0] > 0, np.flatnonzero(sides)
+    everywhere = replace(tasks, rows=(beside | (sides != 0)).astype(float)[None])
     with np.errstate(all="ignore"):
         ends = data.scales[j][choice.warp].forward(data.Y[on, j])
-        found = _foretold(K, F, tasks.y[0, :, 0], rows, on)
+        found = Kriging.of(everywhere, thetas([choice]), beside)
         if found is None:
             return None
-        mean, shape, variance = found
-        mean = mean + F[on] @ baseline[0][used][:, 0]
+        (mean, shape), variance = found.at(on), found.variance
+        mean = mean + found.F[on] @ baseline[0][tasks.columns[0] > 0][:, 0]
         C = shape * sides[on][:, None] * sides[on]
         away = sides[on] * (mean - ends)
         each = log_ndtr(away / np.sqrt(variance * np.diagonal(C)))
@@ -259,80 +251,19 @@ def _sites(
         kept = np.sort(each.argsort(kind="stable")[:MOST_SITES])
         on, ends = on[kept], ends[kept]
         value, spread, evidence = beyond(away[kept], variance * C[np.ix_(kept, kept)])
-    if not (np.isfinite(value).all() and np.isfinite(spread).all() and -math.inf < evidence <= ROUNDED):
+    if not (np.isfinite(value).all() and np.isfinite(spread).all() and evidence > -math.inf):
         return None
     return Sites(on, ends + sides[on] * value, np.clip(spread / variance, 0.0, LARGEST_RATIO), evidence)
-
-
-def _foretold(
-    K: Float64[ndarray, "N N"], F: Float64[ndarray, "N p"], y: Float64[ndarray, "N"], rows: ndarray, on: ndarray
-) -> tuple[Float64[ndarray, "q"], Float64[ndarray, "q q"], float] | None:
-    """Return mean, covariance in units of the process variance, and that variance, of a regression at other points.
-
-    None where rounding errors make the covariance singular.
-    """
-    inverses, failed = roots(K[None][:, rows[:, None], rows])
-    if failed.any():
-        return None
-    R = inverses[0]
-    trend, far, rest = R @ F[rows], R @ K[np.ix_(rows, on)], R @ y[rows]
-    A = np.linalg.pinv(trend.T @ trend)
-    beta = A @ (trend.T @ rest)
-    left, open_ = rest - trend @ beta, F[on].T - trend.T @ far
-    variance = max(float(left @ left) / max(len(rows) - F.shape[1], 1), likelihood.SMALLEST_VARIANCE)
-    shape = K[np.ix_(on, on)] - far.T @ far + open_.T @ A @ open_
-    return F[on] @ beta + far.T @ left, shape, variance
 
 
 def beyond(
     mean: Float64[ndarray, "q"], C: Float64[ndarray, "q q"]
 ) -> tuple[Float64[ndarray, "q"], Float64[ndarray, "q"], float]:
-    """Approximate that normal numbers are all positive: uncertain values and their variances, and the evidence.
-
-    Expectation propagation, one number after the other.
-    """
-    q = len(mean)
+    """Approximate that normal numbers are all positive: uncertain values and their variances, and the evidence."""
     prior = np.maximum(np.diagonal(C), 1e-300)
     soft = (SOFTNESS**2 * float(np.median(prior))) or 1e-300
-    S, m = C.copy(), mean.copy()
-    tau, nu = np.zeros(q), np.zeros(q)
-    of_each, cavity_mean, cavity_variance = np.zeros(q), mean.copy(), prior.copy()
-    for _ in range(SWEEPS):
-        before = m.copy()
-        for i in range(q):
-            own = max(float(S[i, i]), 1e-12 * prior[i])
-            precision = max(1.0 / own - tau[i], 1e-9 / prior[i])
-            v, c = 1.0 / precision, (m[i] / own - nu[i]) / precision
-            root = math.sqrt(v + soft)
-            z = c / root
-            of_each[i] = log_ndtr(z)
-            if z > FAR:
-                ratio = math.exp(-0.5 * z * z - HALF_LOG_2_PI - of_each[i])
-                kept = max(1.0 - ratio * (z + ratio), 0.0)
-            else:
-                ratio, kept = -z - 1.0 / z + 2.0 / z**3, 1.0 / z**2 - 6.0 / z**4
-            cavity_mean[i], cavity_variance[i] = c, v
-            new_mean, new_variance = c + v * ratio / root, v * (soft + v * kept) / root**2
-            new_tau = max(1.0 / new_variance - precision, 0.0)
-            step_tau, step_nu = new_tau - tau[i], new_mean / new_variance - c * precision - nu[i]
-            s = S[:, i].copy()
-            shrink = step_tau / (1.0 + step_tau * s[i])
-            m = m - shrink * m[i] * s + step_nu * (1.0 - shrink * s[i]) * s
-            S = S - shrink * np.outer(s, s)
-            tau[i], nu[i] = tau[i] + step_tau, nu[i] + step_nu
-        if np.abs(m - before).max(initial=0.0) <= CONVERGED * math.sqrt(float(prior.max())):
-            break
+    found = border.propagated(C[None] / soft, np.ones(len(mean)), mean / math.sqrt(soft))
+    tau = found.tau[0] / soft
     known = tau > 1.0 / (LARGEST_RATIO * prior)
-    spread = np.where(known, 1.0 / np.where(known, tau, 1.0), LARGEST_RATIO * prior)
-    value = np.where(known, nu / np.where(known, tau, 1.0), mean)
-    evidence = float(of_each.sum())
-    if known.any():
-        both = cavity_variance[known] + spread[known]
-        away = (cavity_mean - value)[known]
-        evidence += float((0.5 * np.log(2 * math.pi * both) + 0.5 * away**2 / both).sum())
-        whole = C[np.ix_(known, known)] + np.diag(spread[known])
-        gap = (value - mean)[known]
-        sign, size = np.linalg.slogdet(whole)
-        evidence -= 0.5 * (float(known.sum()) * math.log(2 * math.pi) + size + float(gap @ np.linalg.solve(whole, gap)))
-        evidence = evidence if sign > 0 else -math.inf
-    return value, spread, evidence
+    spread = 1.0 / np.where(known, tau, 1.0 / (LARGEST_RATIO * prior))
+    return mean + np.where(known, found.nu[0] / math.sqrt(soft) * spread, 0.0), spread, float(found.evidence[0])

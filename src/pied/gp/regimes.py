@@ -17,6 +17,7 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import ndtr
 
+from pied.gp.kernels import matern
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 
@@ -202,18 +203,12 @@ class _Sides:
 def _covariance(U: Float64[ndarray, "N d"], scale: float) -> Float64[ndarray, "N N"]:
     """Matern 5/2 with a vague linear trend."""
     V = U - 0.5
-    return _matern(U, scale) + TREND_VARIANCE * (0.25 + V @ V.T)
-
-
-def _matern(U: Float64[ndarray, "N d"], scale: float) -> Float64[ndarray, "N N"]:
-    squares = ((U[:, None] - U[None]) ** 2).sum(-1)
-    r = np.sqrt(5.0 * squares / U.shape[1]) / scale
-    return (1.0 + r + r * r / 3.0) * np.exp(-r)
+    return matern(U, U, scale)[0] + TREND_VARIANCE * (0.25 + V @ V.T)
 
 
 def _chances(U: Float64[ndarray, "N d"], labels: Bool[ndarray, "S N"]) -> Float64[ndarray, "S N"]:
     """Probability that each point is on the first side, by the sides of the others."""
-    K = _matern(U, LABEL_SCALE)
+    K = matern(U, U, LABEL_SCALE)[0]
     inverse = np.linalg.inv(K + LABEL_NUGGET * np.eye(len(U)))
     diagonal = np.diagonal(inverse)
     sides = np.where(labels, 1.0, -1.0)

@@ -24,6 +24,13 @@ def test_every_kernel_has_a_spectral_density():
     assert DEGREES.keys() == KERNELS.keys()
 
 
+def test_a_kernel_without_a_spectral_density_is_not_drawn_from_that_of_another(monkeypatch):
+    gp = fixed(points(), wavy(points()))
+    monkeypatch.setitem(KERNELS, "another", (1.0, 0.0, 0.0, 0.0, 1.0, 0.0))
+    with pytest.raises(KeyError, match="another"):
+        drawn(gp, V, 2)
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("trend", ["constant", "quadratic"])
 def test_draws_have_the_moments_of_the_belief(kernel, trend):

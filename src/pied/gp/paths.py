@@ -135,8 +135,8 @@ def _draw(block: Block, count: int, stream: Stream) -> _Drawn:
 def _standard(kernel: Float64[ndarray, "B 6"], shape: tuple[int, ...], stream: Stream) -> Float64[ndarray, "B L F e"]:
     """Return frequencies from the spectral density of each task's kernel at length scale 1."""
     normal = stream.at("normal").normal(len(kernel), *shape)
-    for name, degrees in DEGREES.items():
-        own = (kernel == KERNELS[name]).all(1)
+    for name, coefficients in KERNELS.items():
+        own, degrees = (kernel == coefficients).all(1), DEGREES[name]
         if degrees and own.any():
             square = (stream.at("degrees", degrees).normal(len(kernel), *shape[:-1], degrees) ** 2).mean(-1)
             normal = np.where(own[:, None, None, None], normal / np.sqrt(square)[..., None], normal)

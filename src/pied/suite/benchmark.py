@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.errors import StatementError, did_you_mean
-from pied.problem import Mixture, Named, Problem
+from pied.problem import Mixture, Named, Problem, choices_of
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 from pied.suite.elementary import Number, median
@@ -304,7 +304,7 @@ def _columns(b: int, values: Sequence[Number]) -> Float64[ndarray, "b k"]:
 
 def labels_of(variables: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return the labels of the choices among some variables."""
-    return {name: each.labels for name, each in variables.items() if each.labels}
+    return {name: each.labels for name, each in choices_of(variables)}
 
 
 def state(

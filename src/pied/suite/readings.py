@@ -4,7 +4,7 @@ Optimal values below are in the paper's form, maximized.
 
 The rule: where paper and code agree and the problem is well posed and attains the claimed optimum, it is kept even if
 it differs from the literature (it is then a modification); otherwise the literature's problem is taken, with the
-paper's split into black box and white box. The page `docs/errata.md` is made from these entries.
+paper's split into black box and white box. The page `docs/errata.md` has them in a table.
 """
 
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ TITLES = {"pied": "pied", "botorch": "BoTorch", "ax": "Ax", "optuna": "Optuna", 
 FIRST = ("pied", "botorch", "ax", "optuna")
 """In the README."""
 SHOWN = "reactor"
-"""The problem whose code the page has in all libraries; of the others it has that of `pied`."""
+"""The problem whose code the page has in all libraries."""
 TOLERANCES = (1e-2, 1e-6)
 COMMAND = "python benchmarks/peers/run.py"
 
@@ -223,16 +223,9 @@ def comparison(record: dict[str, Any]) -> str:
     checked = [each for each in versions(record) if not each.startswith("pied ")]
     parts.append(AFTER.replace("{versions}", f"{', '.join(checked[:-1])} and {checked[-1]}"))
     parts.append("## The code, side by side\n")
-    title = TASKS[SHOWN].title
-    parts.append(
-        f"All libraries for {title}; `pied` alone for the others. The rest, with the loops, is in the files.\n"
-    )
-    parts.append("How each library is used:\n")
+    parts.append(f"For {TASKS[SHOWN].title}; that for the others, with the loops, is in the files. How each is used:\n")
     parts.append("\n".join(f"- **{title}**: {constant(name, 'NOTE')}" for name, title in TITLES.items()) + "\n")
-    for task_name, task in TASKS.items():
-        parts.append(f"### Code: {task.title}\n")
-        shown = TITLES if task_name == SHOWN else dict(list(TITLES.items())[:1])
-        parts.extend(_folded(title, source(name, task_name)) for name, title in shown.items())
+    parts.extend(_folded(title, source(name, SHOWN)) for name, title in TITLES.items())
     return "\n".join(parts).rstrip() + "\n"
 
 

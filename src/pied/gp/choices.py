@@ -7,7 +7,7 @@ with a trial, and one fit rebuilds the belief from it. `selection` makes the cho
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -43,8 +43,7 @@ class Model:
     waves: bool = True
     """Whether an output that nothing else explains may have a wave along one of its inputs: many regular basins."""
     resonances: bool = True
-    """Whether an exact output that nothing else explains may have a resonance: a narrow ridge, straight or bent, across
-    its inputs."""
+    """Without effect: there are no resonances any more."""
     plateaus: bool = True
     """Whether an exact output with a plateau may be a latent one that is cut off there (`plateaus`)."""
     hysteresis: float = 1.0
@@ -87,7 +86,15 @@ class Candidate(NamedTuple):
     warp: str
     scale: str
     waves: tuple[float, ...] = ()
-    resonance: tuple[float, ...] = ()
+
+
+class Found(NamedTuple):
+    """What an output may be modelled with."""
+
+    candidate: Candidate
+    theta: tuple[float, ...]
+    score: float
+    """Leave-one-out density less the price of what it has."""
 
 
 @dataclass(frozen=True)
@@ -99,21 +106,21 @@ class Choice:
     warp: str
     scale: str
     theta: tuple[float, ...]
-    """Logarithms of the d length scales (of inputs not seen: unused), of two more on a turn, then of the nugget."""
+    """Logarithms of the d length scales (of inputs not seen: unused), of two more on a wave, then of the nugget."""
     selected: int
     """Rows at the last selection."""
     fitted: int
     """Rows at the last fit of the length scales."""
     waves: tuple[float, ...] = ()
     """Angular frequencies of the wave along each input of the unit cube; empty: none."""
-    resonance: tuple[float, ...] = ()
-    """Slopes, bends and offset of the resonance (`kernels.across`); empty: none."""
+    resonance: ClassVar[tuple[float, ...]] = ()
+    """Without effect: there are no resonances any more."""
     clipped: tuple[int, ...] = ()
     """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
 
     def candidate(self, outputs: tuple[int, ...]) -> Candidate:
         """Return the choice as a candidate of some outputs."""
-        return Candidate(outputs, self.kernel, self.trend, self.warp, self.scale, self.waves, self.resonance)
+        return Candidate(outputs, self.kernel, self.trend, self.warp, self.scale, self.waves)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the choice as JSON-able data."""
@@ -130,7 +137,7 @@ class Choice:
 
 
 def thetas(choices: Sequence[Choice]) -> Float64[ndarray, "B q"]:
-    """Return the hyperparameters of some outputs side by side; where only others have a turn, zeros are put in."""
+    """Return the hyperparameters of some outputs side by side; where only others have a wave, zeros are put in."""
     most = max(len(choice.theta) for choice in choices)
     rows = [(*each.theta[:-1], *(0.0,) * (most - len(each.theta)), each.theta[-1]) for each in choices]
     return np.array(rows, dtype=np.float64)

@@ -1,12 +1,10 @@
 """The fit of hyperparameters: projected BFGS on many losses at once."""
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy import ndarray
 
 from pied.gp.likelihood import LONGEST, SHORTEST, Fit, Tasks, evaluate
-from pied.shapes import Bool, Float64, Int
+from pied.shapes import Bool, Float64
 
 LONGEST_STEP = 2.0  # in log length scales: a factor of seven at once
 STOP_BELOW_GAIN = 1e-3  # nats predicted for the next step: less changes no decision
@@ -14,68 +12,22 @@ SUFFICIENT_DECREASE = 1e-4  # share of the predicted gain that a step must bring
 SHRINKING = 0.25  # of the step length, after a step that was not taken
 
 
+@np.errstate(all="ignore")
 def optimize(tasks: Tasks, theta: Float64[ndarray, "B q"], iterations: int) -> tuple[Float64[ndarray, "B q"], Fit]:
-    """Minimize the loss of every task from its start."""
-    low, high, free = ranges(tasks)
-    theta = within(theta, low, high, free)
-    own, places = tasks, np.arange(len(theta))
+    """Minimize the loss of every task from its start, within the ranges: projected BFGS, all of them in step.
 
-    def evaluated(live: Int[ndarray, "C"], theta: Float64[ndarray, "C q"]) -> Fit:
-        nonlocal own, places
-        if not np.array_equal(live, places):  # while the same ones go on, they are not copied
-            own, places = tasks.at(live), live
-        return evaluate(own, theta)
-
-    return minimize(evaluated, theta, low, high, free, iterations)
-
-
-def ranges(
-    tasks: Tasks,
-) -> tuple[Float64[ndarray, "B q"], Float64[ndarray, "B q"], Bool[ndarray, "B q"]]:
-    """Return the smallest and largest hyperparameters of tasks, and which are free."""
+    Each keeps its own inverse Hessian and step length; one batched evaluation serves all of them. What is not free
+    stays, except for nuggets out of their ranges.
+    """
     free = np.concatenate([tasks.active > 0, tasks.learns_nugget[:, None]], 1)
     low, high = (np.full(free.shape, each) for each in (SHORTEST, LONGEST))
     low[:, -1], high[:, -1] = tasks.nugget.T
-    return low, high, free
-
-
-def within(
-    theta: Float64[ndarray, "B q"],
-    low: Float64[ndarray, "B q"],
-    high: Float64[ndarray, "B q"],
-    free: Bool[ndarray, "B q"],
-) -> Float64[ndarray, "B q"]:
-    """Return hyperparameters within their ranges; those that are not free stay, except for nuggets."""
     theta = np.where(free, np.clip(theta, low, high), theta)
     theta[:, -1] = np.clip(theta[:, -1], low[:, -1], high[:, -1])
-    return theta
-
-
-@np.errstate(all="ignore")
-def minimize(
-    evaluated: Callable[[Int[ndarray, "C"], Float64[ndarray, "C q"]], Fit],
-    theta: Float64[ndarray, "B q"],
-    low: Float64[ndarray, "B q"],
-    high: Float64[ndarray, "B q"],
-    free: Bool[ndarray, "B q"],
-    iterations: int,
-) -> tuple[Float64[ndarray, "B q"], Fit]:
-    """Minimize many losses at once: projected BFGS, all of them in step.
-
-    Each keeps its own inverse Hessian and step length; one batched evaluation serves all of them.
-
-    Args:
-        evaluated: Returns the fits of some of them, by their places, at other parameters.
-        theta: The parameters to start from.
-        low: Of each parameter.
-        high: Likewise.
-        free: Which parameters are sought; the others stay.
-        iterations: At most so many.
-    """
-    fit = evaluated(np.arange(len(theta)), theta)
+    fit = evaluate(tasks, theta)
     inverse_hessian = np.tile(np.eye(theta.shape[1]), (len(theta), 1, 1))
     length = np.ones(len(theta))
-    live = np.arange(len(theta))
+    live, own = np.arange(len(theta)), tasks
     for _ in range(iterations):
         at, slope = theta[live], fit.slope[live]
         blocked = ((at <= low[live]) & (slope > 0)) | ((at >= high[live]) & (slope < 0)) | ~free[live]
@@ -90,10 +42,11 @@ def minimize(
             break
         if not going.all():
             live, at, slope, step = live[going], at[going], slope[going], step[going]
+            own = tasks.at(live)
         step = step * (LONGEST_STEP / np.maximum(np.abs(step).max(1, keepdims=True), LONGEST_STEP))
         trial = np.clip(at + length[live, None] * step, low[live], high[live])
         trial = np.where(free[live], trial, at)
-        new = evaluated(live, trial)
+        new = evaluate(own, trial)
         moved = trial - at
         predicted = -(moved * slope).sum(1)
         accepted = (new.loss <= fit.loss[live] - SUFFICIENT_DECREASE * np.maximum(predicted, 0.0)) & np.isfinite(

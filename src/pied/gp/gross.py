@@ -125,14 +125,11 @@ def misfits(
 
 
 def _plain(data: Observations, choices: Sequence[Choice]) -> Sequence[Choice]:
-    """Return choices without resonances and plateaus, made anew where there were some.
-
-    A ridge may lead through a wrong value, and one that is on a plateau would only be taken for far beyond it.
-    """
-    if not any(choice.resonance or choice.clipped for choice in choices):
+    """Return choices without plateaus, made anew where there were some: a wrong value would be taken for far beyond."""
+    if not any(choice.clipped for choice in choices):
         return choices
-    plain = replace(data, model=replace(data.model, resonances=False, plateaus=False))
-    return choose(plain, [None if choice.resonance or choice.clipped else choice for choice in choices])
+    plain = replace(data, model=replace(data.model, plateaus=False))
+    return choose(plain, [None if choice.clipped else choice for choice in choices])
 
 
 class _Suspect(NamedTuple):

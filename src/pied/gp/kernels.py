@@ -1,14 +1,13 @@
-"""What a regression is made of: kernels, trend columns, scales of the inputs, waves, resonances."""
+"""What a regression is made of: kernels, trend columns, scales of the inputs, waves."""
 
 import math
-from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
-from pied.shapes import Bool, Float64
+from pied.shapes import Float64
 
 # With r the scaled distance and E = exp(-(s r + q r^2)):
 # k(r) = (1 + s r (c1 + c2 s r)) E and w(r) = -dk/d(r^2/2) = w0 (1 + w1 s r) E.
@@ -18,7 +17,6 @@ KERNELS = {
     "matern 5/2": (math.sqrt(5.0), 0.0, 1.0, 1.0 / 3.0, 5.0 / 3.0, 1.0),
     "matern 3/2": (math.sqrt(3.0), 0.0, 1.0, 0.0, 3.0, 0.0),
 }
-Turn = Callable[[ndarray, ndarray], ndarray]
 TRENDS = {"none": 0, "constant": 0, "linear": 1, "quadratic": 2}  # and their degrees
 
 
@@ -151,36 +149,6 @@ def waved_slopes(U: Float64[ndarray, "b d"], waves: Float64[ndarray, "B d"]) -> 
     return 0.5 * np.stack([-np.sin(phase), np.cos(phase)], -1)[..., None] * waves[:, None, None, :]
 
 
-def across(U: Float64[ndarray, "b d"], resonances: Float64[ndarray, "B r"]) -> Float64[ndarray, "B b"]:
-    """Return how many of its widths each point lies off the resonance of each task: slopes'u + bends'u^2 + offset."""
-    d = U.shape[-1]
-    return resonances[:, :d] @ U.T + resonances[:, d:-1] @ (U**2).T + resonances[:, -1:]
-
-
-def crossed(U: Float64[ndarray, "b d"], resonances: Float64[ndarray, "B r"]) -> Float64[ndarray, "B b 2"]:
-    """Return where each point lies across the resonance of each task: 1 / (1 + s^2) and 1/2 + s / (1 + s^2).
-
-    These are (1 + cos, 1 + sin) / 2 of the phase 2 arctan s: one turn of a wave, from far on one side to far on the
-    other, where both are alike. A peak over a resonance is a straight line in the first.
-    """
-    s = across(U, resonances)
-    height = 1.0 / (1.0 + s**2)
-    return np.stack([height, 0.5 + s * height], -1)
-
-
-def crossed_by_widths(s: Float64[ndarray, "B b"]) -> Float64[ndarray, "B b 2"]:
-    """Return the derivatives of `crossed` by the distance in widths."""
-    square = 1.0 / (1.0 + s**2) ** 2
-    return np.stack([-2.0 * s * square, (1.0 - s**2) * square], -1)
-
-
-def crossed_slopes(U: Float64[ndarray, "b d"], resonances: Float64[ndarray, "B r"]) -> Float64[ndarray, "B b 2 d"]:
-    """Return the derivatives of `crossed`."""
-    d = U.shape[-1]
-    by_u = resonances[:, None, :d] + 2.0 * resonances[:, None, d:-1] * U
-    return crossed_by_widths(across(U, resonances))[..., None] * by_u[:, :, None, :]
-
-
 class View(NamedTuple):
     """How B tasks see the points of the unit cube."""
 
@@ -188,41 +156,13 @@ class View(NamedTuple):
     """Upper over lower bound of inputs that are seen on a logarithmic scale; 1: as they are."""
     waves: Float64[ndarray, "B d"] | None
     """Angular frequencies of the wave that is a further input, zeros for a task without; None: no task has one."""
-    resonances: Float64[ndarray, "B r"] | None = None
-    """Slopes, bends and offset of the resonance across which is a further input, likewise."""
-
-    @property
-    def has_turns(self) -> bool:
-        """Whether any task has a wave or a resonance."""
-        return self.waves is not None or self.resonances is not None
-
-    @property
-    def turns(self) -> Bool[ndarray, "B"]:
-        """Which tasks have a wave or a resonance."""
-        return np.any([each.any(1) for each in (self.waves, self.resonances) if each is not None], 0)
 
     def scaled(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "*B b d"]:
         """Return the inputs on the scales of the tasks, as trends see them; one copy when all are plain."""
         return stretched(U, self.ratios)
 
     def whole(self, U: Float64[ndarray, "b d"], V: Float64[ndarray, "*B b d"]) -> Float64[ndarray, "*C b e"]:
-        """Return what kernels see of points and their scaled inputs: these, then the place on the turn."""
-        if not self.has_turns:
-            return V
-        place = self._either(waved, crossed, U)
-        return np.concatenate([np.broadcast_to(V, (len(place), *U.shape)), place], -1)
-
-    def turn_slopes(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "B b 2 d"]:
-        """Return the derivatives of the place on the turn."""
-        return self._either(waved_slopes, crossed_slopes, U)
-
-    def _either(self, on_wave: Turn, over_resonance: Turn, U: Float64[ndarray, "b d"]) -> ndarray:
-        """Return one function of waves where a task has none of the other, a resonance."""
-        if self.resonances is None:
-            assert self.waves is not None
-            return on_wave(U, self.waves)
-        found = over_resonance(U, self.resonances)
+        """Return what kernels see of points and their scaled inputs: these, then the place on the wave."""
         if self.waves is None:
-            return found
-        has = self.resonances.any(1).reshape(-1, *(1,) * (found.ndim - 1))
-        return np.where(has, found, on_wave(U, self.waves))
+            return V
+        return np.concatenate([np.broadcast_to(V, (len(self.waves), *U.shape)), waved(U, self.waves)], -1)

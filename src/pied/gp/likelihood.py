@@ -108,20 +108,6 @@ class Fit:
     """Process variance s2, standardized."""
     density: Float64[ndarray, "B"]
     """Sum of leave-one-out log densities of the standardized told values, over all outputs of the task."""
-    by_inputs: Float64[ndarray, "B N e"]
-    """Derivatives of the loss by what kernels see of the points; empty without a gradient."""
-
-    def merged(self, index: list[int], other: "Fit", places: list[int]) -> "Fit":
-        """Return these fits and others in one, each at its places; of their gradients nothing is left."""
-        count = len(index) + len(places)
-        parts = []
-        for name in ("loss", "variance", "density"):
-            ours, theirs = getattr(self, name), getattr(other, name)
-            whole = np.empty((count, *ours.shape[1:]))
-            whole[index], whole[places] = ours, theirs
-            parts.append(whole)
-        loss, variance, density = parts
-        return Fit(loss, np.empty((count, 0)), variance, density, np.empty((count, 0, 0)))
 
 
 def columns_of(trend: str, active: Bool[ndarray, "d"], degree: int) -> Bool[ndarray, "p"]:
@@ -211,7 +197,7 @@ def evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool = Tr
         pieces = [order[start : start + size] for start in range(0, B, size)]
         parts = [_evaluate(tasks.at(piece), theta[piece], with_slope) for piece in pieces]
     back = np.argsort(order)
-    names = ("loss", "slope", "variance", "density", "by_inputs")
+    names = ("loss", "slope", "variance", "density")
     return Fit(*(np.concatenate([getattr(part, name) for part in parts])[back] for name in names))
 
 
@@ -310,7 +296,7 @@ def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], found: _Whitened) -> Fi
     loss = np.where(failed | ~np.isfinite(loss), np.inf, loss + penalty + miss)
     density = np.where(failed | ~np.isfinite(density), -np.inf, density - miss)
     if w is None:
-        return Fit(loss, np.zeros_like(theta), s2, density, np.empty((len(loss), 0, 0)))
+        return Fit(loss, np.zeros_like(theta), s2, density)
 
     M = R.swapaxes(1, 2) @ R
     if count > 1:
@@ -320,32 +306,13 @@ def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], found: _Whitened) -> Fi
     by_nugget = 0.5 * nugget * (np.diagonal(M, axis1=1, axis2=2) * tasks.noisy_rows).sum(1)
     M *= w
     centred = tasks.U - 0.5
-    sums, product, square = M.sum(2), M @ centred, inverse_scales(theta, tasks.active) ** 2
-    by_scale = (sums[:, None, :] @ centred**2)[:, 0] - (product * centred).sum(1)
-    slope[:, :-1] += by_scale * square
-    by_inputs = (product - sums[:, :, None] * centred) * square[:, None, :]
+    by_scale = (M.sum(2)[:, None, :] @ centred**2)[:, 0] - ((M @ centred) * centred).sum(1)
+    slope[:, :-1] += by_scale * inverse_scales(theta, tasks.active) ** 2
     slope[:, -1] += by_nugget + np.where(known, 0.5 * (Q / s2 - freedom), 0.0).sum(1)
     slope[:, -1] *= tasks.learns_nugget
     if tasks.ties is not None:
         slope[:, :-1] = slope[:, :-1] @ tasks.ties.mean
-    return Fit(loss, np.where(failed[:, None], 0.0, slope), s2, density, by_inputs)
-
-
-def left_out(tasks: Tasks, theta: Float64[ndarray, "B q"]) -> Float64[ndarray, "B N c"]:
-    """Return by how much each told value differs from what the others predict, standardized."""
-    with np.errstate(all="ignore"):
-        found = _whitened(tasks, theta, with_slope=False)
-        residual = found.R.swapaxes(1, 2) @ found.rest(tasks.y)
-        return residual / np.maximum(found.precision, 1e-300)[:, :, None] * tasks.rows[:, :, None]
-
-
-def whitened(
-    task: Tasks, theta: Float64[ndarray, "q"]
-) -> tuple[Float64[ndarray, "N N"], Float64[ndarray, "N p"], Float64[ndarray, "N"]]:
-    """Return what makes the covariance of one task the identity, the trend then, and the told values less it."""
-    with np.errstate(all="ignore"):
-        found = _whitened(task, theta[None], with_slope=False)
-        return found.R[0], found.trend[0], found.rest(task.y)[0, :, 0]
+    return Fit(loss, np.where(failed[:, None], 0.0, slope), s2, density)
 
 
 def _misses(tasks: Tasks, residual: Float64[ndarray, "B N c"], nugget: Float64[ndarray, "B"]) -> Bool[ndarray, "B"]:

@@ -60,7 +60,7 @@ class Observations:
         """Prepare what was told, at points of the cube."""
         if coding is not None:
             U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
-            model = replace(model, waves=False, resonances=False)  # with labels, too few points tell one
+            model = replace(model, waves=False)  # with labels, too few points tell one
         rows = np.isfinite(Y).T
         scales = tuple(_scales(Y[rows[j], j], _possible_warps(model, noise[j])) for j in range(Y.shape[1]))
         return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, scales, coding)

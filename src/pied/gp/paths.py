@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp.block import Block
-from pied.gp.kernels import KERNELS, stretched_slopes
+from pied.gp.kernels import KERNELS, stretched_slopes, waved_slopes
 from pied.gp.likelihood import inverse_scales
 from pied.gp.posterior import Posterior
 from pied.gp.process import GP
@@ -103,8 +103,8 @@ class _Drawn:
         F = phase.shape[-1]
         by_seen = (turned[:, :, :F] + turned[:, :, F:]).swapaxes(2, 3) @ own
         by_u = by_seen[..., :d] if V is U else by_seen[..., :d] * stretched_slopes(U, view.ratios)[:, :, None]
-        if view.has_turns:
-            by_u = by_u + by_seen[..., d:] @ view.turn_slopes(U)
+        if view.waves is not None:
+            by_u = by_u + by_seen[..., d:] @ waved_slopes(U, view.waves)
         return value.swapaxes(0, 1), by_u.swapaxes(0, 1)
 
 

@@ -168,8 +168,7 @@ def _gained(data: Observations, j: int, sides: Sides, old: Choice | None) -> tup
         sides: On which plateau it is.
         old: What was chosen before, if it was found to lead up to them.
     """
-    model = replace(data.model, waves=False, resonances=False)
-    found = ranked(replace(data, model=model), [(j,)], [None] * j + [old])[0]
+    found = ranked(data, [(j,)], [None] * j + [old])[0]
     borders = sum(
         border.log_evidence(data.U[rows][:, data.active[j]], sides[rows] == side)
         for side in np.unique(sides[sides != 0])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretched_slopes
+from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretched_slopes, waved_slopes
 from pied.shapes import Bool, Float64
 
 SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: less is rounding error
@@ -128,10 +128,10 @@ class Posterior:
         if V is not U:
             chain = stretched_slopes(U, self._view.ratios)
             mean_slope, ratio_slope = mean_slope * chain[:, :, None, :], ratio_slope * chain
-        if self._view.has_turns:
-            turn = self._view.turn_slopes(U)
-            mean_slope = mean_slope + mean_on_wave @ turn
-            ratio_slope = ratio_slope + (ratio_on_wave[..., None, :] @ turn)[..., 0, :]
+        if self._view.waves is not None:
+            by_u = waved_slopes(U, self._view.waves)
+            mean_slope = mean_slope + mean_on_wave @ by_u
+            ratio_slope = ratio_slope + (ratio_on_wave[..., None, :] @ by_u)[..., 0, :]
         return mean, deviation, mean_slope, (self._variance / deviation)[..., None] * ratio_slope[:, :, None, :]
 
     def _by_column(self, coefficients: ndarray) -> ndarray:

@@ -16,7 +16,6 @@ from pied.gp.block import Block, block_of
 from pied.gp.choices import Choice, Model, thetas
 from pied.gp.coding import Coding
 from pied.gp.observations import Observations
-from pied.gp.regressions import resonance_price
 from pied.gp.resolution import EVEN, Rounding
 from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
@@ -46,7 +45,7 @@ class GP:
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
-        """Hyperparameters of every output, as in `Choice`; of one without a turn, zeros for its length scales."""
+        """Hyperparameters of every output, as in `Choice`; of one without a wave, zeros for its length scales."""
         return thetas(self.choices)
 
     @property
@@ -156,8 +155,7 @@ class GP:
     def density(self) -> Float64[ndarray, "m"]:
         """Leave-one-out log density of each output's told values on its scale; with shared models, the group's sum.
 
-        What a resonance, which was fitted to all of these values, has to gain at least is taken off. Values on plateaus
-        count as if they were as well explained as those beside them.
+        Values on plateaus count as if they were as well explained as those beside them.
         """
         each, told, share = [], [], []
         for block in self.blocks:
@@ -165,9 +163,7 @@ class GP:
             each.append(np.repeat(likelihood.evaluate(block.hard, block.theta, with_slope=False).density, count))
             told.append(np.repeat(block.hard.rows.sum(1), count))
             share.append(np.repeat(block.tasks.rows.sum(1) / np.maximum(block.hard.rows.sum(1), 1.0), count))
-        price = np.array([resonance_price(choice.resonance) for choice in self.choices])
-        whole = self.ordered(each) - self.ordered(told) * np.log(self.deviation)
-        return self.ordered(share) * whole - price
+        return self.ordered(share) * (self.ordered(each) - self.ordered(told) * np.log(self.deviation))
 
     @np.errstate(all="ignore")
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:

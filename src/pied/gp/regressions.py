@@ -15,7 +15,6 @@ from pied.shapes import Float64
 LEAST_RATIO = 5.0  # of upper to lower bound, from which on an input may be seen on a logarithmic scale
 PART_PRICE = 4.0  # nats that each degree of the trend, a warp or a log scale must gain: the best of 54 looks too good
 WAVE_PRICE = 20.0  # nats that a wave must gain: the best of hundreds of frequencies fits a dozen points by chance
-RESONANCE_PRICE = 10.0  # nats that a resonance must gain for each of its slopes, bends and its offset
 MOST_COLUMNS = 100  # of a trend: a larger basis is a regression of its own
 LEAST_SQUARES_NUGGET = 1e-12  # added to F'F, so that a trend that points cannot tell apart is still solved for
 REFINEMENTS = 3  # of a least-squares trend, so that what it leaves is small to the last digit
@@ -55,15 +54,9 @@ def candidates(data: Observations, outputs: tuple[int, ...]) -> list[Candidate]:
 def handicap(data: Observations, candidate: Candidate) -> float:
     """Return what is added to a candidate's density: the log slopes of its warp, less the price of its parts."""
     parts = TRENDS[candidate.trend] + (candidate.warp != "none") + (candidate.scale != "plain")
-    price = PART_PRICE * parts + WAVE_PRICE * bool(candidate.waves) + resonance_price(candidate.resonance)
+    price = PART_PRICE * parts + WAVE_PRICE * bool(candidate.waves)
     slopes = sum(data.scales[j][candidate.warp].log_slopes for j in candidate.outputs)
     return slopes - price * len(candidate.outputs)
-
-
-def resonance_price(resonance: Sequence[float]) -> float:
-    """Return what a resonance must gain: for its offset, and for a slope and a bend along each input it depends on."""
-    inputs = np.count_nonzero(resonance[: len(resonance) // 2])
-    return RESONANCE_PRICE * (2 * inputs + 1) if resonance else 0.0
 
 
 def view(data: Observations, chosen: Sequence[Candidate]) -> View:
@@ -71,15 +64,9 @@ def view(data: Observations, chosen: Sequence[Candidate]) -> View:
     plain = np.ones_like(data.ratios)
     large = np.where(data.ratios >= LEAST_RATIO, data.ratios, 1.0)
     ratios = np.stack([large if each.scale == "log" else plain for each in chosen])
-    return View(
-        ratios, _side_by_side([each.waves for each in chosen]), _side_by_side([each.resonance for each in chosen])
-    )
-
-
-def _side_by_side(parts: Sequence[tuple[float, ...]]) -> Float64[ndarray, "B r"] | None:
-    """Return numbers of which some tasks have none, these with zeros; None if no task has any."""
-    most = max(len(each) for each in parts)
-    return np.array([each or (0.0,) * most for each in parts]) if most else None
+    none = (0.0,) * len(data.ratios)
+    has_waves = any(each.waves for each in chosen)
+    return View(ratios, np.array([each.waves or none for each in chosen]) if has_waves else None)
 
 
 def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks, Float64[ndarray, "B p c"]]:
@@ -96,8 +83,8 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
     V = seen.scaled(data.U)
     basis = polynomial(V, degree)
     active = data.active[first].astype(np.float64)
-    if seen.has_turns:
-        active = np.concatenate([active, np.repeat(seen.turns[:, None], 2, 1)], 1)
+    if seen.waves is not None:
+        active = np.concatenate([active, np.repeat(seen.waves.any(1, keepdims=True), 2, 1)], 1)
     y, noise, nugget = _standardized(data, chosen)
     y, baseline = _detrended(y, basis, rows.astype(np.float64), columns.astype(np.float64))
     return Tasks(

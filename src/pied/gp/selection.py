@@ -1,8 +1,7 @@
 """Choose what each output is modelled with, and fit its length scales, when the schedule says so.
 
 Every candidate is scored by the leave-one-out log density of the told values, in natural units. A new choice must beat
-the current one by the hysteresis. Where the best candidate still explains little, a wave or a resonance is looked for
-(`turns`).
+the current one by the hysteresis. Where the best candidate still explains little, a wave is looked for (`waves`).
 """
 
 import math
@@ -12,8 +11,8 @@ from dataclasses import replace
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import descent, likelihood, turns
-from pied.gp.choices import Candidate, Choice, thetas
+from pied.gp import descent, likelihood, waves
+from pied.gp.choices import Candidate, Choice, Found, thetas
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
 from pied.gp.regressions import candidates, handicap, regressions, trends
@@ -26,10 +25,8 @@ SELECTION_STEPS = 40  # BFGS iterations for the finalists of a selection
 REFIT_STEPS = 20  # BFGS iterations for a refit, which starts close to its optimum
 RESELECT_SHARE = 8  # with many data, a new selection after they have grown by one part in this many
 REFIT_SHARE = 30  # with many data, a refit after they have grown by one part in this many
-MANY_OUTPUTS = (
-    8  # from so many on, modelled each on its own, only finalists are optimized, and turns are sought in turn
-)
-SOUGHT_AT_ONCE = 4  # outputs in which one selection then looks for a turn
+MANY_OUTPUTS = 8  # from so many on, modelled each on its own, only finalists are optimized, and waves sought in turn
+SOUGHT_AT_ONCE = 4  # outputs in which one selection then looks for a wave
 
 Group = tuple[int, ...]
 """Outputs that share their hyperparameters."""
@@ -63,13 +60,10 @@ def usable(data: Observations, previous: Sequence[Choice | None]) -> list[Choice
 
 
 def _is_usable(old: Choice, active: Bool[ndarray, "d"]) -> bool:
-    """Whether a choice was made for an output of so many inputs, and has no turn along one that it does not see."""
-    d = len(active)
-    along = np.array([*old.waves, *old.resonance[:-1]])
-    has_turn = bool(along.size)
-    if len(old.theta) != d + 1 + 2 * has_turn or len(along) not in ((d, 2 * d) if has_turn else (0,)):
-        return False
-    return not along.reshape(-1, d)[:, ~active].any()
+    """Whether a choice was made for an output of so many inputs, and has no wave along one that it does not see."""
+    if not old.waves:
+        return len(old.theta) == len(active) + 1
+    return len(old.waves) == len(active) == len(old.theta) - 3 and not np.array(old.waves)[~active].any()
 
 
 def _made(choice: Choice | None) -> Choice:
@@ -85,13 +79,13 @@ def is_selection_due(data: Observations, group: Group, previous: Sequence[Choice
     if first is None or any(each is None or each.candidate(group) != first.candidate(group) for each in old):
         return True
     possible = candidates(data, group)
-    if (first.waves and not data.model.waves) or (first.resonance and not data.model.resonances):
+    if first.waves and not data.model.waves:
         return True
-    if first.candidate(group)._replace(waves=(), resonance=()) not in possible:
+    if first.candidate(group)._replace(waves=()) not in possible:
         return True
     if trends(data, group[0], n) != trends(data, group[0], first.selected):
         return True
-    has_others = len(possible) > 1 or ((data.model.waves or data.model.resonances) and len(group) == 1)
+    has_others = len(possible) > 1 or (data.model.waves and len(group) == 1)
     return n - first.selected >= max(data.model.reselect, n // RESELECT_SHARE) and has_others
 
 
@@ -103,23 +97,22 @@ def _is_refit_due(data: Observations, group: Group, previous: Sequence[Choice | 
 
 
 def _select(data: Observations, groups: list[Group], choices: list[Choice | None]) -> None:
-    """Keep the best candidate by leave-one-out; where it explains little, look for a turn."""
+    """Keep the best candidate by leave-one-out; where it explains little, look for a wave."""
     for group, found in zip(groups, ranked(data, groups, choices), strict=True):
         best = found[0]
         if len(group) == 1:
-            is_sought = _is_sought(data, group[0])
-            best = turns.Found(*turns.explaining(data, best, choices[group[0]], is_sought=is_sought))
+            best = waves.explaining(data, best, choices[group[0]], is_sought=_is_sought(data, group[0]))
         for j in group:
             choices[j] = chosen(best)
 
 
-def chosen(found: turns.Found) -> Choice:
+def chosen(found: Found) -> Choice:
     """Return a candidate with its length scales as a choice, made from no rows yet."""
     best = found.candidate
-    return Choice(best.kernel, best.trend, best.warp, best.scale, found.theta, 0, 0, best.waves, best.resonance)
+    return Choice(best.kernel, best.trend, best.warp, best.scale, found.theta, 0, 0, best.waves)
 
 
-def ranked(data: Observations, groups: list[Group], choices: Sequence[Choice | None]) -> list[list[turns.Found]]:
+def ranked(data: Observations, groups: list[Group], choices: Sequence[Choice | None]) -> list[list[Found]]:
     """Return the candidates of each group, the best first: screened at coarse length scales, the best few optimized."""
     tried = [each for group in groups for each in candidates(data, group)]
     tasks, _ = regressions(data, tried)
@@ -140,13 +133,13 @@ def ranked(data: Observations, groups: list[Group], choices: Sequence[Choice | N
             if tried[i].outputs == group:
                 bonus = data.model.hysteresis * _is_same(choices[group[0]], tried[i])
                 score = float(fit.density[row]) + handicap(data, tried[i]) + bonus
-                found.append(turns.Found(tried[i], tuple(best_theta[row].tolist()), score))
+                found.append(Found(tried[i], tuple(best_theta[row].tolist()), score))
         made.append(sorted(found, key=lambda each: (math.isfinite(each.score), each.score), reverse=True))
     return made
 
 
 def _is_sought(data: Observations, j: int) -> bool:
-    """Whether this selection looks for a turn in output j; where there are many outputs, they take turns."""
+    """Whether this selection looks for a wave in output j; where there are many outputs, they take turns."""
     m = len(data.rows)
     turn = data.count(j) // data.model.reselect
     return m < MANY_OUTPUTS or (j - turn * SOUGHT_AT_ONCE) % m < SOUGHT_AT_ONCE
@@ -180,7 +173,7 @@ def _starts(data: Observations, j: int, nugget: Sequence[float], old: Choice | N
     d, (low, high) = data.U.shape[1], nugget
     root = math.sqrt(max(1, int(data.active[j].sum())))
     nuggets = [low] if low == high else [max(low, min(high, math.log(each))) for each in NUGGET_STARTS]
-    if old is not None and (old.waves or old.resonance):  # its length scales are those of what the turn leaves
+    if old is not None and old.waves:  # its length scales are those of what the wave leaves
         old = None
     scales = [[math.log(scale * root)] * d for scale in (STARTS if old is None else STARTS[-1:])]
     if old is not None:
@@ -191,7 +184,7 @@ def _starts(data: Observations, j: int, nugget: Sequence[float], old: Choice | N
 
 
 def _refit(data: Observations, groups: list[Group], choices: list[Choice | None]) -> list[Group]:
-    """Fit the length scales, waves and resonances of the current choices again, from where they are.
+    """Fit the length scales and waves of the current choices again, from where they are.
 
     Returns:
         The groups for which no fit reproduces the told values; they are left without a choice.
@@ -199,17 +192,12 @@ def _refit(data: Observations, groups: list[Group], choices: list[Choice | None]
     lost = []
     current = [_made(choices[group[0]]) for group in groups]
     tried = [old.candidate(group) for group, old in zip(groups, current, strict=True)]
-    tried, theta, fit = turns.fitted(data, tried, thetas(current), REFIT_STEPS)
+    tried, theta, fit = waves.fitted(data, tried, thetas(current), REFIT_STEPS)
     for row, (group, old) in enumerate(zip(groups, current, strict=True)):
         fresh = None
         if float(fit.loss[row]) < 0.5 * likelihood.MISS_PENALTY * len(group):
             own = theta[row].tolist()
-            fresh = replace(
-                old,
-                theta=(*own[: len(old.theta) - 1], own[-1]),
-                waves=tried[row].waves,
-                resonance=tried[row].resonance,
-            )
+            fresh = replace(old, theta=(*own[: len(old.theta) - 1], own[-1]), waves=tried[row].waves)
         else:
             lost.append(group)
         for j in group:

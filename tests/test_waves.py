@@ -7,7 +7,7 @@ import pytest
 
 from beliefs import V, numeric_slope, wavy
 from pied.bounds.believer import from_memory, to_memory
-from pied.gp import GP, kernels, periodic
+from pied.gp import GP, kernels, waves
 from pied.gp.choices import Candidate, Choice, Model
 from pied.gp.observations import Observations
 from pied.gp.regressions import regressions
@@ -127,7 +127,7 @@ def test_frequencies_are_tuned_to_the_likeliest_nearby():
     near = (2 * math.pi * 23.2, 0.0)
     tasks, _ = regressions(data, [Candidate((0,), "squared exponential", "constant", "none", "plain", near)])
     theta = np.array([[0.5, 0.5, 0.5, 0.5, math.log(1e-8)]])
-    tuned = periodic.tuned(tasks, U, theta, np.array([near]))
+    tuned = waves.tuned(tasks, U, theta, np.array([near]))
     assert float(tuned[0, 0]) / (2 * math.pi) == pytest.approx(23.3, abs=0.01)
     assert float(tuned[0, 1]) == 0
 
@@ -172,14 +172,22 @@ def test_a_belief_with_a_wave_is_rebuilt_from_what_was_stored():
     assert GP.fit(U, y, model=PLAIN, previous=gp.choices).choices[0].waves == ()
 
 
+def test_a_choice_with_a_resonance_of_an_earlier_version_is_read_and_made_anew():
+    U, y = told(12), wavy(told(12))[:, None]
+    fresh = GP.fit(U, y)
+    theta = (*fresh.choices[0].theta[:-1], 0.1, 0.2, fresh.choices[0].theta[-1])
+    old = Choice.from_dict({**fresh.choices[0].to_dict(), "theta": theta, "resonance": [70.0, -50.0, 0.0, 30.0, -14.0]})
+    assert GP.fit(U, y, previous=[old]).choices == fresh.choices
+    words = {"active": np.ones((1, 2), dtype=bool), "ratios": np.ones(2), "noise": [0.0], "model": Model()}
+    np.testing.assert_allclose(GP.at_choices(U, y, [old], **words).moments(V), fresh.moments(V), rtol=1e-7, atol=1e-9)
+
+
 def test_choices_stored_before_there_were_waves_are_read():
     choice = Choice("matern 5/2", "linear", "none", "plain", (0.1, 0.2, -18.0), 9, 9)
     old = {name: value for name, value in choice.to_dict().items() if name != "waves"}
     assert Choice.from_dict(old) == choice
 
 
-def test_the_paper_knows_no_waves_and_no_resonances():
+def test_the_paper_knows_no_waves():
     assert not CUQB.paper().believer.model.waves
-    assert not CUQB.paper().believer.model.resonances
     assert CUQB().believer.model.waves
-    assert CUQB().believer.model.resonances

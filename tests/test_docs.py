@@ -153,7 +153,8 @@ def test_every_status_state_and_rule_is_described() -> None:
 
 
 def test_every_solver_is_described() -> None:
-    assert set(rows("Solvers")) == set(registry)
+    first = " ".join(line.split("|")[1] for line in section("Solvers").splitlines() if line.startswith("| `"))
+    assert sorted(re.findall(r"`([^`]+)`", first)) == sorted(registry)
 
 
 def commands(group: click.Group, prefix: str = "pied") -> Iterator[tuple[str, click.Command]]:

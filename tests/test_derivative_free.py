@@ -15,7 +15,7 @@ from scipy import optimize
 
 from pied import MissingExtra, Problem, SettingError, Status, Study
 from pied.rivals.derivative_free import CMAES, Bobyqa, Direct
-from pied.rivals.loop import PAPER_PENALTY, Merit
+from pied.rivals.driven import PAPER_PENALTY, Merit
 from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.base import Solver

@@ -15,7 +15,7 @@ from pied import Problem, SettingError, Study, solve
 from pied.bounds.believer import Believer
 from pied.gp.choices import Model
 from pied.records.trial import feasible
-from pied.rivals.folding import FoldedRun
+from pied.rivals.folded import FoldedRun
 from pied.rivals.improvement import EIC, ClosedForm
 from pied.rivals.linearized import Trusting
 from pied.rng import Stream

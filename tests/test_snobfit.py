@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pied import Problem, SettingError, Study
-from pied.rivals.loop import Start
+from pied.rivals.driven import Start
 from pied.rivals.snobfit import LEAST_SEPARATION, Snobfit, around_best, by_linear_models, far_away, suggest
 from pied.rivals.snobfit_models import (
     EXACT_UNCERTAINTY,

@@ -8,9 +8,9 @@ from pied.records.corrections import annotate, correct, restore, withdraw
 from pied.records.event import Event
 from pied.records.journal import Entry, Keeper, take_in
 from pied.records.memory import Memory
+from pied.records.names import former_names, name_now, renamed
 from pied.records.plain import cleaned_name, key, to_plain
 from pied.records.record import About, Question, Record, Row, Value
-from pied.records.renaming import former_names, name_now, renamed
 
 if TYPE_CHECKING:
     from pied.records.trial import (

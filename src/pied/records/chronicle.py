@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from pied.records import event
 from pied.records.event import Event
+from pied.records.names import name_now, name_then
 from pied.records.record import Question, Record, Row, Value
-from pied.records.renaming import name_now, name_then
 
 
 def history(record: Record, number: int | None = None) -> list[Event]:

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pied.errors import EvaluationError, ExecutorLost, StoreAway, StoreError, TellError, Unwritten, reason_of
 from pied.records.event import Event
+from pied.records.names import former_names, renamed
 from pied.records.plain import cleaned
 from pied.records.record import ASKED, Pen, Question, Record, Row, Value
-from pied.records.renaming import former_names, renamed
 
 if TYPE_CHECKING:
     from pied.evaluation import Crew, Outcome

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from pied.records.event import Event
+from pied.records.names import renamed
 from pied.records.plain import key
 from pied.records.record import ASKED, About, Clock, Pen, Question, Record, Row, Taken, Value
-from pied.records.renaming import renamed
 
 
 class Memory(Record, Pen):

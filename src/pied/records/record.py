@@ -14,8 +14,8 @@ from typing import Any
 from pied.errors import Contradiction, TellError
 from pied.records import event
 from pied.records.event import NOT_THE_SETTINGS, Event
+from pied.records.names import former_names, renamed
 from pied.records.plain import cleaned
-from pied.records.renaming import former_names, renamed
 
 ASKED, PARTIAL, TOLD, FAILED, WITHDRAWN = "asked", "partial", "told", "failed", "withdrawn"
 """States of a trial, as they are stored."""

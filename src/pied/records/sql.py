@@ -29,9 +29,9 @@ from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.records import journal, rows, sqlite
 from pied.records.complaints import IDLE_LIMIT, LOCK_WAIT, translated
 from pied.records.event import Event
+from pied.records.names import renamed
 from pied.records.plain import cleaned, key
 from pied.records.record import ASKED, FAILED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value
-from pied.records.renaming import renamed
 from pied.records.rows import text
 from pied.records.schema import (
     VERSION,

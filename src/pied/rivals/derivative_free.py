@@ -13,7 +13,7 @@ from scipy import optimize
 from pied.errors import MissingExtra, SettingError, SolverDone
 from pied.problem import Problem
 from pied.records import Dataset, Why
-from pied.rivals.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
+from pied.rivals.driven import PAPER_PENALTY, SCALED_PENALTY, DrivenRun, Evaluate, Merit, Start
 from pied.rng import Stream
 from pied.solvers.base import Proposal, Run, Solver
 
@@ -70,7 +70,7 @@ class Direct(Solver):
         """Return the paper's form: penalty 1e5 in natural units, the library's defaults."""
         return cls(penalty=PAPER_PENALTY, scaled=False)
 
-    def start(self, problem: Problem, stream: Stream) -> LoopRun:
+    def start(self, problem: Problem, stream: Stream) -> DrivenRun:
         """Begin a run."""
 
         def routine(start: Start, evaluate: Evaluate) -> str:
@@ -80,7 +80,7 @@ class Direct(Solver):
             )
             return str(done.message)
 
-        return LoopRun(self.name, problem, stream, routine, Merit(self.penalty, self.scaled))
+        return DrivenRun(self.name, problem, stream, routine, Merit(self.penalty, self.scaled))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Bobyqa(Solver):
         """Return the paper's form: penalty 1e5 in natural units, no restarts, the library's first radius."""
         return cls(penalty=PAPER_PENALTY, scaled=False, step=0.1, restarts=False)
 
-    def start(self, problem: Problem, stream: Stream) -> LoopRun:
+    def start(self, problem: Problem, stream: Stream) -> DrivenRun:
         """Begin a run."""
         try:
             import pybobyqa
@@ -133,7 +133,7 @@ class Bobyqa(Solver):
             return str(done.msg)
 
         merit = Merit(self.penalty, self.scaled)
-        return LoopRun(self.name, problem, stream, routine, merit, legacy=True)
+        return DrivenRun(self.name, problem, stream, routine, merit, legacy=True)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class CMAES(Solver):
         """Return the paper's form: penalty 1e5 in natural units."""
         return cls(penalty=PAPER_PENALTY, scaled=False)
 
-    def start(self, problem: Problem, stream: Stream) -> LoopRun:
+    def start(self, problem: Problem, stream: Stream) -> DrivenRun:
         """Begin a run."""
         try:
             import cma
@@ -182,7 +182,7 @@ class CMAES(Solver):
                 strategy.tell(generation, [evaluate(u) for u in generation])
             return ", ".join(strategy.stop())
 
-        return LoopRun(self.name, problem, stream, routine, Merit(self.penalty, self.scaled))
+        return DrivenRun(self.name, problem, stream, routine, Merit(self.penalty, self.scaled))
 
 
 def direct_paper() -> Direct:

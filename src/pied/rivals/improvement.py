@@ -18,7 +18,7 @@ from pied.errors import SettingError
 from pied.gp import Warp
 from pied.problem import Problem
 from pied.records import Why
-from pied.rivals.folding import FoldedRun, folded_believer
+from pied.rivals.folded import FoldedRun, folded_believer
 from pied.rivals.settings import BeliefSolver
 from pied.rng import Stream
 from pied.search import Optimum, PenaltySearch

@@ -10,7 +10,7 @@ from pied.bounds import Believer, Composite, Joint, level_at, quantile
 from pied.errors import SettingError
 from pied.problem import Problem
 from pied.records import Dataset, Why
-from pied.rivals.folding import FoldedRun, folded_believer
+from pied.rivals.folded import FoldedRun, folded_believer
 from pied.rivals.settings import BeliefSolver
 from pied.rng import Stream
 from pied.search import Optimum, Search

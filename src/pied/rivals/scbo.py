@@ -21,7 +21,7 @@ from pied.distances import to_nearest
 from pied.errors import MissingExtra, SettingError
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
-from pied.rivals.folding import FoldedRun
+from pied.rivals.folded import FoldedRun
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 from pied.solvers.base import BREAKDOWNS, Proposal, Run, Solver

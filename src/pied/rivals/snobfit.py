@@ -14,7 +14,7 @@ import numpy as np
 
 from pied.errors import SettingError
 from pied.problem import Problem
-from pied.rivals.loop import PAPER_PENALTY, SCALED_PENALTY, Evaluate, LoopRun, Merit, Start
+from pied.rivals.driven import PAPER_PENALTY, SCALED_PENALTY, DrivenRun, Evaluate, Merit, Start
 from pied.rivals.snobfit_models import (
     EXACT_UNCERTAINTY,
     EXTRA_NEIGHBOURS,
@@ -68,9 +68,9 @@ class Snobfit(Solver):
         """Return the paper's form: penalty 1e5 in natural units, the authors' settings."""
         return cls(penalty=PAPER_PENALTY, scaled=False, batch=None, explore=0.5, resolution=1e-5)
 
-    def start(self, problem: Problem, stream: Stream) -> LoopRun:
+    def start(self, problem: Problem, stream: Stream) -> DrivenRun:
         """Begin a run."""
-        return LoopRun(self.name, problem, stream, self.minimize, Merit(self.penalty, self.scaled))
+        return DrivenRun(self.name, problem, stream, self.minimize, Merit(self.penalty, self.scaled))
 
     def minimize(self, start: Start, evaluate: Evaluate) -> str:
         """Suggest, evaluate and branch until every point is known at this resolution."""

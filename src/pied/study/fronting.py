@@ -33,7 +33,7 @@ POSSIBLE_OF_MORE = 60
 
 
 @runtime_checkable
-class Moment(Protocol):
+class FrontSource(Protocol):
     """What a front needs of a `Snapshot`, which stands above."""
 
     @property
@@ -68,7 +68,7 @@ class Moment(Protocol):
         """Return the bounds of all functions."""
 
 
-def front_of(snapshot: Moment) -> Front:
+def front_of(snapshot: FrontSource) -> Front:
     """Return the front of the told points of a study."""
     problem, data, level = snapshot.problem, snapshot.data, snapshot.level
     signs, names = problem.goal_signs, problem.objectives
@@ -102,7 +102,7 @@ def front_of(snapshot: Moment) -> Front:
 
 
 def _points(
-    snapshot: Moment,
+    snapshot: FrontSource,
     composite: Composite,
     rows: ndarray,
     values: Float64[ndarray, "N r"],
@@ -150,7 +150,7 @@ def _thinned(reached: Float64[ndarray, "p r"]) -> Float64[ndarray, "b r"]:
 
 
 def _possible(
-    snapshot: Moment, composite: Composite, front: Float64[ndarray, "N r"], U: Float64[ndarray, "N d"]
+    snapshot: FrontSource, composite: Composite, front: Float64[ndarray, "N r"], U: Float64[ndarray, "N d"]
 ) -> tuple[Frontier, Float64[ndarray, "p r"], float]:
     """Return the front with its reference point, the optimistic front, and by how much, relatively, it is larger."""
     problem, stream, level = snapshot.problem, snapshot.stream.at("growth"), snapshot.level

@@ -25,10 +25,10 @@ from pied.study.words import Words
 if TYPE_CHECKING:
     from pied.bounds import Composite, TwoRegimes
     from pied.gp import GP, Choice
-    from pied.study.apart import Side
     from pied.study.doubtful import Doubtful
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
+    from pied.study.regime_verdict import Side
 
 OTHER_QUESTION = -1
 """Number of a question that was not recorded: no trial was proposed for it."""
@@ -158,13 +158,13 @@ class Snapshot(Moment):
         """
         if self.problem.n == 0 or self.white is not None or self.data.complete.sum() < self.initial or self.untried:
             return None
-        from pied.study import apart
+        from pied.study import regime_verdict
         from pied.study.prospect import chance_of_any
 
         settings = self.settings
         if self._sides:
             stream = self.stream.at("chance")
-            return apart.chance(self.problem, settings.believer, self._sides, self.level, stream)
+            return regime_verdict.chance(self.problem, settings.believer, self._sides, self.level, stream)
         level, stream = self.level, self.stream
         careful = settings.believer.careful(self.problem, self.data, self.belief.beyond_plateaus, level)
         composite = settings.believer.bound(self.problem, self.data, careful, stream.at("recommend"))
@@ -176,7 +176,7 @@ class Snapshot(Moment):
         last = next((trial.why for trial in reversed(self.of_this_question) if trial.why.margin is not None), None)
         if last is None or self.confirmations == 0 or "apart" not in last.memory:
             return []
-        from pied.study.apart import sides_of
+        from pied.study.regime_verdict import sides_of
 
         return sides_of(self.problem, self.settings.believer, self.data, last)
 
@@ -286,7 +286,7 @@ class Snapshot(Moment):
         level = self.level if settings.tests_singly else VERDICT_LEVEL
         believer, stream, start = settings.believer, self.stream.at("relax"), self.data.U[-1]
         if self._sides:
-            from pied.study.apart import relaxed
+            from pied.study.regime_verdict import relaxed
 
             return relaxed(self.problem, believer, self._sides, level, stream, start)
         composite = believer.bound(self.problem, self.data, self.belief, stream)

@@ -39,8 +39,8 @@ from pied.suite.enumeration import Thoroughness, enumerated
 from pied.suite.latent import MAKERS, Latent, Patchwork
 from pied.suite.optimum import Effort, best
 from pied.suite.plants import reactor, separation
-from pied.suite.regimes import Regime, best_of
 from pied.suite.sketch import Expression, Sketch, natural, number, power_of_ten, synthetic
+from pied.suite.switches import Regime, best_of
 from pied.suite.uneven import ROUGH, Uneven, uneven
 
 VERSION = 3

@@ -19,7 +19,7 @@ from pied.shapes import Float64
 from pied.suite.benchmark import Benchmark, state
 from pied.suite.elementary import Number, on_arrays
 from pied.suite.optimum import Best
-from pied.suite.regimes import Regime, best_of
+from pied.suite.switches import Regime, best_of
 
 SOURCE = "brute force on the truth, regime by regime"
 Columns = list[ndarray]

@@ -19,8 +19,8 @@ from pied.problem import Variable
 from pied.rng import Stream
 from pied.shapes import Float64
 from pied.suite.latent import Latent, Patchwork, draw
-from pied.suite.regimes import Switch
 from pied.suite.sketch import Expression, Sketch, combined, drawn_variable, less, number, scaled_text, unit_text
+from pied.suite.switches import Switch
 
 ROUGH = ("cliff", "kink", "jump", "ridge", "corner", "basins")
 """The kinds, in the order above."""

@@ -13,7 +13,7 @@ import pytest
 
 from pied import Problem, SettingError, SolverDone, Status, Study, TellError
 from pied.records.trial import Dataset, State, Trial
-from pied.rivals.loop import PAPER_PENALTY, Evaluate, LoopRun, Merit, Start
+from pied.rivals.driven import PAPER_PENALTY, DrivenRun, Evaluate, Merit, Start
 from pied.rng import Stream
 from pied.solvers.base import Run, Solver
 from tiny import hill, parabola, points, waves
@@ -53,8 +53,8 @@ class Toy(Solver):
     legacy: bool = False
     merit: Merit = Merit(10.0, True)  # noqa: RUF009  frozen
 
-    def start(self, problem: Problem, stream: Stream) -> LoopRun:
-        return LoopRun(self.name, problem, stream, self.routine, self.merit, legacy=self.legacy)
+    def start(self, problem: Problem, stream: Stream) -> DrivenRun:
+        return DrivenRun(self.name, problem, stream, self.routine, self.merit, legacy=self.legacy)
 
 
 def told(problem: Problem, solver: Solver, evaluations: int, seed: int = 0) -> Study:

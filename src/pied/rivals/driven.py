@@ -184,7 +184,7 @@ def _work(routine: Routine, start: Start, channel: _Channel) -> None:
     channel.points.put(ended)
 
 
-class LoopRun(Run):
+class DrivenRun(Run):
     """One run of a routine that owns its loop: the routine's thread, and the values it has been given.
 
     Args:

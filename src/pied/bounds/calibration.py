@@ -42,10 +42,15 @@ def caution(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "
         data: The told values, with what was expected of those that were proposed.
         level: p of the bounds: a share of 2 (1 - p) may lie outside.
     """
-    factor = _first(problem, data)
+    return _history(problem, data, level)[-1]
+
+
+def _history(problem: Problem, data: Dataset, level: float) -> list[Float64[ndarray, "m"]]:
+    """Return the caution at each proposal that was predicted, and after the last."""
+    found = [_first(problem, data)]
     for row, ends in _foretold(problem, data):
-        factor = _learned(factor, _outside(data.Y[row], ends), level)
-    return factor
+        found.append(_learned(found[-1], _outside(data.Y[row], ends), level))
+    return found
 
 
 def misses(problem: Problem, data: Dataset, level: float, *, cautious: bool) -> list[Float64[ndarray, "m"]]:
@@ -59,11 +64,9 @@ def misses(problem: Problem, data: Dataset, level: float, *, cautious: bool) -> 
         level: p of what was expected.
         cautious: Whether what was expected had been widened by the caution of that time.
     """
-    found, factor = [], _first(problem, data) if cautious else np.ones(problem.m)
-    for row, ends in _foretold(problem, data):
-        found.append(quantile.normal(level) * factor * _distance(data.Y[row], ends))
-        factor = _learned(factor, _outside(data.Y[row], ends), level) if cautious else factor
-    return found
+    told, z = _foretold(problem, data), quantile.normal(level)
+    factors = _history(problem, data, level)[:-1] if cautious else [np.ones(problem.m)] * len(told)
+    return [z * factor * _distance(data.Y[row], ends) for factor, (row, ends) in zip(factors, told, strict=True)]
 
 
 def errors(problem: Problem, data: Dataset) -> dict[int, Float64[ndarray, "m"]]:

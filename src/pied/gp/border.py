@@ -82,24 +82,17 @@ class Border:
 
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"]]:
         """Return mean and deviation of the latent process: positive on the inside."""
-        V = U if self.coding is None else self.coding.inputs(U)
-        k = self.form.size**2 * (_trend(V, self.V) + self.form.bend * matern(V, self.V, self.form.scale)[0])
-        variance = self._prior(V) - ((k @ self.M) * k).sum(1)
-        return k @ self.weights, np.sqrt(np.maximum(variance, 1e-12 * self.form.size**2))
+        _, k, _, _, deviation = self._at(U)
+        return k @ self.weights, deviation
 
     def moments_and_slopes(
         self, U: Float64[ndarray, "b d"]
     ) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"], Float64[ndarray, "b d"], Float64[ndarray, "b d"]]:
         """Return mean, deviation and their derivatives with respect to the point."""
-        V = U if self.coding is None else self.coding.inputs(U)
-        size, scale, bend = self.form
-        bent, by_square = matern(V, self.V, scale)
-        k = size**2 * (_trend(V, self.V) + bend * bent)
+        V, k, by_square, Mk, deviation = self._at(U)
+        size, _, bend = self.form
         away = V[:, None] - self.V[None]
         by_v = size**2 * (SLOPE_VARIANCE * (self.V - 0.5)[None] + bend * 2.0 * by_square[..., None] * away)
-        Mk = k @ self.M
-        variance = self._prior(V) - (Mk * k).sum(1)
-        deviation = np.sqrt(np.maximum(variance, 1e-12 * size**2))
         by_variance = 2.0 * size**2 * SLOPE_VARIANCE * (V - 0.5) - 2.0 * np.einsum("bn,bne->be", Mk, by_v)
         by_mean = np.einsum("bne,n->be", by_v, self.weights)
         by_deviation = by_variance / (2.0 * deviation[:, None])
@@ -107,8 +100,14 @@ class Border:
             by_mean, by_deviation = (self.coding.by_cube(each[:, None])[:, 0] for each in (by_mean, by_deviation))
         return k @ self.weights, deviation, by_mean, by_deviation
 
-    def _prior(self, V: Float64[ndarray, "b e"]) -> Float64[ndarray, "b"]:
-        return self.form.size**2 * (1.0 + SLOPE_VARIANCE * ((V - 0.5) ** 2).sum(1) + self.form.bend)
+    def _at(self, U: Float64[ndarray, "b d"]) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
+        """Return points as inputs, their covariances with the told ones, k and M k, and the deviation there."""
+        V = U if self.coding is None else self.coding.inputs(U)
+        size, scale, bend = self.form
+        bent, by_square = matern(V, self.V, scale)
+        k = size**2 * (_trend(V, self.V) + bend * bent)
+        prior, Mk = size**2 * (1.0 + SLOPE_VARIANCE * ((V - 0.5) ** 2).sum(1) + bend), k @ self.M
+        return V, k, by_square, Mk, np.sqrt(np.maximum(prior - (Mk * k).sum(1), 1e-12 * size**2))
 
 
 def log_evidence(V: Float64[ndarray, "N e"], inside: Bool[ndarray, "N"]) -> float:

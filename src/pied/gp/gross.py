@@ -73,8 +73,6 @@ WEIGHT_OF_SUM = 10.0
 """With which it counts that the weights of a hull add up to one."""
 FLOOR = 1e-10
 """Added to the diagonal of covariances: nothing here depends on more digits."""
-MOST_ROWS = 256
-"""The last told values that are looked at: the work grows with their third power."""
 
 
 class Misfit(NamedTuple):
@@ -108,7 +106,7 @@ def misfits(
     allowed = _plain(data, plateaus.allowed(data, choices))
     looks, found = int(data.rows.sum()), []
     for j, usual in enumerate(allowed):
-        kept = np.flatnonzero(data.rows[j])[-MOST_ROWS:]
+        kept = np.flatnonzero(data.rows[j])[-model.most_rows :]  # the last ones: the work grows with the third power
         part = data.at(kept)
         tasks, _ = regressions(part, [usual.candidate((j,))])
         if len(kept) - int(tasks.columns.sum()) - int(data.active[j].sum()) - 1 < LEAST_FREEDOM:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -93,11 +93,6 @@ class Observations:
         """Return what was told of output j."""
         return self.Y[self.rows[j], j]
 
-    def noise_kind(self, j: int) -> Literal["learned", "exact", "known"]:
-        """Tell what is known about the noise of output j."""
-        noise = self.noise[j]
-        return "learned" if noise is None else "exact" if noise == 0 else "known"
-
     @property
     def is_sharing(self) -> bool:
         """Whether outputs may share their hyperparameters."""
@@ -109,7 +104,8 @@ class Observations:
             return [[(j,) for j in range(len(self.rows))]]
         alike: dict[tuple[Any, ...], list[int]] = {}
         for j in range(len(self.rows)):
-            key = (self.noise_kind(j), self.rows[j].tobytes(), self.active[j].tobytes())
+            noise = self.noise[j]
+            key = (noise is None, noise == 0, self.rows[j].tobytes(), self.active[j].tobytes())
             alike.setdefault(key, []).append(j)
         sized: dict[int, list[tuple[int, ...]]] = {}
         for group in alike.values():

@@ -57,8 +57,7 @@ def _plateaus(data: Observations) -> dict[int, Sides]:
     """Return where exact outputs are on plateaus, of those that have some."""
     if not data.model.plateaus or data.is_sharing:
         return {}
-    exact = [j for j in range(len(data.rows)) if data.noise_kind(j) == "exact"]
-    return {j: sides for j in exact if (sides := _sides(data, j)).any()}
+    return {j: sides for j, noise in enumerate(data.noise) if noise == 0 and (sides := _sides(data, j)).any()}
 
 
 def _sides(data: Observations, j: int) -> Sides:

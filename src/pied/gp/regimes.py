@@ -18,6 +18,8 @@ from numpy import ndarray
 from scipy.special import ndtr
 
 from pied.gp.kernels import matern
+from pied.gp.likelihood import SPARE_ROWS
+from pied.gp.plateaus import SAME
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 
@@ -28,11 +30,9 @@ TREND_VARIANCE = 10.0  # of the linear trend, in units of the process variance
 DIRECTIONS = 40  # random normals of half-spaces, beside the axes
 CUTS = (0.15, 0.25, 0.35, 0.5, 0.65, 0.75, 0.85)  # shares of the points on one side of a half-space
 VALUE_CUTS = 5  # thresholds of each output, in the widest gaps between its values
-PLATEAU = 3  # points with the same least or largest value are on a plateau
 SCAN_ROWS = 48  # points of the first comparison, the first ones: they are spread over the box
 FINALISTS = 12  # splits that are improved
 ROUNDS = 6  # of improvement
-SPARE_ROWS = 3  # rows that a regression needs beyond one
 LABEL_SCALE = 0.3  # length scale of the side, in units of sqrt(inputs)
 LABEL_NUGGET = 0.05
 SUREST = 0.98  # probability of a side that neighbours can give
@@ -110,7 +110,7 @@ def _candidates(U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"]) -> Bool[
         ordered = np.sort(y)
         widest = np.argsort(-np.diff(ordered), kind="stable")[:VALUE_CUTS]
         parts.append(y[None] > 0.5 * (ordered[widest] + ordered[widest + 1])[:, None])
-        parts += [(y == end)[None] for end in ordered[[0, -1]] if (y == end).sum() >= PLATEAU]
+        parts += [(y == end)[None] for end in ordered[[0, -1]] if (y == end).sum() >= SAME]
     return np.concatenate(parts)
 
 
@@ -166,7 +166,7 @@ class _Sides:
         self.is_modelled = self.count >= 1 + SPARE_ROWS
         inside = self.own[..., None]
         low, high = np.where(inside, Y, np.inf).min(-2), np.where(inside, Y, -np.inf).max(-2)
-        self.is_flat = (low == high) & (self.count >= PLATEAU)[..., None]
+        self.is_flat = (low == high) & (self.count >= SAME)[..., None]
         """Which outputs have one value throughout a side."""
         self.level = np.where(self.is_flat, low, 0.0)
 

@@ -27,6 +27,7 @@ from pied.bench.plan import size_of
 from pied.bounds.believer import ratios
 from pied.gp.regressions import LEAST_RATIO
 from pied.problem import Problem
+from pied.solvers.cuqb import MOVES
 
 BUDGET = 40
 """Evaluations of a run on the suite; random problems have 20 + 8d."""
@@ -120,8 +121,7 @@ LADDER = (
     Rung("level 0.99", "level", "cuqb:level=0.99"),
     Rung("randomized level", "level", "cuqb-randomized"),
     Rung("scheduled level", "level", "cuqb-scheduled"),
-    Rung("no widening", "level", "cuqb:widen=False"),
-    Rung("no probes", "search", "cuqb:probe=False"),
+    *(Rung(f"without {name}", "moves", f"cuqb:without={name}") for name in MOVES if name not in ("explore", "verify")),
     Rung("each function alone", "level", "cuqb:joint=False"),
     Rung("no relay", "search", "cuqb:search.relays=0"),
     Rung("three starts", "search", "cuqb:search.starts=3"),
@@ -134,7 +134,6 @@ LADDER = (
     Rung("verify every 5th", "verify", "cuqb:verify_every=5"),
     Rung("verify when right", "verify", "cuqb-adaptive"),
     Rung("log-EI in turn", "engine", "cuqb-in-turn"),
-    Rung("late trust region, each alone", "search", "cuqb-trusting"),
     Rung("log-EI", "engine", "logei-cf"),
     Rung("confidence box", "engine", "box"),
     Rung("merit quantile", "engine", "merit-quantile"),

@@ -8,14 +8,13 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy import ndarray
 
 from pied import solvers
-from pied.bounds.believer import Believer, Bounds, Widened, optimistic
+from pied.bounds.believer import Believer, Widened
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.quantile import normal
 from pied.gp import GP, selection
@@ -23,9 +22,8 @@ from pied.problem import Problem
 from pied.records.trial import Dataset, Why, feasible
 from pied.rivals.improvement import LogEICF
 from pied.rng import Stream
-from pied.search import Optimum, Search
 from pied.solvers.base import Proposal, Run
-from pied.solvers.cuqb import CUQB, CUQBRun, Scene
+from pied.solvers.cuqb import CUQB, CUQBRun
 
 LEAST_Z, MEAN_MORE = 1.0, normal(0.95) ** 2 - 1.0
 """Of a randomized level: z^2 is 1 and an exponential number more; its mean is that of the default."""
@@ -33,8 +31,6 @@ EASY_FACTORS = (0.5, 3.0)
 """A calibration does not change deviations by more than this."""
 PRIOR_WEIGHT = 3.0
 """Weight of the prior on the amplitude, in observations."""
-HALF_WIDTH, LEAST_HALF_WIDTH = 0.2, 1e-3
-"""Of a trust region, unit cube: at first, and at the end."""
 
 
 def probability(z: float) -> float:
@@ -239,76 +235,6 @@ class AdaptiveRun(CUQBRun):
         return number > self.initial and self._was_right
 
 
-@dataclass(frozen=True)
-class Trusting(CUQB):
-    """Late trust region: in the second half of forty trials explore a box around the best point, halved on failure.
-
-    Each function is bounded alone, so compare with the rung that does the same.
-    """
-
-    name: ClassVar[str] = "cuqb-trusting"
-
-    joint: bool = False
-
-    def start(self, problem: Problem, stream: Stream) -> CUQBRun:
-        """Begin a run."""
-        return TrustingRun(self, problem, stream)
-
-
-class TrustingRun(CUQBRun):
-    """One run with a late trust region."""
-
-    def _optimistic(self, scene: Scene, composite: Composite) -> Optimum:
-        late = scene.number > self.initial + 10 and bool(scene.is_feasible.any())
-        if not late or not isinstance(scene.search, Search):
-            return super()._optimistic(scene, composite)
-        value = np.where(scene.is_feasible, scene.f[:, 0], -np.inf)
-        best = int(value.argmax())
-        half = max(LEAST_HALF_WIDTH, HALF_WIDTH * 0.5 ** ((len(value) - 1 - best) // self.problem.d))
-        low, high = np.maximum(scene.data.U[best] - half, 0.0), np.minimum(scene.data.U[best] + half, 1.0)
-        region = Region(optimistic(composite, self._own.level), low, high)
-        found = scene.search.solve(
-            region, scene.scales, scene.pool, region.inside(scene.known), scene.stream.at("explore")
-        )
-        return replace(found, u=low + (high - low) * found.u)
-
-
-@dataclass(frozen=True, eq=False)
-class Region:
-    """Bound functions on a box within the unit cube, as functions on the unit cube."""
-
-    bounds: Bounds
-    low: ndarray
-    high: ndarray
-
-    @property
-    def k(self) -> int:
-        """Number of functions."""
-        return self.bounds.k
-
-    @property
-    def white(self) -> tuple[int, ...]:
-        """Constraints that are known exactly."""
-        return self.bounds.white
-
-    @cached_property
-    def _size(self) -> ndarray:
-        return self.high - self.low
-
-    def inside(self, U: ndarray) -> ndarray:
-        """Return points of the cube in the coordinates of the box, moved into it."""
-        return np.clip((U - self.low) / self._size, 0.0, 1.0)
-
-    def values(self, V: ndarray) -> ndarray:
-        """Return all functions."""
-        return self.bounds.values(self.low + self._size * V)
-
-    def values_and_slopes(self, V: ndarray) -> tuple[ndarray, ndarray]:
-        """Return all functions and their slopes in the coordinates of the box."""
-        f, slopes = self.bounds.values_and_slopes(self.low + self._size * V)
-        return f, slopes * self._size
-
-
 # --- Beginnings -------------------------------------------------------------------------------------------------------
 
 
@@ -379,7 +305,6 @@ NAMES = {
     "cuqb-shrunk": "variants:shrunk",
     "cuqb-in-turn": "variants:InTurn",
     "cuqb-adaptive": "variants:Adaptive",
-    "cuqb-trusting": "variants:Trusting",
     "cuqb-sobol-design": "variants:SobolDesign",
     "cuqb-started": "variants:Started",
 }

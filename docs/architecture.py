@@ -1,8 +1,8 @@
-"""Draw the picture and the table of packages in architecture.md from the code's own imports.
+"""Draw the picture and the tables of packages and moves in architecture.md from the code itself.
 
     python docs/architecture.py          # rewrite the page
 
-The page has two marked places; everything else in it is written by hand. An arrow is left out where a longer way of
+The page has three marked places; everything else in it is written by hand. An arrow is left out where a longer way of
 arrows says the same.
 """
 
@@ -26,7 +26,7 @@ def packages() -> dict[str, Path]:
 def _defines(file: Path) -> bool:
     """Tell whether a file defines anything; the doors of older versions only import."""
     kinds = (ast.FunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
-    return any(isinstance(node, kinds) for node in ast.parse(file.read_text(encoding="utf-8")).body)
+    return any(isinstance(node, kinds) for node in ast.parse(_read(file)).body)
 
 
 def _files(place: Path) -> list[Path]:
@@ -39,7 +39,7 @@ def imports() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {name: set() for name in known}
     for name, place in known.items():
         for file in _files(place):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            for node in ast.walk(ast.parse(_read(file))):
                 if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "pied":
                     targets = [node.module] if node.module != "pied" else [f"pied.{each.name}" for each in node.names]
                     found[name] |= {str(target).split(".")[1] for target in targets} & set(known) - {name}
@@ -89,14 +89,35 @@ def table() -> str:
     rows = ["| floor | package | duty |", "| --- | --- | --- |"]
     for name, place in sorted(packages().items(), key=lambda item: (-level[item[0]], item[0])):
         first = place / "__init__.py" if place.is_dir() else place
-        duty = (ast.get_docstring(ast.parse(first.read_text(encoding="utf-8"))) or "").splitlines()[0]
+        duty = (ast.get_docstring(ast.parse(_read(first))) or "").splitlines()[0]
         rows.append(f"| {level[name]} | `{name}` | {duty} |")
     return "\n".join(rows)
 
 
+def moves() -> str:
+    """Return one row a move of the method, in the order in which they are asked: what it is, and where it pays."""
+    place = SOURCE / "solvers" / "moves"
+    listed = re.search(r"ALL: .*?\n}", _read(place / "__init__.py"), re.DOTALL)
+    asked = re.findall(r"(\w+)\(\)", listed[0] if listed else "")
+    rows = {}
+    for file in place.glob("*.py"):
+        tree = ast.parse(_read(file))
+        for each in (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name in asked):
+            said = {node.targets[0].id: node.value.value for node in each.body if isinstance(node, ast.Assign)}  # type: ignore
+            duty = " ".join((ast.get_docstring(tree) or "").split("\n\n")[0].split()).partition(": ")[2]
+            rows[each.name] = f"| `{said['name']}` | {duty[0].upper()}{duty[1:]} | {said['evidence']} |"
+    return "\n".join(
+        ["| move | what it does | where it pays |", "| --- | --- | --- |", *(rows[name] for name in asked)]
+    )
+
+
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
 def page(text: str) -> str:
-    """Return the page with picture and table as the code has them now."""
-    for name, content in (("picture", picture()), ("table", table())):
+    """Return the page with picture and tables as the code has them now."""
+    for name, content in (("picture", picture()), ("table", table()), ("moves", moves())):
         text = re.sub(
             rf"(<!-- {name}: .*? -->\n).*?(<!-- end of {name} -->)",
             lambda found, content=content: f"{found[1]}{content}\n{found[2]}",

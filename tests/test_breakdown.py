@@ -51,7 +51,7 @@ def test_a_numerical_breakdown_gives_a_space_filling_point_logged_and_written_do
     def breaks(*_: Any) -> Any:
         raise error
 
-    monkeypatch.setattr(CUQBRun, "_explore", breaks)
+    monkeypatch.setattr(CUQBRun, "_chosen", breaks)
     proposal = ask(hill(), record(USUAL), fast(verify_every=None))
     assert proposal.why.aim == "fill"
     assert proposal.why.rung == "space-filling: singular"
@@ -65,7 +65,7 @@ def test_a_mistake_in_a_solver_is_seen(error: type[Exception], monkeypatch: pyte
     def mistaken(*_: Any) -> Any:
         raise error("a slip")
 
-    monkeypatch.setattr(CUQBRun, "_explore", mistaken)
+    monkeypatch.setattr(CUQBRun, "_chosen", mistaken)
     with pytest.raises(error, match="a slip"):
         ask(hill(), record(USUAL), fast(verify_every=None))
 
@@ -101,7 +101,7 @@ def test_rungs_are_counted_in_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
     study = Study(hill(), seed=0, solver=fast(verify_every=None))
     study.run(5)
     assert study.result().rungs == {}
-    monkeypatch.setattr(CUQBRun, "_explore", breaks)
+    monkeypatch.setattr(CUQBRun, "_chosen", breaks)
     study.run(2)
     result = study.result()
     assert result.rungs == {"space-filling": 2}

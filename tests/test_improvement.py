@@ -22,8 +22,8 @@ from pied.rng import Stream
 from pied.search.multistart import Search
 from pied.solvers import make
 from pied.solvers.acquisition import incumbent
-from pied.solvers.cuqb import Scene
 from pied.solvers.sampled import Sampled
+from pied.solvers.scene import Scene
 from pied.solvers.smooth import FATMOID, FATPLUS, SIGMOID, log_h, log_h_slopes, log_ndtr_slopes
 from rivals import affine, believed, quick, slopes_by_difference, told
 from tiny import few, hill, parabola, points, waves

@@ -9,6 +9,7 @@ import pytest
 from pied import CUQB, Named, Problem, Result, Status, Study, suite
 from pied.records import Dataset, met
 from pied.rng import Stream
+from pied.solvers.moves.tell import is_measured
 from tiny import fast, unchecked
 
 WHITE = "exp(-((x - 0.25)/0.1)**2) + 0.8*exp(-((x - 0.75)/0.15)**2)"
@@ -41,7 +42,7 @@ def test_a_certain_optimum_is_not_measured_again_while_wider_bounds_promise_more
 @pytest.mark.slow
 def test_without_widening_the_certain_optimum_is_measured() -> None:
     """The mend is the widening: the same study without it stays where nothing can be learned."""
-    study = wrong_by_chance(CUQB(widen=False, verify_every=None))
+    study = wrong_by_chance(CUQB(verify_every=None).without("widen", "tell"))
     assert study.ask().x["x"] == pytest.approx(0.75, abs=0.03)
 
 
@@ -174,6 +175,6 @@ def test_settings_that_no_output_depends_on_do_not_make_a_point_new() -> None:
     problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize="y - b", inputs={"y": ["a"]})
     U = np.array([[0.1, 0.2], [0.5, 0.2], [0.9, 0.2]])
     run = CUQB().start(problem, Stream(0))
-    scene = run._scene(4, Dataset((1, 2, 3), U, U[:, :1], U[:0]), None, Stream(0))
-    assert run._is_measured(scene, np.array([0.51, 0.9]))
-    assert not run._is_measured(scene, np.array([0.6, 0.2]))
+    scene = run.scene(4, Dataset((1, 2, 3), U, U[:, :1], U[:0]), None, Stream(0))
+    assert is_measured(run.turn(scene), np.array([0.51, 0.9]))
+    assert not is_measured(run.turn(scene), np.array([0.6, 0.2]))

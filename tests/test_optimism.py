@@ -18,9 +18,9 @@ from pied.rng import Stream
 from pied.search.multistart import Search
 from pied.solvers import make
 from pied.solvers.acquisition import Points
-from pied.solvers.cuqb import Scene
+from pied.solvers.scene import Scene
 from rivals import BELIEVER, FAST, SEARCH, affine, believed, quick, slopes_by_difference
-from tiny import distance, few, hill, parabola, points, waves
+from tiny import distance, few, hill, parabola, points, waves, without
 
 Z95 = quantile.normal(0.95)
 RIVALS = [name for name in FAST if name != "scbo"]  # which has a test of its own
@@ -33,7 +33,7 @@ MOST = few(sorted(RIVALS, key=["box", "cobalt", "logei-cf"].__contains__, revers
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("stated", "words"),
-    [(hill, {}), (waves, {"verify_every": None, "widen": False}), (affine, {})],
+    [(hill, {}), (waves, {"verify_every": None, **without("widen", "tell")}), (affine, {})],
     ids=["hill", "waves", "affine"],
 )
 def test_epbo_is_cuqb_on_the_folded_problem(stated: Any, words: dict[str, Any]) -> None:
@@ -59,7 +59,7 @@ def test_epbo_is_cuqb_on_the_folded_problem_also_as_published() -> None:
 def test_epbo_punishes_violation() -> None:
     """The objective grows into the forbidden part: a penalty of the wrong sign would run to x = 3 every time."""
     problem = parabola(maximize="x + 0*y", subject_to={"black": "y >= 0.75"})
-    result = solve(problem, 10, solver=quick("epbo", verify_every=None, widen=False), seed=0)
+    result = solve(problem, 10, solver=quick("epbo", verify_every=None, **without("widen", "tell")), seed=0)
     explored = [trial.x.x for trial in result.trials if trial.why.aim == "explore"]
     assert sum(abs(x - 1.8) < 1e-3 for x in explored) >= len(explored) - 2
     assert sum(x > 2.5 for x in explored) <= 1

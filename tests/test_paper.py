@@ -39,8 +39,7 @@ def test_the_rest_follows_the_text() -> None:
     assert isinstance(paper.search, PenaltySearch)
     assert paper.search.temperature == 1.0
     assert paper.verify_every is None
-    assert not paper.widen
-    assert not paper.probe
+    assert paper.moves == ("feasible", "explore")
     assert not paper.joint
     assert paper.verdict == "single"
 

@@ -11,8 +11,8 @@ from pied.bounds.success import SuccessModel
 from pied.gp.choices import Model
 from pied.search.mixed import Mixed
 from pied.search.multistart import Search
-from pied.solvers.probes import NEAR_BEST, PROBE_STEP, off_bounds
-from tiny import fast, points
+from pied.solvers.moves.probe import NEAR_BEST, PROBE_STEP, off_bounds
+from tiny import fast, points, without
 
 STRAIGHT = Believer(Model(kernels=("squared exponential",), trends=("linear",), warps=("none",)))
 ALL = np.array([True, True, True])
@@ -99,7 +99,7 @@ def test_a_best_point_that_breaks_a_white_constraint_by_rounding_is_left_too():
 
 @pytest.mark.slow
 def test_probes_can_be_turned_off_and_noise_needs_none():
-    assert not _probes(_corner(), probe=False)
+    assert not _probes(_corner(), **without("probe"))
     assert not _probes(_corner(noise=0.1))
 
 
@@ -151,7 +151,7 @@ def test_settings_beside_the_best_are_told_even_where_the_belief_is_certain():
 
 @pytest.mark.slow
 def test_settings_beside_the_best_are_left_out_where_they_break_a_white_constraint_or_probes_are_off():
-    for words, settings in (({"subject_to": ["count <= 4.5"]}, {}), ({}, {"probe": False})):
+    for words, settings in (({"subject_to": ["count <= 4.5"]}, {}), ({}, without("probe"))):
         trials = _told_but_beside(_counted(**words), (0, 2, 3, 4, 7, 10, 12), **settings).run(4).trials
         assert not [trial for trial in trials if trial.why.aim == "probe" and trial.x["count"] != 4]
 

@@ -11,8 +11,8 @@ from pied.gp.border import _trend
 from pied.gp.kernels import matern
 from pied.records import Dataset
 from pied.rng import Stream
-from pied.solvers import regimes
 from pied.solvers.infeasibility import REGIME_POINTS
+from pied.solvers.moves import regime
 from tiny import fast
 
 
@@ -60,7 +60,7 @@ def home_of(problem, U, Y):
     data = Dataset(tuple(range(1, len(U) + 1)), U, Y, U[:0])
     believer = Believer()
     belief = believer.fit(problem, data)
-    return regimes.home(problem, believer, data, belief, U[Y[:, 0].argmax()], {})
+    return regime.home(problem, believer, data, belief, U[Y[:, 0].argmax()], {})
 
 
 def test_a_smooth_output_has_one_regime():
@@ -145,7 +145,7 @@ def test_an_optimum_beside_a_cliff_is_found():
 
 
 def test_the_paper_knows_no_regimes():
-    assert not CUQB.paper().regimes
+    assert "regime" not in CUQB.paper().moves
 
 
 def cliff_problem(limit):

@@ -14,7 +14,7 @@ from pied import Named, Problem, SettingError, Status, Study, Trial, Variable, m
 from pied.records.trial import Dataset, State
 from pied.rng import Stream
 from pied.suite.twins import rescaled
-from tiny import distance, fast, hill, parabola, points, unchecked, waves
+from tiny import distance, fast, hill, parabola, points, unchecked, waves, without
 
 
 def test_the_budget_counts_asked_trials_of_every_state_and_no_added_ones() -> None:
@@ -437,7 +437,7 @@ def test_an_exact_black_box_is_looked_at_with_wider_bounds_when_nothing_is_promi
     trials = solve(parabola(maximize=objective), 20, solver=fast(), seed=0).trials
     wide = [trial.number for trial in trials if trial.why.aim == "widen"]
     assert len(wide) >= 2
-    usual = solve(parabola(maximize=objective), max(wide[0], 3), solver=fast(widen=False), seed=0).trials
+    usual = solve(parabola(maximize=objective), max(wide[0], 3), solver=fast(**without("widen")), seed=0).trials
     assert not any(trial.why.aim == "widen" for trial in usual)
 
 

@@ -15,7 +15,7 @@ from pied.problem.formula import Formula, Scope
 from pied.records.trial import Dataset
 from pied.rng import Stream
 from pied.search.enumeration import SHORTLIST, Enumeration
-from tiny import fast, hill
+from tiny import fast, hill, without
 
 
 def told(problem: Problem, count: int) -> Dataset:
@@ -123,7 +123,7 @@ def test_the_first_of_equal_candidates_wins(count: int) -> None:
 def test_the_model_of_success_is_fitted_once_an_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when the level promises nothing and the search goes on with wider bounds, twice."""
     problem = hill()
-    study = Study(problem, seed=0, solver=fast(probe=False))
+    study = Study(problem, seed=0, solver=fast(**without("probe")))
     for _ in range(12):
         trial = study.ask()
         if trial.x.a < 0.5:
@@ -133,7 +133,7 @@ def test_the_model_of_success_is_fitted_once_an_ask(monkeypatch: pytest.MonkeyPa
     study.fail(study.ask(), "too hot")
     fits, fit = [], SuccessModel.fit
     monkeypatch.setattr(SuccessModel, "fit", lambda *given, **words: fits.append(1) or fit(*given, **words))
-    monkeypatch.setattr("pied.solvers.cuqb.WIDEN_BELOW_GAIN", math.inf)  # every ask widens
+    monkeypatch.setattr("pied.solvers.moves.widen.LEAST_GAIN", math.inf)  # every ask widens
     monkeypatch.setattr("pied.solvers.cuqb.CUQBRun._verifies", lambda *_: False)
     assert study.ask().why.aim in ("widen", "spread")
     assert len(fits) == 1

@@ -223,7 +223,7 @@ def test_every_solver_comes_back_from_its_data(name: str) -> None:
 @pytest.mark.parametrize("made", [CUQB.paper(), CUQB(), CUQB(level=0.9)])
 def test_settings_newer_than_a_record_are_those_of_the_method_that_it_names(made: CUQB) -> None:
     data = json.loads(json.dumps(solver_to_data(made)))
-    for newer in ("expect", "compare"):
+    for newer in ("moves", "compare"):
         del data["settings"][newer]
     del data["settings"]["believer"]["model"]["waves"]
     assert solver_from_data(data) == made

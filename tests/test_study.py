@@ -259,8 +259,10 @@ def test_an_unknown_setting_is_refused_with_the_one_probably_meant() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ({"probe": "no"}, "probe of solver 'cuqb' is true or false, got 'no'"),
-        ({"widen": 0}, "widen of solver 'cuqb' is true or false, got 0"),
+        ({"joint": "no"}, "joint of solver 'cuqb' is true or false, got 'no'"),
+        ({"joint": 0}, "joint of solver 'cuqb' is true or false, got 0"),
+        ({"moves": "verify, probes, explore"}, "there is no move 'probes'. Did you mean 'probe'"),
+        ({"moves": ("verify",)}, "the last move is 'explore'"),
         ({"level": "0.9"}, "level of solver 'cuqb' is a number, got '0.9'"),
     ],
 )

@@ -15,7 +15,8 @@ from pied.rng import Stream
 from pied.search.enumeration import Enumeration
 from pied.search.multistart import Search
 from pied.search.optimum import Optimum
-from pied.solvers.cuqb import CUQB, Scene
+from pied.solvers.cuqb import CUQB
+from pied.solvers.scene import Scene
 from pied.study import Study
 from pied.study.recommendation import recommend, surely
 from tiny import fast
@@ -176,9 +177,9 @@ def test_what_is_asked_instead_of_a_repetition_is_likely_to_succeed():
     model = SuccessModel.fit(data.U, data.failed)
     assert model is not None
     assert 0 < int(model.is_likely(pool).sum()) < 200
-    assert bool(model.is_likely(run_._spread_out(scene)[None]).all())
+    assert bool(model.is_likely(run_.spread_out(scene)[None]).all())
     everywhere = replace(scene, data=replace(data, imagined=data.imagined[:0], failures=()))
-    assert not bool(model.is_likely(run_._spread_out(everywhere)[None]).all())  # else the test would show nothing
+    assert not bool(model.is_likely(run_.spread_out(everywhere)[None]).all())  # else the test would show nothing
 
 
 def test_the_paper_does_not_learn_from_failures(monkeypatch: pytest.MonkeyPatch):

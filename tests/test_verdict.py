@@ -355,7 +355,7 @@ def test_with_noise_few_points_leave_as_much_open_as_exact_ones() -> None:
         problem = Problem({"x": (0, 1), "z": (0, 1)}, ["y"], maximize="y", subject_to=["y >= 9"], noise={"y": 0.1})
         U = Stream(1).uniform(count, 2)
         data = Dataset(tuple(range(count)), U, U[:, :1], U[:0])
-        scene = CUQB().start(problem, Stream(0))._scene(count + 1, data, None, Stream(0))
+        scene = CUQB().start(problem, Stream(0)).scene(count + 1, data, None, Stream(0))
         factors.append(JointTest(problem, Believer(), 0.95, scene, Stream(0))._doubt(scene).item())
     assert factors[0] == pytest.approx(17.0 / math.sqrt(6))
     assert factors[1] == pytest.approx(5.7 / math.sqrt(7))

@@ -21,6 +21,11 @@ def few(names: Iterable[Any], count: int) -> list[Any]:
     return [name if place < count else pytest.param(name, marks=pytest.mark.long) for place, name in enumerate(names)]
 
 
+def without(*names: str) -> dict[str, tuple[str, ...]]:
+    """Return the setting of a solver that leaves out some moves."""
+    return {"moves": CUQB().without(*names).moves}
+
+
 def parabola(**words: Any) -> Problem:
     """One variable, one output, no constraint: the largest y - x / 10 with y = 1 - (x - 1.3)^2 is at x = 1.25."""
     stated: dict[str, Any] = {

@@ -140,7 +140,7 @@ def solver_of(text: str) -> tuple[Solver, dict[str, Any]]:
 
     The text is a name, or a name with changed settings: 'cuqb:level=0.9,model.finalists=6,search.starts=12'. A dot
     denotes nested settings (`model` and `estimator` belong to the believer), `study.` a setting of the study; the value
-    'paper' is the setting of `CUQB.paper()`.
+    'paper' is the setting of `CUQB.paper()`. 'without=probe+widen' leaves out moves.
     """
     name, _, changes = text.partition(":")
     solver, of_study = make(name), {}
@@ -151,6 +151,9 @@ def solver_of(text: str) -> tuple[Solver, dict[str, Any]]:
         path = where.strip().split(".")
         if path[0] == "study":
             of_study[path[1]] = ast.literal_eval(value)
+            continue
+        if path == ["without"] and isinstance(solver, CUQB):
+            solver = solver.without(*value.strip().split("+"))
             continue
         if path[0] in ("model", "estimator") and hasattr(solver, "believer"):
             path = ["believer", *path]

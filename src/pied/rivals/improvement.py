@@ -31,8 +31,10 @@ from pied.solvers.acquisition import (
     incumbent,
     maximize,
 )
-from pied.solvers.cuqb import CUQB, BayesRun, Scene, Settings
+from pied.solvers.cuqb import CUQB
+from pied.solvers.frame import BayesRun, Settings
 from pied.solvers.sampled import SAMPLES, SCREENING, TEMPERATURE, Sampled, largest, summed
+from pied.solvers.scene import Scene
 from pied.solvers.smooth import (
     SMALLEST_DEVIATION,
     log_fatplus,

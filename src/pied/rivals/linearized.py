@@ -21,8 +21,9 @@ from pied.rng import Stream
 from pied.search import Optimum
 from pied.shapes import Float64
 from pied.solvers.acquisition import Acquisition, Column, Outputs, Points, incumbent, maximize
-from pied.solvers.cuqb import BayesRun, Scene
+from pied.solvers.frame import BayesRun
 from pied.solvers.sampled import log_mean
+from pied.solvers.scene import Scene
 from pied.solvers.smooth import log_improvement
 
 SMALLEST_VARIANCE = 1e-200  # a smaller variance is zero; the limit keeps the slope of its root finite

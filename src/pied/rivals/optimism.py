@@ -17,7 +17,9 @@ from pied.search import Optimum, Search
 from pied.shapes import Float64
 from pied.solvers.acquisition import Acquisition, Column, Points, maximize
 from pied.solvers.base import Proposal, Run
-from pied.solvers.cuqb import CUQB, BayesRun, Scene
+from pied.solvers.cuqb import CUQB, MOVES
+from pied.solvers.frame import BayesRun
+from pied.solvers.scene import Scene
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +33,8 @@ class EPBO(BeliefSolver):
     """Models of the functions' values."""
     verdict: str | None = "joint"
     """Test of feasibility, as in `CUQB`; None: no test, as in the paper."""
-    widen: bool = True
-    """Whether wider bounds are searched once the bounds at the level promise no improvement."""
-    probe: bool = True
-    """Whether the best point is probed off the box bounds it lies on, once little improvement is promised."""
+    moves: tuple[str, ...] = MOVES
+    """How the next point is chosen, as in `CUQB`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,8 +50,7 @@ class EPBO(BeliefSolver):
             believer=same.believer,
             search=same.search,
             verdict=None,
-            widen=same.widen,
-            probe=same.probe,
+            moves=same.moves,
         )
 
     def _cuqb(self) -> CUQB:
@@ -61,8 +60,7 @@ class EPBO(BeliefSolver):
             believer=self.believer,
             search=self.search,
             verdict=self.verdict or "single",
-            widen=self.widen,
-            probe=self.probe,
+            moves=self.moves,
             strict=self.strict,
         )
 

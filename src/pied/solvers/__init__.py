@@ -1,7 +1,7 @@
 """Where to evaluate next: the method, CUQB, and every solver by its name."""
 
-from dataclasses import fields
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from pied.errors import SettingError, did_you_mean
@@ -62,7 +62,7 @@ def make(solver: "str | Solver", **settings: Any) -> Solver:
     check_name(solver)
     module, name = registry[solver].split(":")
     maker = getattr(import_module(module), name)
-    known = {field.name: field.default for field in fields(maker)} if isinstance(maker, type) else {}
+    known = {each.name: each.default for each in signature(maker).parameters.values()}
     for setting, value in settings.items():
         if setting not in known:
             raise SettingError(f"solver '{solver}' has no setting '{setting}'.{did_you_mean(setting, known)}")
@@ -70,4 +70,6 @@ def make(solver: "str | Solver", **settings: Any) -> Solver:
             raise SettingError(f"{setting} of solver '{solver}' is true or false, got {value!r}")
         if isinstance(known[setting], int | float) and isinstance(value, str):
             raise SettingError(f"{setting} of solver '{solver}' is a number, got {value!r}")
+        if isinstance(known[setting], tuple) and isinstance(value, str):  # a file has no lists of settings
+            settings[setting] = tuple(each.strip() for each in value.split(","))
     return maker(**settings)

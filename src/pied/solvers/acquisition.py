@@ -16,7 +16,7 @@ from pied.bounds import NUMBERS_AT_ONCE, Composite, Stack
 from pied.records import feasible
 from pied.search import Functions, Optimum
 from pied.shapes import Float64
-from pied.solvers.frame import Scene
+from pied.solvers.scene import Scene
 
 Column = tuple[Float64[ndarray, "b"], Callable[[], Float64[ndarray, "b d"]]]
 """The values of a function at some points, and what returns its slopes by the point."""

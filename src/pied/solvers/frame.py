@@ -6,9 +6,8 @@ One iteration is `BayesRun._propose`. What a solver seeks when it does not verif
 import logging
 import time
 from abc import abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -18,20 +17,15 @@ from pied.bounds import (
     Believer,
     Composite,
     Level,
-    SuccessModel,
-    TwoRegimes,
     White,
     Widened,
-    coding_of,
     from_memory,
     level_at,
     optimistic,
     pessimistic,
     predicted,
-    sides_told,
     telling,
     to_memory,
-    where_success_is_likely,
 )
 from pied.distances import to_nearest
 from pied.errors import SolverDone
@@ -43,15 +37,16 @@ from pied.search import Enumeration, Mixed, Optimum, PenaltySearch, Search, sear
 from pied.shapes import Bool, Float64
 from pied.solvers import batches
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
+from pied.solvers.calendar import is_turn
+from pied.solvers.explained import assumes_smooth
 from pied.solvers.initial import design_size
-from pied.solvers.regimes import assumes_smooth
+from pied.solvers.scene import Scene
 
 logger = logging.getLogger(__name__)
 
 REPEATED = 1e-7  # unit cube, every coordinate: a point this near to a known one repeats it
 FRESH_DISTANCE = 1e-4  # unit cube: a pool point this far from all known points teaches something new
 VERIFIED_GAIN = 1e-5  # of the objective's scale: on a grid, a point that promises less is not worth a verification
-VERIFIED_SUCCESS = -0.5  # deviations: a point is verified where an evaluation is that likely to succeed
 BATCH_WIDENINGS = (2.0, 3.0)  # factors of the deviations with which a batch searches on beside pending points
 SETTLED_WIDTH = 1e-3  # of a function's scale: a told candidate with bounds this near to each other is known
 MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool breaks them
@@ -91,103 +86,6 @@ class Settings(Protocol):
         """Raise instead of climbing the numerical ladder."""
 
 
-@dataclass(frozen=True, eq=False)
-class Scene:
-    """What is known at the start of one iteration."""
-
-    number: int
-    """Of the trial to propose."""
-    data: Dataset
-    told: GP
-    """The belief from what was told, as if nothing were pending."""
-    belief: GP
-    """The same with pending points imagined at their mean."""
-    composite: Composite
-    """The belief composed with g."""
-    f: Float64[ndarray, "N k"]
-    """Functions at the told points."""
-    is_feasible: Bool[ndarray, "N"]
-    known: Float64[ndarray, "s d"]
-    """The best told points."""
-    pool: Float64[ndarray, "b d"]
-    """Points to screen."""
-    scales: Float64[ndarray, "k"]
-    """One scale per function: the spread of its median over the pool."""
-    search: Search | PenaltySearch | Enumeration | Mixed
-    """How subproblems are solved over the whole box or list."""
-    stream: Stream
-    elsewhere: Bool[ndarray, "N"] | None = None
-    """Which told points are in another regime than the one searched (`solvers.regimes`); None: all are in one."""
-    rough: Bool[ndarray, "m"] | None = None
-    """Which outputs have regimes."""
-    nearby: SuccessModel | None = None
-    """The surroundings of the best point where only they are searched (`solvers.nearby`); None: the whole box is."""
-    is_plain: bool = False
-    """Whether the belief is a plain one, and its expectation is sought instead of bounds (`solvers.plainly`)."""
-    whole: "Scene | None" = None
-    """The scene of everything that was told, of which this one is a part."""
-    by_regime: "Callable[[], tuple[Scene, ...]] | None" = None
-    """Returns the scene of each regime, or none if one belief explains more; None: there are no regimes."""
-    regimes: TwoRegimes | None = None
-    """What is said of a proposal rests on these; None: on the belief about everything that was told."""
-
-    @cached_property
-    def success(self) -> SuccessModel | None:
-        """Where points may be proposed: where evaluations are likely to succeed; None: anywhere, as in the paper."""
-        if isinstance(self.search, PenaltySearch) or self.nearby is not None:
-            return self.nearby
-        data, coding = self.data, coding_of(self.composite.problem)
-        if self.elsewhere is None:
-            return SuccessModel.fit(data.U, data.failed, coding)
-        return SuccessModel.of_regime(
-            data.U, self.elsewhere, data.failed, coding, is_exact=self.composite.problem.is_exact
-        )
-
-    @property
-    def has_regimes(self) -> bool:
-        """Whether outputs have regimes, as far as was seen."""
-        return self.elsewhere is not None or self.by_regime is not None
-
-    def sides(self) -> "tuple[Scene, ...]":
-        """Return the scene of each regime, where there are regimes."""
-        return self.by_regime() if self.by_regime else ()
-
-    @property
-    def told_here(self) -> int:
-        """How many points were told in the regime that is searched."""
-        return len(self.data.U) if self.elsewhere is None else int((~self.elsewhere).sum())
-
-    @property
-    def apart(self) -> dict[str, Any]:
-        """The regime as plain data, for the memory of a test that rests on it; empty where there is none."""
-        if self.elsewhere is None or self.rough is None:
-            return {}
-        return {"apart": {**sides_told(self.data, self.elsewhere), "rough": self.rough.tolist()}}
-
-    @cached_property
-    def within(self) -> Search | PenaltySearch | Enumeration | Mixed:
-        """The search for a point to propose: only where success is likely.
-
-        Of a regime every other search stays where it is as likely as not: at an edge, that question halves what is
-        open. Where evaluations fail, other points than those at the edge are worth a try.
-        """
-        if isinstance(self.search, PenaltySearch) or self.success is None:
-            return self.search
-        halves = self.elsewhere is not None and self.number % 2 == 1
-        return where_success_is_likely(self.search, replace(self.success, z=0.0) if halves else self.success)
-
-    @cached_property
-    def surely_within(self) -> Search | PenaltySearch | Enumeration | Mixed:
-        """The search for a point to verify: only where success is more likely than not."""
-        if isinstance(self.search, PenaltySearch) or self.success is None:
-            return self.search
-        return where_success_is_likely(self.search, self.success.at(VERIFIED_SUCCESS))
-
-    def is_surely_within(self, u: Float64[ndarray, "d"]) -> bool:
-        """Tell whether a point is where success, or the regime that is searched, is more likely than not."""
-        return self.success is None or bool(self.success.at(VERIFIED_SUCCESS).is_likely(u[None]).all())
-
-
 class BayesRun(Run):
     """One run of a solver with a belief: the frame around what it seeks."""
 
@@ -223,24 +121,16 @@ class BayesRun(Run):
 
     def _propose(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Proposal:
         """Fit, screen and search; verify every so often."""
-        everything = self._scene(number, data, previous, stream)
+        everything = self.scene(number, data, previous, stream)
         scene, kept = self._staged(everything)
-        best, why = None, Why("verify")
-        if self._verifies(number):
-            best = self._verify(scene, rescue=not bool(scene.is_feasible.any()))
-            why = replace(why, multipliers=best.multipliers)
-        if best is None or not best.satisfied or self._is_pending(scene, best.u) or self._is_verified(scene, best):
-            best, why = self._explore(scene)
-        if scene.nearby is not None and self._repeats(scene, best.u):  # the best point has no better one around it
-            scene = everything
-            best, why = self._explore(scene)
+        best, why = self._chosen(scene, kept)
         u = self._on_grid(scene, best.u)
         u, why = self._called(scene, u, why)
-        if why.repeats is None and self._repeats(scene, u):
+        if why.repeats is None and self.repeats(scene, u):
             other = self._narrow(scene) if len(data.pending) else None
-            u = self._spread_out(scene) if other is None else other
+            u = self.spread_out(scene) if other is None else other
             why = replace(why, aim="spread" if other is None else "narrow")
-            if other is None and self._repeats(scene, u):
+            if other is None and self.repeats(scene, u):
                 u, why = self._once_more(scene, u, why)
         why = replace(why, active=tuple(self.problem.functions[i] for i in best.active))
         if scene is not everything:
@@ -248,16 +138,29 @@ class BayesRun(Run):
         described = self._described(replace(everything, regimes=scene.regimes), u, why)
         return Proposal(u, replace(described, memory={**described.memory, **why.memory, **kept}))
 
-    def _staged(self, scene: Scene) -> tuple[Scene, dict[str, Any]]:
+    def _staged(self, scene: Scene) -> tuple[Scene, Mapping[str, Any]]:
         """Return the scene in which the next point is sought, and what is to be remembered of it."""
         return scene, {}
+
+    def _chosen(self, scene: Scene, memory: Mapping[str, Any]) -> tuple[Optimum, Why]:
+        """Return the point to propose: verify if it is the turn, else explore."""
+        return self.verification(scene) or self._explore(scene)
+
+    def verification(self, scene: Scene) -> tuple[Optimum, Why] | None:
+        """Return the point to verify; None if it is not the turn of one, or it would teach nothing."""
+        if not self._verifies(scene.number):
+            return None
+        best = self._verify(scene, rescue=not bool(scene.is_feasible.any()))
+        if not best.satisfied or self._is_pending(scene, best.u) or self._is_verified(scene, best):
+            return None
+        return best, Why("verify", multipliers=best.multipliers)
 
     def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
         """Return the best point by medians that meets all constraints by their lower bounds."""
         bounds, stream = pessimistic(self._of_told(scene), self.level), scene.stream.at("verify")
         return scene.surely_within.solve(bounds, scene.scales, scene.pool, scene.known, stream, rescue=rescue)
 
-    def _scene(
+    def scene(
         self,
         number: int,
         data: Dataset,
@@ -287,7 +190,7 @@ class BayesRun(Run):
         pool = problem.on_equalities(pool)  # afterwards: there, the scale of an equality would be nothing
         if isinstance(search, Enumeration) and problem.listing is not None:
             search = search.without(problem.listing.same(self._settled(data, composite, scales)))
-        elif isinstance(search, Mixed) and self._is_finite:
+        elif isinstance(search, Mixed) and self.is_finite:
             search = replace(search, taken=self._settled(data, composite, scales))
         return Scene(number, data, told, belief, composite, f, is_feasible, known, pool, scales, search, stream)
 
@@ -350,7 +253,7 @@ class BayesRun(Run):
     def _verifies(self, number: int) -> bool:
         """Whether a trial verifies: by its number alone, so that a resumed run goes on as if uninterrupted."""
         every = self.settings.verify_every
-        return every is not None and number > self.initial and (number - self.initial) % every == 0
+        return every is not None and number > self.initial and is_turn(every, number - self.initial)
 
     def _is_verified(self, scene: Scene, best: Optimum) -> bool:
         """Whether a verification would teach nothing, so that other settings are worth more.
@@ -374,7 +277,7 @@ class BayesRun(Run):
         is_known = ((upper - lower) <= SETTLED_WIDTH * scales).all(1)
         return np.concatenate([data.U[is_known], data.imagined])
 
-    def _repeats(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
+    def repeats(self, scene: Scene, u: Float64[ndarray, "d"]) -> bool:
         """Whether an evaluation here would teach nothing: h is exact and told here, it failed here, or is pending."""
         data = scene.data
         points = np.concatenate([data.U, data.imagined]) if self.problem.is_exact else data.failed
@@ -423,7 +326,7 @@ class BayesRun(Run):
         )
 
     @property
-    def _is_finite(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether there are finitely many points: those that are known exactly are then not searched again."""
         grid = self.problem.grid
         return self.problem.candidates is not None or (grid is not None and bool(grid.is_discrete.all()))
@@ -433,7 +336,7 @@ class BayesRun(Run):
         grid = self.problem.grid
         if grid is None or bool(grid.has(u[None]).all()):
             return u if grid is None else grid.snapped(u)
-        taken = self._settled(scene.data, scene.composite, scene.scales) if self._is_finite else scene.data.U[:0]
+        taken = self._settled(scene.data, scene.composite, scene.scales) if self.is_finite else scene.data.U[:0]
         mixed = Mixed(Search(), grid, taken)
         bounds = optimistic(scene.composite, self.level)
         return mixed.near(bounds, scene.scales, u, grid.snapped(u)[None]).u
@@ -466,7 +369,7 @@ class BayesRun(Run):
         wide = self.settings.believer.bound(self.problem, scene.data, Widened(scene.belief, factor), scene.stream)
         return optimistic(wide, self.level).values(U)
 
-    def _spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
+    def spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
         """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""
         composite, pool = scene.composite, scene.pool
         fresh = self._is_fresh(scene, pool, self._least_distance)

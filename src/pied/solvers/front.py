@@ -21,14 +21,15 @@ from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
 from pied.search import VIOLATION_WEIGHT, Enumeration, Functions, Mixed, Optimum, PenaltySearch, Refined, Search
 from pied.shapes import Bool, Float64
-from pied.solvers.frame import INCUMBENTS, VERIFIED_GAIN, BayesRun, Scene, Settings
+from pied.solvers.calendar import FRONT_END, is_turn
+from pied.solvers.frame import INCUMBENTS, VERIFIED_GAIN, BayesRun, Settings
 from pied.solvers.frontier import End, Frontier
 from pied.solvers.infeasibility import JointTest, single_margin
+from pied.solvers.scene import Scene
 
 WIDEN_BELOW_WORTH = 1e-3  # of the extent of the front: a smaller promise than this is looked for with wider bounds
 WIDENINGS = (2.0, 3.0)  # factors of the deviations, tried in turn until the bounds promise a growth
 STARTS = 2 * INCUMBENTS  # points of the front that clouds and local solves start from
-END_EVERY = 3  # after the initial design, every so-many-th trial looks beyond an end of the front
 WORTHWHILE_END = 0.01  # of the front's extent: an end that promises less is not sought
 NEARLY = 0.9  # of the worth that upper bounds promise: with so much of it for sure, nothing has to be explored
 POOL_POINTS = 2048  # points of the pool, at most, that show how far the front reaches
@@ -133,8 +134,8 @@ class FrontSettings(Settings, Protocol):
         """How feasibility is tested."""
 
     @property
-    def widen(self) -> bool:
-        """Whether wider bounds are tried."""
+    def moves(self) -> tuple[str, ...]:
+        """The moves, of which a run for a front has "widen" and "feasible"."""
 
     @property
     def joint(self) -> bool:
@@ -170,9 +171,9 @@ class FrontRun(BayesRun):
         """
         turn = scene.number - self.initial - 1
         frontier = sight.frontier
-        if turn < 0 or turn % END_EVERY or not isinstance(frontier, Frontier) or not len(frontier.F):
+        if turn < 0 or not is_turn(FRONT_END, turn) or not isinstance(frontier, Frontier) or not len(frontier.F):
             return None
-        place = turn // END_EVERY % len(self.problem.objectives)
+        place = turn // FRONT_END % len(self.problem.objectives)
         end = replace(sight, frontier=End.of(frontier, place))
         best, hoped = largest_growth(
             self.problem, end, self.level, scene.within, scene.pool, scene.known, scene.stream.at("end"),
@@ -186,7 +187,7 @@ class FrontRun(BayesRun):
             found = sight.composite.values(sure.u[None], [0.5] * sight.composite.problem.k)[0, self.problem.goal_places]
             is_as_good = found[place] - frontier.F[:, place].max() >= NEARLY * gain * frontier.extent[place]
             best = sure if is_as_good else best
-        return None if self._repeats(scene, best.u) else best
+        return None if self.repeats(scene, best.u) else best
 
     def _sight(self, scene: Scene, *, of_told: bool = False) -> Sight:
         """Look at the front: what was told, what is pending at its median, and how far it reaches."""
@@ -226,9 +227,9 @@ class FrontRun(BayesRun):
         if beyond is not None:
             return beyond, Why("explore")
         best, why = self._optimistic(scene, sight), Why("explore")
-        can_widen = self._own.widen and self.problem.is_exact and bool(scene.is_feasible.any())
+        can_widen = "widen" in self._own.moves and self.problem.is_exact and bool(scene.is_feasible.any())
         for factor in WIDENINGS if can_widen and not len(scene.data.pending) else ():
-            if not best.satisfied or (best.f[0] > WIDEN_BELOW_WORTH and not self._repeats(scene, best.u)):
+            if not best.satisfied or (best.f[0] > WIDEN_BELOW_WORTH and not self.repeats(scene, best.u)):
                 break
             wide = self._own.believer.bound(
                 self.problem.side_by_side, scene.data, Widened(scene.belief, factor), scene.stream
@@ -241,7 +242,8 @@ class FrontRun(BayesRun):
         if self._own.verdict == "single":
             margin = single_margin(scene, self.level)
             return best, replace(why, margin=margin if margin < 0 else None)
-        return JointTest(self.problem, self._own.believer, self.level, scene, self.stream).judge(best, why)
+        test = JointTest(self.problem, self._own.believer, self.level, scene, self.stream)
+        return test.judge(best, why) or (best, why)
 
     def _surely(self, scene: Scene, best: Optimum, sight: Sight) -> Optimum | None:
         """Return the best point that surely meets the limits, where the best one lies at their upper bounds; else None.
@@ -253,7 +255,7 @@ class FrontRun(BayesRun):
         if not (self.problem.is_exact and best.satisfied and is_at_limit):
             return None
         sure = self._verified(scene, sight, rescue=False)
-        return sure if sure.satisfied and not self._repeats(scene, sure.u) else None
+        return sure if sure.satisfied and not self.repeats(scene, sure.u) else None
 
     def _optimistic(self, scene: Scene, sight: Sight) -> Optimum:
         """Maximize the growth that the upper bounds promise: over joint outcomes if possible, else each alone."""

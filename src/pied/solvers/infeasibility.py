@@ -32,8 +32,10 @@ from pied.records import Why, met
 from pied.rng import Stream
 from pied.search import Enumeration, Functions, Mixed, Optimum, Picked, Search, distinct
 from pied.shapes import Float64
-from pied.solvers.frame import FRESH_DISTANCE, Scene, meets_white
-from pied.solvers.regimes import ROUGHEST
+from pied.solvers.calendar import UNCLEAR, is_turn
+from pied.solvers.explained import ROUGHEST
+from pied.solvers.frame import FRESH_DISTANCE, meets_white
+from pied.solvers.scene import Scene
 from pied.solvers.untried import Untried
 
 VERDICT_DEVIATIONS = 3.0  # the joint test looks so many standard deviations out, ...
@@ -68,15 +70,15 @@ class JointTest:
     def _is_exact(self) -> bool:
         return self.problem.is_exact
 
-    def judge(self, best: Optimum, why: Why) -> tuple[Optimum, Why]:
-        """Return the point to propose, and the margin that was found; `best` if it meets all upper bounds.
+    def judge(self, best: Optimum, why: Why) -> tuple[Optimum, Why] | None:
+        """Return the point to propose, and the margin that was found; None if `best` meets all upper bounds.
 
         The margin ignores where evaluations fail, because failures prove nothing about the constraints. The proposed
         point does not.
         """
         look = self._look(best)
         if best.satisfied and look.is_open:
-            return best, why
+            return None
         if not look.is_open:
             untried = self._untried(look)
             if untried is not None:
@@ -128,7 +130,7 @@ class JointTest:
         if any(side.told_here <= REGIME_POINTS * self.problem.d for side in sides):
             return look
         looks = [replace(self, scene=side)._look_once(best.u) for side in sides]
-        if scene.whole is None and scene.number % 2 == 0 and any(each.is_open for each in looks):
+        if scene.whole is None and is_turn(UNCLEAR, scene.number) and any(each.is_open for each in looks):
             return look  # regimes that are not clear propose every other point
         return max(looks, key=lambda each: (each.is_open, each.found.margin), default=look)
 

@@ -1,4 +1,4 @@
-"""A verdict that rests on regimes: each is judged by its own belief, where it may be (`solvers.regimes`).
+"""A verdict that rests on regimes: each is judged by its own belief, where it may be (`solvers.moves.regime`).
 
 The belief about everything that was told would contradict such a verdict: a cliff makes it unsure everywhere.
 """

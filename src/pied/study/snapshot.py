@@ -124,7 +124,7 @@ class Snapshot(Moment):
     @property
     def _assumes_smooth(self) -> bool:
         """Whether the belief takes outputs for smoother than the told values show."""
-        from pied.solvers.regimes import assumes_smooth
+        from pied.solvers.explained import assumes_smooth
 
         believer = self.settings.believer
         return believer.cautious and assumes_smooth(self.problem, believer, self.data, self.belief)

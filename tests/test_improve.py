@@ -1,4 +1,4 @@
-"""Expected improvement by turns: with noise, and where nothing explains the output of a limit."""
+"""With noise: expected improvement by turns, the likeliest point, and measurements that tell something."""
 
 from dataclasses import replace
 
@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from pied import Problem, Study
-from pied.bounds import Believer, telling
+from pied.bounds import telling
 from pied.errors import Status
-from pied.gp import Model
-from pied.records import Why
 from pied.rng import Stream
 from pied.solvers.acquisition import incumbent
-from pied.solvers.cuqb import BOUNDS_EVERY, CUQB, TELLING, CUQBRun
-from tiny import SMALL, fast
+from pied.solvers.cuqb import CUQB
+from pied.solvers.moves import ALL, improve, likely, tell
+from pied.solvers.moves.expected import expected
+from pied.solvers.moves.tell import TELLING
+from tiny import SMALL, fast, without
 
 
 def rugged(x):
@@ -34,25 +35,17 @@ def stated(box=rugged, noise=0, limit=0.3):
 @pytest.fixture
 def turns(monkeypatch):
     """The numbers of the trials that were sought by expectation."""
-    found, expected = [], CUQBRun._expected
-    monkeypatch.setattr(CUQBRun, "_expected", lambda run, scene: found.append(scene.number) or expected(run, scene))
+    found = []
+    for module in (improve, likely):
+        monkeypatch.setattr(module, "expected", lambda turn: found.append(turn.scene.number) or expected(turn))
     return found
-
-
-@pytest.mark.slow
-def test_where_nothing_explains_a_limit_every_other_trial_is_by_expectation(turns):
-    study = Study(stated(), seed=0, solver=CUQB(search=SMALL))
-    study.run(budget=16)
-    aims = {trial.number: trial.why.aim for trial in study.trials}
-    assert len(turns) >= 2
-    assert all(number % BOUNDS_EVERY for number in turns)
-    assert {aims[number] for number in turns} <= {"improve", "feasibility", "spread"}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0, 0.1])
 def test_without_expectation_trials_are_by_bounds(turns, noise):
-    Study(stated(rugged, noise), solver=fast(expect=False), seed=0).run(budget=16)
+    solver = fast(**without("improve", "likely", "simple"))
+    Study(stated(rugged, noise), solver=solver, seed=0).run(budget=16)
     assert turns == []
 
 
@@ -67,25 +60,9 @@ def test_with_noise_some_trials_are_by_expectation(turns):
 
 
 @pytest.mark.slow
-def test_ten_points_explain_a_bowl(turns):
+def test_exact_outputs_are_sought_by_bounds(turns):
     Study(stated(bowl), seed=0, solver=CUQB(search=SMALL)).run(budget=16)
-    assert max(turns, default=0) <= 10
-
-
-def test_a_first_feasible_point_is_sought_where_it_is_most_likely():
-    problem = stated(limit=-0.2)
-    with Study(problem, seed=0) as study:
-        for u in Stream(0).sobol(9, 2):
-            x = {"a": float(u[0]), "b": float(u[1])}
-            study.add(x, {"y": abs(rugged(x)["y"])})
-        data = study.data
-    run = CUQB(believer=Believer(Model(warps=("none",)))).start(problem, Stream(0))
-    scene = run._scene(11, data, None, Stream(0))
-    assert run._expects(scene)
-    likely, hopeful = run._expected(scene).u, run._tested(scene)[0].u
-    mean, deviation = scene.composite.belief.moments(np.stack([likely, hopeful]))
-    slack = (-0.2 - scene.composite.belief.unwarp(mean)[:, 0]) / deviation[:, 0]
-    assert slack[0] > slack[1]
+    assert turns == []
 
 
 def noisy_scene(values, **words):
@@ -96,22 +73,22 @@ def noisy_scene(values, **words):
             study.add({"a": float(u[0]), "b": float(u[1])}, {"y": float(y)})
         data = study.data
     run = CUQB().start(problem, Stream(0))
-    return run, run._scene(len(values) + 1, data, None, Stream(0))
+    return run, run.scene(len(values) + 1, data, None, Stream(0))
 
 
 def test_with_noise_a_first_feasible_point_is_sought_where_it_is_most_likely():
     run, scene = noisy_scene([1.0 + np.sin(5 * i) for i in range(9)], limit=-0.2)
     assert incumbent(scene) is None
-    best, why = run._explore(scene)
+    turn = run.turn(scene)
+    found, why = ALL["likely"].propose(turn)
     assert why.aim == "feasibility"
-    hopeful = run._tested(scene)[0].u
-    likely = scene.composite.probability(np.stack([best.u, hopeful]))[1]
-    assert likely[0] > likely[1]
+    probability = scene.composite.probability(np.stack([found.u, turn.best.u]))[1]
+    assert probability[0] > probability[1]
 
 
 def test_with_noise_a_verdict_does_not_wait_for_a_feasible_point(turns):
-    run, scene = noisy_scene(np.linspace(1.0, 1.1, 9), limit=-50.0)
-    assert run._seeks_limits(scene)
+    run, scene = noisy_scene(1.0 + 3.0 * Stream(0).sobol(9, 2).sum(1), limit=-50.0)
+    assert ALL["likely"].is_due(run.turn(scene))
     assert run._explore(scene)[1].margin < 0
     assert turns == []
 
@@ -119,7 +96,7 @@ def test_with_noise_a_verdict_does_not_wait_for_a_feasible_point(turns):
 def test_a_point_that_meets_the_limits_in_the_median_is_enough():
     run, scene = noisy_scene(np.linspace(-1.0, 1.0, 9), limit=0.3)
     assert incumbent(scene) is not None
-    assert not run._seeks_limits(scene)
+    assert not ALL["likely"].is_due(run.turn(scene))
 
 
 # --- Where a measurement tells something ------------------------------------------------------------------------------
@@ -138,7 +115,7 @@ def measured():
             study.add(x, {"y": x["a"] - x["b"] + 0.05 * chance.normal()}, anyway=True)
         data = study.data
     run = CUQB().start(problem, Stream(0))
-    return run, run._scene(18, data, None, Stream(0))
+    return run, run.scene(18, data, None, Stream(0))
 
 
 def share(run, scene, u):
@@ -148,26 +125,30 @@ def share(run, scene, u):
 
 def test_bounds_that_would_measure_noise_look_elsewhere(measured):
     run, scene = measured
-    best = run._optimistic(scene, scene.composite)
+    turn = run.turn(scene)
+    best = turn.best
     assert np.allclose(best.u, CORNER, atol=0.05)
     assert share(run, scene, best.u) < TELLING
-    found, why = run._where_it_tells(scene, best, Why("explore"))
+    found, why = ALL["tell"].propose(turn)
     assert why.aim == "widen"
     assert share(run, scene, found.u) >= TELLING
-    gains = [np.subtract(*run._reach(scene, np.stack([found.u, best.u]), factor)[:, 0]) for factor in (3.0, 10.0)]
+    gains = [np.subtract(*turn.reach(np.stack([found.u, best.u]), factor)[:, 0]) for factor in (3.0, 10.0)]
     assert max(gains) > 0
 
 
 def test_a_point_that_tells_something_is_measured(measured):
     run, scene = measured
-    best = replace(run._optimistic(scene, scene.composite), u=np.array([0.1, 0.9]))
+    turn = run.turn(scene)
+    best = replace(turn.best, u=np.array([0.1, 0.9]))
     assert share(run, scene, best.u) >= TELLING
-    assert run._where_it_tells(scene, best, Why("explore")) == (best, Why("explore"))
+    assert tell.where_it_tells(turn, best) is None
 
 
 def of_expectation(run, scene, count=40):
     """How many of some trials would be by expectation."""
-    return sum(run._expects(replace(scene, stream=Stream(0).at("trial", number))) for number in range(count))
+    return sum(
+        ALL["improve"].is_due(run.turn(replace(scene, stream=Stream(0).at("trial", number)))) for number in range(count)
+    )
 
 
 def test_half_of_the_trials_are_by_expectation_whatever_their_number(measured):
@@ -177,10 +158,9 @@ def test_half_of_the_trials_are_by_expectation_whatever_their_number(measured):
 
 def test_regimes_are_searched_by_bounds_alone(measured):
     run, scene = measured
-    staged = replace(scene, sides=lambda: ())
+    staged = replace(scene, by_regime=lambda: ())
     assert of_expectation(run, staged) == 0
-    best = run._optimistic(scene, scene.composite)
-    assert run._where_it_tells(staged, best, Why("explore"))[1].aim == "explore"
+    assert tell.where_it_tells(run.turn(staged), run.turn(scene).best) is None
 
 
 @pytest.mark.slow
@@ -201,6 +181,6 @@ def test_a_pending_point_is_no_improvement_on_itself():
             study.add({"a": a}, {"y": a}, anyway=True)
         data = study.data
     run = CUQB().start(problem, Stream(0))
-    alone = run._scene(4, data, None, Stream(0))
-    asked = run._scene(4, replace(data, imagined=np.array([[0.9]])), None, Stream(0))
+    alone = run.scene(4, data, None, Stream(0))
+    asked = run.scene(4, replace(data, imagined=np.array([[0.9]])), None, Stream(0))
     assert incumbent(asked) > incumbent(alone) + 0.1

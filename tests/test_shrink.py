@@ -5,7 +5,7 @@ import pytest
 
 from pied import CUQB, Problem, Study
 from pied.records import Dataset, Why
-from pied.solvers import sober
+from pied.solvers.moves import shrink
 
 SCALES = np.array([1.0, 2.0])
 MET, NEARLY, FAR = 1.0, -0.1, -1.0
@@ -14,7 +14,7 @@ MET, NEARLY, FAR = 1.0, -0.1, -1.0
 def factor(*told):
     """Of trials given as pairs: why they were proposed, and their limit."""
     f = np.array([[0.0, limit] for _, limit in told]).reshape(-1, 2)
-    return sober.factor(data(*(aim for aim, _ in told)), f, SCALES)
+    return shrink.factor(data(*(aim for aim, _ in told)), f, SCALES)
 
 
 def data(*aims, **words):
@@ -30,7 +30,7 @@ def data(*aims, **words):
         ([], 1.0),
         ([("explore", FAR)], 0.5),
         ([("explore", FAR), ("improve", FAR)], 0.25),
-        ([("explore", FAR)] * 9, sober.LEAST),
+        ([("explore", FAR)] * 9, shrink.LEAST),
         ([("explore", FAR), ("widen", MET)], 1.0),
         ([("explore", MET), ("explore", MET), ("explore", FAR)], 0.5),
         ([("explore", FAR), ("explore", NEARLY)], 1.0),
@@ -54,14 +54,14 @@ def test_explorations_that_broke_limits_by_far_halve_hope_and_others_double_it(t
 
 
 def test_without_limits_hope_stays():
-    assert sober.factor(data("explore"), np.zeros((1, 1)), np.ones(1)) == 1.0
+    assert shrink.factor(data("explore"), np.zeros((1, 1)), np.ones(1)) == 1.0
 
 
 @pytest.mark.parametrize("words", [{"moved": (1, 2)}, {"earlier": (1, 2)}, {"moved": (1,), "earlier": (2,)}])
 def test_what_was_run_elsewhere_or_for_an_earlier_question_does_not_count(words):
     broken = np.array([[0.0, FAR], [0.0, FAR]])
-    assert sober.factor(data("explore", "explore"), broken, SCALES) == 0.25
-    assert sober.factor(data("explore", "explore", **words), broken, SCALES) == 1.0
+    assert shrink.factor(data("explore", "explore"), broken, SCALES) == 0.25
+    assert shrink.factor(data("explore", "explore", **words), broken, SCALES) == 1.0
 
 
 def test_a_study_knows_which_trials_were_for_an_earlier_question():
@@ -92,30 +92,31 @@ def front():
 
 def far_beyond(study):
     """How many explorations had an outlet of 60 or more, of 2 allowed."""
-    return sum(trial.y["outlet"] > 60 for trial in study.trials if trial.why.aim in sober.AIMS)
+    return sum(trial.y["outlet"] > 60 for trial in study.trials if trial.why.aim in shrink.AIMS)
 
 
 @pytest.mark.slow
 def test_a_front_is_followed_instead_of_corners_tried():
     beyond, values = {}, {}
-    for is_sober in (True, False):
-        studies = [Study(front(), seed=seed, solver=CUQB(sober=is_sober)) for seed in range(4)]
+    for solver in (CUQB(), CUQB().without("shrink")):
+        studies = [Study(front(), seed=seed, solver=solver) for seed in range(4)]
         for study in studies:
             study.run(budget=30)
-        beyond[is_sober] = sum(far_beyond(study) for study in studies)
-        values[is_sober] = np.median([study.result().value for study in studies])
-    assert beyond[True] < beyond[False]
-    assert values[True] > values[False] - 1e-3
+        beyond[solver] = sum(far_beyond(study) for study in studies)
+        values[solver] = np.median([study.result().value for study in studies])
+    usual, without = beyond
+    assert beyond[usual] < beyond[without]
+    assert values[usual] > values[without] - 1e-3
 
 
 def test_an_exploration_with_less_hope_is_no_bound_of_the_optimum():
-    study = Study(front(), seed=0, solver=CUQB(regimes=False, expect=False, widen=False, probe=False))
+    study = Study(front(), seed=0, solver=CUQB(moves=("verify", "shrink", "feasible", "explore")))
     study.run(budget=20)
     is_met, after_far, without, given = False, False, [], []
     for trial in study.trials:
         if trial.why.aim == "explore" and is_met:
             (without if after_far else given).append(trial.why.optimistic)
-        if trial.why.aim in sober.AIMS:
+        if trial.why.aim in shrink.AIMS:
             after_far = trial.y["outlet"] > 60
         is_met = is_met or trial.y["outlet"] <= 2
     assert without

@@ -1,4 +1,4 @@
-"""A home in one regime: where outputs have a cliff, search the side of the best point as if the other side failed.
+"""Regime: where outputs have a cliff, search the side of the best point as if the other side failed.
 
 A belief that spans a cliff is wrong on both sides. When two regimes explain badly explained outputs far better than one
 belief does (`gp.regimes`), a proposal may come from a belief of the best point's regime alone. Its border is learned
@@ -7,29 +7,90 @@ still comes from the belief about everything told; with noise it rests on both r
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, coding_of, sides_told, was_told
+from pied.bounds import Believer, TwoRegimes, coding_of, from_memory, sides_told, to_memory, was_told
 from pied.gp import GP, Choice, split
 from pied.problem import Problem
-from pied.records import Dataset, deviations
+from pied.records import Dataset
 from pied.shapes import Bool, Float64
+from pied.solvers.calendar import EVERYWHERE, is_turn
+from pied.solvers.explained import DOUBTED_BELOW, ROUGH_BELOW, explained
+from pied.solvers.moves.base import Move
+from pied.solvers.scene import Scene
+from pied.solvers.turn import Turn
 
-ROUGH_BELOW = 2.5  # nats a row, standardized (errors of 3 %): an output that is explained better is smooth enough
-DOUBTED_BELOW = 5.0  # the same for an output beside a rough one, which may have the same regimes
-SHOWN_ABOVE = 6.0  # the same (errors of 0.06 %): an output that is explained better has shown that it is smooth
-ROUGHEST = "matern 3/2"  # the kernel that assumes least
-UNKNOWN_BELOW = 1.0  # the same (errors of 15 %): bounds of an output that is explained worse say little
 LEAST_GAIN = 1.0  # nats a row: by so much two regimes must explain rough outputs better than the belief
 KEPT_GAIN = 0.5  # the same for regimes that were found before
 LARGEST_LOSS = 1.0  # nats a row: regimes that explain outputs so much worse than before are searched anew
 SCAN_EVERY = 4  # a new search for regimes after so many new points; in between those found are improved
 EXACT_SCAN_EVERY = 2  # the same where none were found and outputs are exact: noise is always badly explained
 LEAST_HOME = 4  # told points of the best point's regime
-ABROAD_EVERY = 4  # every so-many-th trial is proposed by the belief about everything
+
+
+class Regime(Move):
+    """The best point's side, and every so often the whole."""
+
+    name = "regime"
+    evidence = "problems of others: 29 of 64 rough runs to 1e-2, 20 without"
+
+    def stage(self, turn: Turn) -> Turn:
+        """Return the turn in the best point's regime, where there are regimes."""
+        scene, problem, believer = turn.scene, turn.problem, turn.run.settings.believer
+        data, last = scene.data, scene.data.last
+        if problem.listing is not None:
+            return turn
+        memory = last.memory.get("home", {}) if last else {}
+        scanned = last.memory.get("scanned") if last else None
+        every = EXACT_SCAN_EVERY if problem.is_exact else SCAN_EVERY
+        if turn.is_known and scanned is not None and len(data.U) < scanned + every:
+            return replace(turn, memory={"scanned": scanned})
+        found = home(problem, believer, data, scene.told, scene.known[0], memory, anyway=not turn.is_known)
+        if found is None:
+            return replace(turn, memory={"scanned": len(data.U)})
+        at_home = cache(partial(_side, turn, found.elsewhere, found.rough, from_memory(memory)))
+
+        def sides() -> tuple[Scene, ...]:
+            both = at_home(), _side(turn, ~found.elsewhere, found.rough, None)
+            parts = [(side.data, side.told) for side in both]
+            return both if explain_better(problem, believer, (data, scene.told), parts) else ()
+
+        if not found.is_clear:
+            return replace(turn, scene=replace(scene, by_regime=sides))
+        kept = found.to_memory(data, at_home().belief.choices)
+        both = None if problem.is_exact else _both(turn, at_home(), found, memory)
+        if both is not None:
+            kept |= {"rough": found.rough.tolist(), "other": to_memory(both.beliefs[1].choices)}
+        searched = scene if is_turn(EVERYWHERE, scene.number) else replace(at_home(), whole=scene)
+        return replace(turn, scene=replace(searched, by_regime=sides, regimes=both), memory={"home": kept})
+
+
+def _side(
+    turn: Turn, elsewhere: Bool[ndarray, "N"], rough: Bool[ndarray, "m"], previous: tuple[Choice, ...] | None
+) -> Scene:
+    """Return the scene of one regime: rough outputs of the other count as not told."""
+    scene = turn.scene
+    side = turn.run.scene(scene.number, scene.data.without(elsewhere, rough), previous, scene.stream)
+    return replace(side, elsewhere=elsewhere, rough=rough)
+
+
+def _both(turn: Turn, side: Scene, found: "Home", memory: Mapping[str, Any]) -> TwoRegimes | None:
+    """Return what is said of noisy outputs with regimes.
+
+    Values of exact ones show what a belief that spans a cliff is worth, and its bounds are widened by it; noise hides
+    that.
+    """
+    previous, believer = (None, from_memory(memory.get("other", {}))), turn.run.settings.believer
+    told = believer.of_told(turn.problem, side.data, side.told)
+    return TwoRegimes.of(
+        turn.problem, believer, turn.scene.data, found.elsewhere, found.rough, previous, turn.scene.stream,
+        turn.level, told, side.success,
+    )  # fmt: skip
 
 
 class Home(NamedTuple):
@@ -83,9 +144,9 @@ def home(
         return None
     W = belief.warped(Y)
     deviation = W.std(0)
-    explained = _explained(problem, believer, data, belief)
-    doubted = (explained < DOUBTED_BELOW) & (deviation > 0)
-    is_rough = bool((doubted & (explained < ROUGH_BELOW)).any())
+    scores = explained(problem, believer, data, belief)
+    doubted = (scores < DOUBTED_BELOW) & (deviation > 0)
+    is_rough = bool((doubted & (scores < ROUGH_BELOW)).any())
     if not doubted.any() or not (is_rough or anyway):
         return None
     coding = coding_of(problem)
@@ -99,8 +160,8 @@ def home(
     if found is None or found.labels.sum() < LEAST_HOME or found.labels.all():
         return None
     gains, own = np.zeros(problem.m), np.zeros(problem.m)
-    gains[doubted] = found.each / len(U) - explained[doubted]
-    own[doubted] = found.own / found.labels.sum() - explained[doubted]
+    gains[doubted] = found.each / len(U) - scores[doubted]
+    own[doubted] = found.own / found.labels.sum() - scores[doubted]
     rough = gains > 0 if is_rough else doubted
     gain = gains[rough].sum() + found.of_labels / len(U)
     is_clear = is_rough and bool(gain >= (KEPT_GAIN if memory else LEAST_GAIN) and own[rough].sum() >= 0)
@@ -109,27 +170,6 @@ def home(
     elsewhere = np.zeros(len(data.U), dtype=bool)
     elsewhere[told] = ~found.labels
     return Home(elsewhere, rough, is_clear, found.score / len(U), len(U) if is_due else int(memory["scanned"]))
-
-
-def rough_limits(
-    problem: Problem, believer: Believer, data: Dataset, belief: GP, below: float = ROUGH_BELOW
-) -> Bool[ndarray, "m"]:
-    """Tell which outputs of limits the belief about what was told explains badly: by less than so many nats a row."""
-    limited = np.isin(np.arange(problem.m), [j for each in problem.structure[1:] for j in each.outputs])
-    return limited & (_explained(problem, believer, data, belief) < below)
-
-
-def assumes_smooth(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> bool:
-    """Whether some exact output that g uses is taken for smoother than the told values show.
-
-    A ridge or a basin that no measurement came near leaves no trace in the others: they are then explained quite well
-    by a smooth belief, which excludes it. Where the rest is explained to the last digits, that is to be believed.
-    """
-    used = np.isin(np.arange(problem.m), [j for each in problem.structure for j in each.outputs])
-    is_smooth = np.array([choice.kernel != ROUGHEST for choice in belief.choices])
-    is_exact = np.array([noise == 0 for noise in problem.noise])
-    doubted = used & is_smooth & is_exact
-    return bool((_explained(problem, believer, data, belief)[doubted] < SHOWN_ABOVE).any())
 
 
 def explain_better(
@@ -151,17 +191,6 @@ def _continued(
     for row in np.flatnonzero(~old) if old.any() else ():
         labels[row] = labels[old][((U[old] - U[row]) ** 2).sum(1).argmin()]
     return labels
-
-
-def _explained(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:
-    """Return the leave-one-out log density of each output on its scale, nats a row, in units of its deviation.
-
-    A constant is explained.
-    """
-    belief = believer.of_told(problem, data, belief)
-    deviation = deviations(belief.warped(data.Y))
-    density = belief.density / np.maximum(belief.counted, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
-    return np.where(np.isfinite(density) & (deviation > 0), density, np.inf)
 
 
 def _log_density(problem: Problem, believer: Believer, data: Dataset, belief: GP) -> Float64[ndarray, "m"]:

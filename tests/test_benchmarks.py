@@ -310,15 +310,6 @@ def test_longest_tasks_go_first():
     assert order == ["environmental", "ex724", "draw:3", "booth", "environmental"]
 
 
-@pytest.mark.slow
-def test_workers_give_the_same_records_as_one_process(tmp_path):
-    tasks = [Task(name, "random", 0, 6) for name in ("booth", "wolfe")]
-    alone = runner.run_all(tasks, 1)
-    together = runner.run_all(tasks, 2, tmp_path / "records.jsonl")
-    assert [r["regret"] for r in together] == [r["regret"] for r in alone]
-    assert len(report.read(tmp_path / "records.jsonl")) == 2
-
-
 # --- Scripts ----------------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pied.gp import Model
 from pied.records import Dataset
 from pied.records.trial import State, Why
 from pied.rng import Stream
+from pied.search import PenaltySearch
 from pied.solvers.infeasibility import CONFIRMING_SHARE, RECENT_PROPOSALS, ROUGHEST, JointTest, surprise
 from tiny import fast, few, hill, unchecked
 
@@ -144,10 +146,15 @@ def test_two_limits_that_can_be_met_one_by_one_are_declared_together() -> None:
     assert "'residual A' and 'byproduct G' cannot be met together" in result.message
 
 
+def paper_in_short() -> CUQB:
+    """The paper's settings with a small search."""
+    return replace(CUQB.paper(), search=PenaltySearch(pool=512, starts=1))
+
+
 @pytest.mark.slow
 @unchecked()
 def test_the_papers_rule_declares_one_limit_beyond_reach() -> None:
-    result = solve(reactor(0.02, 0.08), 8, seed=0, solver=CUQB.paper())
+    result = solve(reactor(0.02, 0.08), 8, seed=0, solver=paper_in_short())
     assert result.status is Status.INFEASIBLE
     assert result.relaxation is not None
     assert result.relaxation.conflict == ("residual A",)
@@ -157,7 +164,7 @@ def test_the_papers_rule_declares_one_limit_beyond_reach() -> None:
 @pytest.mark.slow
 @unchecked()
 def test_the_papers_rule_does_not_see_a_conflict() -> None:
-    assert solve(reactor(0.075, 0.035), 8, seed=0, solver=CUQB.paper()).status is Status.FINISHED
+    assert solve(reactor(0.075, 0.035), 8, seed=0, solver=paper_in_short()).status is Status.FINISHED
 
 
 def deep() -> Problem:

@@ -12,7 +12,6 @@ import pytest
 from numpy import ndarray
 
 from pied import suite
-from pied.bounds.believer import optimistic
 from pied.bounds.quantile import normal
 from pied.gp import GP
 from pied.gp.choices import Model
@@ -88,21 +87,3 @@ def test_a_floor_and_a_prior_widen_a_variance_that_is_too_small() -> None:
     large = replace(belief, blocks=(replace(block, variance=np.full_like(block.variance, 4.0)),))
     assert variants.Floored().factors(large, 12).item() == 1.0
     assert variants.Shrunk().factors(large, 9).item() < 1.0
-
-
-def test_a_region_is_its_functions_on_a_box() -> None:
-    problem = suite.get("bazaraa").problem
-    U = Stream(1).sobol(8, problem.d)
-    Y = np.stack([problem.evaluate(problem.named_x(x)) for x in problem.from_unit(U)])
-    belief = GP.fit(U, Y, active=problem.active)
-    data = variants.Dataset(tuple(range(8)), U, Y, U[:0])
-    bounds = optimistic(CUQB().believer.bound(problem, data, belief, Stream(0)), 0.95)
-    low, high = np.full(problem.d, 0.2), np.full(problem.d, 0.6)
-    region = variants.Region(bounds, low, high)
-    V = Stream(2).sobol(5, problem.d)
-    f, slopes = region.values_and_slopes(V)
-    there, own = bounds.values_and_slopes(low + (high - low) * V)
-    np.testing.assert_allclose(f, there)
-    np.testing.assert_allclose(slopes, 0.4 * own)
-    np.testing.assert_allclose(region.values(V), bounds.values(low + (high - low) * V))
-    np.testing.assert_allclose(region.inside(low + (high - low) * V), V)

@@ -7,7 +7,7 @@ with a trial, and one fit rebuilds the belief from it. `selection` makes the cho
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -42,8 +42,6 @@ class Model:
     """Distance in the unit cube: the variance is not below its estimate from points this far apart. None: off."""
     waves: bool = True
     """Whether an output that nothing else explains may have a wave along one of its inputs: many regular basins."""
-    resonances: bool = True
-    """Without effect: there are no resonances any more."""
     plateaus: bool = True
     """Whether an exact output with a plateau may be a latent one that is cut off there (`plateaus`)."""
     hysteresis: float = 1.0
@@ -113,8 +111,6 @@ class Choice:
     """Rows at the last fit of the length scales."""
     waves: tuple[float, ...] = ()
     """Angular frequencies of the wave along each input of the unit cube; empty: none."""
-    resonance: ClassVar[tuple[float, ...]] = ()
-    """Without effect: there are no resonances any more."""
     clipped: tuple[int, ...] = ()
     """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
 

@@ -107,7 +107,6 @@ class CUQB(Solver):
                     warps=("none",),
                     scales=("plain",),
                     waves=False,
-                    resonances=False,
                     plateaus=False,
                     nugget=(1e-4, 1e-3),
                     prior=False,

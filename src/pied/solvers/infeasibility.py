@@ -237,8 +237,8 @@ class JointTest:
 
         The belief may be over-confident: its deviations are widened by as much as it was wrong lately. It may have
         chosen a wrong warp, because a logarithm has an end that nobody measured, or too smooth a kernel for a kink that
-        no point shows, or taken something else for a resonance: beliefs without warps, with the roughest kernel and
-        without resonances are fitted. From few points these are as over-confident.
+        no point shows: beliefs without warps and with the roughest kernel are fitted. From few points these are as
+        over-confident.
         """
         factor, choices = self._doubt(scene), scene.belief.choices
         yield self._possible(scene, self.believer, scene.belief, factor)
@@ -247,8 +247,6 @@ class JointTest:
             others.append(replace(model, warps=("none",), plateaus=False))
         if ROUGHEST in model.kernels and any(each.kernel != ROUGHEST for each in choices):
             others.append(replace(model, kernels=(ROUGHEST,)))
-        if any(each.resonance for each in choices):
-            others.append(replace(model, resonances=False))
         for other in others:
             believer = replace(self.believer, model=other)
             belief = believer.fit(self.problem, scene.data)

@@ -65,7 +65,6 @@ def simple(usual: Believer) -> Believer:
         warps=("none",),
         scales=("plain",),
         waves=False,
-        resonances=False,
         plateaus=False,
     )
     return replace(usual, model=model)

@@ -27,9 +27,10 @@ import report
 
 from pied.bench import measures
 from pied.bench.curves import arrays_of
-from pied.bench.drive import each
+from pied.bench.drive import Pace, each
 from pied.bench.plan import Task as BenchTask
 from pied.bench.plan import benchmark_of as benchmark_of
+from pied.bench.plan import cost_of
 from pied.bench.plan import solver_of as solver_of
 from pied.bench.runs import FAILED, perform
 from pied.records.trial import State
@@ -38,17 +39,6 @@ from pied.suite import Benchmark
 STOP = 1e-9
 """A run ends when the regret of a strictly feasible evaluation is below this, both normalized and relative to
 max(0.01, |f*|): it then passes every tolerance of the tables."""
-PROBLEM_COST = {
-    "environmental": 12.0,
-    "ex724": 8.0,
-    "g09": 6.0,
-    "spring": 5.0,
-    "calibration": 5.0,
-    "styblinski-tang": 2.0,
-    "powell": 2.0,
-}
-"""Rough time of a run, by problem or kind of random problem, relative to an easy one. The longest start first, so that
-no processor waits at the end."""
 NOTE_SECONDS = 5.0
 """Between lines of progress, if the line cannot be overwritten."""
 
@@ -225,10 +215,7 @@ def _worked(task: Any, work: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
 
 def cost(task: Any) -> float:
     """Return the rough time of a task, in an arbitrary unit."""
-    last = task.problem.rpartition(":")[2]  # the name, or the kind of a draw
-    hardness = PROBLEM_COST.get(last, 1.5 if task.problem.startswith("draw:") else 1.0)
-    pace = {"random": 0.02, "sobol": 0.02, "cuqb-paper": 1.5}.get(getattr(task, "solver", ""), 1.0)
-    return hardness * pace * getattr(task, "budget", 1)
+    return cost_of(task.problem, getattr(task, "solver", ""), getattr(task, "budget", 1))
 
 
 def _appending(path: Path | None) -> Callable[[str], None]:
@@ -251,27 +238,16 @@ class _Progress:
     """A line on the error stream: finished tasks, and the remaining time."""
 
     def __init__(self, todo: Sequence[Any]) -> None:
-        self.count, self.all = 0, len(todo)
-        self.spent, self.total = 0.0, sum(cost(task) for task in todo)
-        self.began = self.shown = time.monotonic()
+        self.pace, self.shown = Pace(todo, cost), time.monotonic()
 
     def step(self, task: Any) -> None:
         """Show one more finished task."""
-        self.count += 1
-        self.spent += cost(task)
-        now = time.monotonic()
-        overwrites = sys.stderr.isatty()
-        if not overwrites and now - self.shown < NOTE_SECONDS and self.count < self.all:
+        step, now = self.pace.step(task), time.monotonic()
+        is_last, overwrites = step.done == step.all, sys.stderr.isatty()
+        if not overwrites and now - self.shown < NOTE_SECONDS and not is_last:
             return
         self.shown = now
-        left = (now - self.began) * (self.total - self.spent) / self.spent
-        line = f"{self.count} of {self.all} runs, {_clock(now - self.began)} gone, about {_clock(left)} left"
         if overwrites:
-            print(f"\r{line}   ", end="" if self.count < self.all else "\n", file=sys.stderr)
+            print(f"\r{step}   ", end="\n" if is_last else "", file=sys.stderr)
         else:
-            print(line, file=sys.stderr)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+            print(step, file=sys.stderr)

@@ -28,6 +28,7 @@ import report
 import runner
 
 from pied.bench.drive import THREADS, each
+from pied.bench.plan import hardness
 from pied.evaluation.executors import Processes, Serial
 
 Item = dict[str, Any]
@@ -62,11 +63,6 @@ def parser(text: str | None, *, out: str, seeds: int) -> argparse.ArgumentParser
 def ordered(items: Iterable[Item]) -> list[Item]:
     """Return tasks ordered by seed and problem, the longest first, so that a limit leaves complete comparisons."""
     return sorted(items, key=lambda item: (item["seed"], -hardness(item["problem"]), item["problem"]))
-
-
-def hardness(problem: str) -> float:
-    """Return how long a run on a problem takes relative to an easy one."""
-    return runner.PROBLEM_COST.get(problem.rpartition(":")[2], 1.5 if problem.startswith("draw:") else 1.0)
 
 
 def work_on(items: Sequence[Item], work: Work, given: argparse.Namespace) -> int:

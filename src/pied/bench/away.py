@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(f"{solver} is skipped: its library is not installed here")
     _say(f"{len(done)} runs done before, {len(todo)} to do with {given.workers} processes")
     until = time.monotonic() + given.limit
-    pace, said = Pace(todo, given.workers), 0.0
+    pace, said = Pace(todo), 0.0
     by_name = {task.name: task for task in todo}
     given.out.parent.mkdir(parents=True, exist_ok=True)
     for item, record, error in each([task.to_data() for task in todo], job, None, given.workers, until=until):
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             out.write(json.dumps(record) + "\n")
         if time.monotonic() - said > given.every or step.done == step.all:
             said = time.monotonic()
-            _say(f"{step.done} of {step.all} runs, {step.gone:.0f} s gone, about {step.left:.0f} s left")
+            _say(str(step))
     left = pace.all - pace.done
     _say(f"{pace.done} runs done, {left} left")
     return left

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,21 @@ POLL_SECONDS = 1.0
 class Step:
     """Progress after one more task."""
 
-    task: Task
+    task: Any
     error: str
     done: int
     all: int
     gone: float
     left: float
     """Seconds, estimated from the finished tasks."""
+
+    def __str__(self) -> str:
+        return f"{self.done} of {self.all} runs, {_clock(self.gone)} gone, about {_clock(self.left)} left"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 @dataclass
@@ -90,7 +99,7 @@ def run(
                 summary.skipped += 1
             else:
                 todo.append(task)
-        progress = Pace(todo, workers)
+        progress = Pace(todo)
         for task, value, error in each(todo, done_in_store, place, workers, executor, summary):
             if value is None:
                 ledger.write(Case(task, (), FAILED, error, made=origin.made()))
@@ -118,15 +127,15 @@ def done_in_store(task: Task, store: str) -> tuple[str, float]:
 class Pace:
     """Estimates the remaining time from the rough costs of tasks and the time taken so far."""
 
-    def __init__(self, todo: Sequence[Task], workers: int) -> None:
-        self.all, self.done, self.workers = len(todo), 0, workers
-        self.total, self.spent = sum(task.cost for task in todo), 0.0
+    def __init__(self, todo: Sequence[Any], cost: Callable[[Any], float] = attrgetter("cost")) -> None:
+        self.all, self.done, self.cost = len(todo), 0, cost
+        self.total, self.spent = sum(map(cost, todo)), 0.0
         self.began = time.monotonic()
 
-    def step(self, task: Task, error: str = "") -> Step:
+    def step(self, task: Any, error: str = "") -> Step:
         """Count one more task."""
         self.done += 1
-        self.spent += task.cost
+        self.spent += self.cost(task)
         gone = time.monotonic() - self.began
         return Step(task, error, self.done, self.all, gone, gone * (self.total - self.spent) / max(self.spent, 1e-9))
 

@@ -81,8 +81,7 @@ class Task:
     @property
     def cost(self) -> float:
         """Rough time, in an arbitrary unit."""
-        name = re.sub(r"-paper$", "", self.solver.partition(":")[0])
-        return PROBLEM_COST.get(self.problem.rpartition(":")[2], 1.0) * SOLVER_COST.get(name, 1.0) * self.budget
+        return cost_of(self.problem, self.solver, self.budget)
 
     def to_data(self) -> dict[str, Any]:
         """Return the task as plain data."""
@@ -92,6 +91,16 @@ class Task:
     def from_data(cls, data: Mapping[str, Any]) -> "Task":
         """Read a task from plain data."""
         return cls(**{**data, "rules": tuple(data["rules"])})
+
+
+def hardness(problem: str) -> float:
+    """Return how long a run on a problem takes relative to an easy one."""
+    return PROBLEM_COST.get(problem.rpartition(":")[2], 1.5 if problem.startswith("draw:") else 1.0)
+
+
+def cost_of(problem: str, solver: str = "", budget: int = 1) -> float:
+    """Return the rough time of a run, in an arbitrary unit."""
+    return hardness(problem) * SOLVER_COST.get(re.sub(r"-paper$", "", solver.partition(":")[0]), 1.0) * budget
 
 
 def size_of(initial: str, d: int) -> int:

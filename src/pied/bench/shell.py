@@ -139,23 +139,17 @@ class _Bar:
 
     def step(self, step: Any) -> None:
         """Show one more finished run."""
-        text = f"{step.done} of {step.all} runs, {_clock(step.gone)} gone, about {_clock(step.left)} left"
         if self.is_live:
             filled = round(BAR_CHARACTERS * step.done / step.all)
-            click.echo(f"\r\x1b[K[{'#' * filled}{'.' * (BAR_CHARACTERS - filled)}] {text}", nl=False, err=True)
+            click.echo(f"\r\x1b[K[{'#' * filled}{'.' * (BAR_CHARACTERS - filled)}] {step}", nl=False, err=True)
         elif step.gone - self.said >= NOTE_SECONDS or step.done == step.all:
             self.said = step.gone
-            note(text)
+            note(str(step))
 
     def end(self) -> None:
         """End the line of the bar."""
         if self.is_live:
             click.echo("", err=True)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 # ------------------------------------------------------------------------------------------------ results

@@ -9,6 +9,8 @@ in the long run as many lie outside as was said, whatever the output is like (on
 Searches do not use it: optimism by the plain deviations finds optima in fewer evaluations. It concerns what is said.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy import ndarray
 
@@ -47,7 +49,7 @@ def caution(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "
 
 def _history(problem: Problem, data: Dataset, level: float) -> list[Float64[ndarray, "m"]]:
     """Return the caution at each proposal that was predicted, and after the last."""
-    found = [_first(problem, data)]
+    found = [first_caution(_seen(problem, data), is_exact=_exact(problem))]
     for row, ends in _foretold(problem, data):
         found.append(_learned(found[-1], _outside(data.Y[row], ends), level))
     return found
@@ -92,17 +94,17 @@ def doubt(problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"
         data: The told values, with what was expected of those that were proposed, widened by their caution.
         level: p of the bounds.
     """
-    factor = _before_predictions(np.full(problem.m, _seen(problem, data)), is_exact=True)
+    factor = np.full(problem.m, first_caution(_seen(problem, data), is_exact=True))
     counts = (np.isfinite(data.Y) & _is_new(data)[:, None]).astype(float)
     away = misses(problem, data, level, cautious=True)
-    is_exact = np.array([noise == 0 for noise in problem.noise])
+    is_exact = _exact(problem)
     for (row, _), miss in zip(_foretold(problem, data), away, strict=True):
         own = np.square(data.whys[row].telling or np.ones(problem.m))
         share = np.where(is_exact, 1.0, own)
         outside = miss > quantile.normal(level) * np.sqrt(factor**2 * share + 1.0 - share)
         factor = _learned(factor, np.where(np.isfinite(miss), outside, np.nan), level, own)
         counts[row] = np.isfinite(data.Y[row]) * own
-    return np.maximum(factor, _before_predictions(counts.sum(0), is_exact=True))
+    return np.maximum(factor, first_caution(counts.sum(0), is_exact=True))
 
 
 def widened(problem: Problem, gp: GP, factor: Float64[ndarray, "m"]) -> GP:
@@ -118,21 +120,14 @@ def widened(problem: Problem, gp: GP, factor: Float64[ndarray, "m"]) -> GP:
     return said if (factor == 1.0).all() else said.widened(factor, np.minimum(factor, largest))
 
 
-def first_caution(count: int, *, is_exact: bool) -> float:
-    """Return the caution of an output's belief from so many points before anything was predicted."""
-    return float(_before_predictions(np.array([count]), is_exact=is_exact).item())
+def first_caution(count: Any, *, is_exact: Any) -> Any:
+    """Return the caution of a belief from so many points before anything was predicted: of an output, or of each."""
+    return np.clip(np.where(is_exact, FIRST_EXACT, FIRST_NOISY) / np.sqrt(np.maximum(count, 1)), LEAST, MOST)
 
 
-def _before_predictions(count: ndarray, *, is_exact: bool) -> Float64[ndarray, "m"]:
-    """Return the caution of each output from so many points before anything was predicted."""
-    first = FIRST_EXACT if is_exact else FIRST_NOISY
-    return np.clip(first / np.sqrt(np.maximum(count, 1)), LEAST, MOST)
-
-
-def _first(problem: Problem, data: Dataset) -> Float64[ndarray, "m"]:
-    """Return the caution before anything was predicted."""
-    seen = _seen(problem, data)
-    return np.array([first_caution(seen, is_exact=noise == 0) for noise in problem.noise])
+def _exact(problem: Problem) -> Bool[ndarray, "m"]:
+    """Tell which outputs are stated to be exact."""
+    return np.array([noise == 0 for noise in problem.noise])
 
 
 def _seen(problem: Problem, data: Dataset) -> int:
@@ -213,7 +208,7 @@ def telling(
         pool: Points over the box.
     """
     deviation, noise = gp.moments(U)[1], deviation_of_noise(problem, gp, U)
-    is_exact = np.array([each == 0 for each in problem.noise])
+    is_exact = _exact(problem)
     usual = np.median(gp.moments(pool)[1], 0) if is_exact.any() else deviation
     whole = np.where(is_exact, np.maximum(deviation, usual), np.hypot(deviation, noise))
     return np.where(whole > 0, deviation / np.where(whole > 0, whole, 1.0), 1.0)

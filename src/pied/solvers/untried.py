@@ -37,9 +37,9 @@ FAILURES_OF_ONE = 3  # a combination that failed so often without a success coun
 DISTINCT = 3  # values: an output that was told fewer different ones has not shown how it varies
 FEWEST_LEFT_OUT, MOST_LEFT_OUT = 5, 12  # what is left out in turn to see whether the others foretell it
 FORETOLD = 0.25  # of the error without knowing the labels: an error that shows that knowing them helps
-EXPLAINED = 0.7  # of the deviation: the error of a belief about a noisy output that is more than noise
+EXPLAINED = 0.7  # of the error without knowing where: the error of a belief about an output that is more than noise
 DIFFERENT = 1e-6  # of the deviation: values that differ by less are the same
-FAR = 0.1  # unit cube, some coordinate: away from a point
+FAR = 0.05  # unit cube, some coordinate: away from a point
 SAME = 1e-6  # unit cube: coordinates of the same label or level
 SHOWN = 8  # labels or levels that are listed
 
@@ -265,7 +265,7 @@ class _Foretelling:
         if self._problem.noise[output] == 0:
             return True
         errors = self._errors(tuple(range(self._problem.d)))
-        return errors is not None and bool(errors[0][output] <= EXPLAINED * self._deviation[output])
+        return errors is not None and bool(errors[0][output] <= EXPLAINED * errors[1][output])
 
     def is_foretold(self, output: int, places: tuple[int, ...]) -> bool:
         """Whether an output at other values of some coordinates is foretold, because it matters which ones they are."""

@@ -1,6 +1,6 @@
 """Everything but the bridge, SCBO and white boxes written in torch works where torch is not installed.
 
-`make test` runs this file a second time, in an environment without torch; here torch is only hidden.
+`make test` runs this file in an environment without torch; in any other one torch is hidden.
 """
 
 import subprocess

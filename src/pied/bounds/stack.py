@@ -32,8 +32,12 @@ class Stack:
 
 
 def drawn(mean: ndarray, root: ndarray, Z: Float64[ndarray, "L m"]) -> Float64[ndarray, "L b m"]:
-    """Return mu + C Z, equation (6), in modelled units."""
-    return mean + (root * Z[:, None, :] if root.ndim == 2 else np.einsum("bij,lj->lbi", root, Z))
+    """Return mu + C Z, equation (6), in modelled units; each output in one piece of memory, as g takes them singly."""
+    if root.ndim == 3:
+        return mean + np.einsum("bij,lj->lbi", root, Z)
+    W = root.T[:, None] * Z.T[:, :, None]
+    W += mean.T[:, None]
+    return W.transpose(1, 2, 0)
 
 
 def stepped(mean: ndarray, root: ndarray, xi: Float64[ndarray, "b m"]) -> Float64[ndarray, "b m"]:

@@ -111,20 +111,26 @@ class Warps(NamedTuple):
         )
 
     def undone(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
-        """Return outputs in natural units."""
-        inner = self.units * np.exp(np.minimum(self.signs * W, LARGEST_EXPONENT - np.maximum(np.log(self.units), 0.0)))
-        Y = np.where(self.is_log, self.signs * (inner - self.offsets), W)
-        if not self.is_logit.any():
-            return Y
-        below_top = (self.tops + self.offsets) / (1.0 + np.exp(np.minimum(W, LARGEST_EXPONENT)))
-        return np.where(self.is_logit, self.tops - below_top, Y)
+        """Return outputs in natural units; those without a warp are as they were, and cost nothing."""
+        Y = np.array(W, order="K")
+        for j in np.flatnonzero(self.is_log):
+            sign, unit = self.signs[j], self.units[j]
+            most = LARGEST_EXPONENT - max(math.log(unit), 0.0)
+            Y[..., j] = sign * (unit * np.exp(np.minimum(sign * W[..., j], most)) - self.offsets[j])
+        for j in np.flatnonzero(self.is_logit):
+            top = self.tops[j]
+            Y[..., j] = top - (top + self.offsets[j]) / (1.0 + np.exp(np.minimum(W[..., j], LARGEST_EXPONENT)))
+        return Y
 
     def undone_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the derivatives of `undone` where it gives these outputs; for a logarithm this is its argument."""
-        slopes = np.where(self.is_log, self.signs * Y + self.offsets, 1.0)
-        if not self.is_logit.any():
-            return slopes
-        return np.where(self.is_logit, (Y + self.offsets) * ((self.tops - Y) / (self.tops + self.offsets)), slopes)
+        slopes = np.ones_like(Y)
+        for j in np.flatnonzero(self.is_log):
+            slopes[..., j] = self.signs[j] * Y[..., j] + self.offsets[j]
+        for j in np.flatnonzero(self.is_logit):
+            y, top, offset = Y[..., j], self.tops[j], self.offsets[j]
+            slopes[..., j] = (y + offset) * ((top - y) / (top + offset))
+        return slopes
 
 
 class Standardized(NamedTuple):

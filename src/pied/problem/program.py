@@ -197,7 +197,8 @@ def _unloaded(
     loads: Sequence[tuple[int, Any]], slopes: Sequence[Value], shape: tuple[int, ...]
 ) -> Float64[ndarray, "..."]:
     """Gather the slopes of loaded columns into an array with the shape of x or y."""
-    by_columns = np.zeros(shape)
+    *points, columns = shape
+    by_columns = np.moveaxis(np.zeros((columns, *points)), 0, -1)  # each column in one piece of memory, as those of y
     for place, column in loads:
         if slopes[place] is None:
             continue

@@ -52,7 +52,8 @@ SETTLED_WIDTH = 1e-3  # of a function's scale: a told candidate with bounds this
 MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool breaks them
 HEAVY_TAIL = 100.0  # a constraint whose spread is so many times what it changes by near the best points has a long tail
 SMALLEST_SCALE = 1e-8  # of the spread of a constraint: its scale is not below this
-SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken
+SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken, ...
+SAMPLED_SCALE_POINTS = 512  # ... if some function is sampled there
 USUAL_POINTS = 256  # points of the pool, spread over the box, at which deviations are usual
 INCUMBENTS = 3  # told points that clouds and local solves start from
 FILL_POINTS = 1024  # Sobol points among which the last rung looks for the most distant one
@@ -184,7 +185,8 @@ class BayesRun(Run):
         if isinstance(search, Search) and len(data.imagined):
             search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
         pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
-        scales = spread(composite.values(pool[:SCALE_POINTS], [0.5] * problem.k, screening=True))
+        count = SAMPLED_SCALE_POINTS if composite.is_sampled else SCALE_POINTS
+        scales = spread(composite.values(pool[:count], [0.5] * problem.k, screening=True))
         if not isinstance(search, PenaltySearch):
             scales = _tamed(scales, composite, known)
         pool = problem.on_equalities(pool)  # afterwards: there, the scale of an equality would be nothing

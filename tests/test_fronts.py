@@ -17,7 +17,7 @@ from pied.shell.statement_file import read
 from pied.solvers.front import Growing, Sight, growing, largest_growth
 from pied.solvers.frontier import Frontier
 from pied.study.opening import stated
-from tiny import fast
+from tiny import SMALL, fast
 
 BOX = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 
@@ -370,3 +370,13 @@ def test_a_front_is_not_taken_for_one_optimum() -> None:
         suite.get("binh-korn")
     with pytest.raises(UnknownName, match="Did you mean 'tanaka'"):
         suite.front("tanakka")
+
+
+@pytest.mark.parametrize(("left_out", "is_tested"), [((), True), (("verify", "feasible"), False)])
+def test_a_front_is_sought_without_the_moves_that_are_left_out(left_out: tuple[str, ...], is_tested: bool) -> None:
+    problem = parabolas(subject_to={"enough": "near >= 5"})
+    with pied.Study(problem, solver=pied.CUQB(search=SMALL).without(*left_out), seed=0) as study:
+        for _ in range(7):
+            trial = study.ask()
+            study.tell(trial, {"near": (trial.x.a - 0.8) ** 2, "far": (trial.x.a - 0.2) ** 2})
+        assert any(trial.why.margin is not None for trial in study.trials) is is_tested

@@ -2,13 +2,13 @@
 
 | trials | belong to |
 | --- | --- |
-| every `verify_every`-th after the initial design, by default 3 | verification (`moves.verify`) |
+| every `verify_every`-th after 2d + 1 of them, by default 3 | verification (`moves.verify`) |
 | every 4th | the belief about everything, where others are sought in one regime (`moves.regime`) |
 | odd ones | points at the border of a regime, which halve what is open there; even ones stay where it surely holds |
 | even ones | the test of feasibility of everything, where regimes are not clear (`infeasibility`) |
 | every 3rd | another look, with noise, although the best point is well known (`moves.tell`) |
 | half of them, drawn | expected improvement, with noise (`moves.improve`) |
-| every 3rd after the initial design | beyond the ends of a front, one objective after the other (`front`) |
+| every 3rd after 2d + 1 of them | beyond the ends of a front, one objective after the other (`front`) |
 """
 
 EVERYWHERE = 4

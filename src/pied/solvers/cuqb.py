@@ -51,8 +51,7 @@ class CUQB(Solver):
     moves: tuple[str, ...] = MOVES
     """How the next point is chosen: the moves by name, asked in this order (`solvers.moves`)."""
     verify_every: int | None = 3
-    """After the initial design, every so-many-th trial maximizes the median objective subject to lower bounds.
-    None: never."""
+    """After 2d + 1 trials, every so-many-th maximizes the median objective subject to lower bounds. None: never."""
     believer: Believer = field(default_factory=Believer)
     """The models to choose from and the estimator of quantiles."""
     search: Search | PenaltySearch = field(default_factory=Search)

@@ -135,7 +135,7 @@ class FrontSettings(Settings, Protocol):
 
     @property
     def moves(self) -> tuple[str, ...]:
-        """The moves, of which a run for a front has "widen" and "feasible"."""
+        """The moves, of which a run for a front has "verify", "widen" and "feasible"."""
 
     @property
     def joint(self) -> bool:
@@ -203,6 +203,9 @@ class FrontRun(BayesRun):
             frontier = frontier.with_points(f[hoped][:, problem.goal_places])
         return Sight(composite, frontier, np.concatenate([[1.0], scene.scales[1:]]))
 
+    def _verifies(self, number: int) -> bool:
+        return "verify" in self._own.moves and super()._verifies(number)
+
     def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
         return self._verified(scene, self._sight(scene, of_told=True), rescue=rescue)
 
@@ -239,6 +242,8 @@ class FrontRun(BayesRun):
             sure = self._surely(scene, best, self._sight(scene, of_told=True))
             is_as_good = sure is not None and sure.f[0] >= NEARLY * best.f[0]
             return (sure, Why("verify")) if sure is not None and is_as_good else (best, why)
+        if "feasible" not in self._own.moves:
+            return best, why
         if self._own.verdict == "single":
             margin = single_margin(scene, self.level)
             return best, replace(why, margin=margin if margin < 0 else None)

@@ -1,6 +1,6 @@
 """The test of feasibility: can any point still meet the constraints (line 2 of Algorithm 1)?
 
-It is made while no told point is feasible. A negative margin says that none can; `study.snapshot` counts such tests and
+It is made while no told point is feasible. A negative margin says that none can; `study.moment` counts such tests and
 reaches the verdict.
 """
 

@@ -90,25 +90,6 @@ def front():
     )
 
 
-def far_beyond(study):
-    """How many explorations had an outlet of 60 or more, of 2 allowed."""
-    return sum(trial.y["outlet"] > 60 for trial in study.trials if trial.why.aim in shrink.AIMS)
-
-
-@pytest.mark.slow
-def test_a_front_is_followed_instead_of_corners_tried():
-    beyond, values = {}, {}
-    for solver in (CUQB(), CUQB().without("shrink")):
-        studies = [Study(front(), seed=seed, solver=solver) for seed in range(4)]
-        for study in studies:
-            study.run(budget=30)
-        beyond[solver] = sum(far_beyond(study) for study in studies)
-        values[solver] = np.median([study.result().value for study in studies])
-    usual, without = beyond
-    assert beyond[usual] < beyond[without]
-    assert values[usual] > values[without] - 1e-3
-
-
 def test_an_exploration_with_less_hope_is_no_bound_of_the_optimum():
     study = Study(front(), seed=0, solver=CUQB(moves=("verify", "shrink", "feasible", "explore")))
     study.run(budget=20)

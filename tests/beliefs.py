@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pied.gp import GP
-from pied.gp.choices import Choice, Model
+from pied.gp.choices import Model, ModelChoice
 from pied.rng import Stream
 
 SCALES = (0.4, 0.9)
@@ -39,9 +39,9 @@ def fixed(
     return GP.fit(U, y[:, None], model=model, previous=[choice], ratios=ratios)
 
 
-def chosen(kernel, trend, warp, scale="plain", *, theta, n, fitted=None) -> Choice:
+def chosen(kernel, trend, warp, scale="plain", *, theta, n, fitted=None) -> ModelChoice:
     """A choice made at n rows."""
-    return Choice(kernel, trend, warp, scale, theta=theta, selected=n, fitted=fitted or n)
+    return ModelChoice(kernel, trend, warp, scale, theta=theta, selected=n, fitted=fitted or n)
 
 
 def scales_of(scales, nugget):

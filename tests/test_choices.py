@@ -10,7 +10,7 @@ from beliefs import PLAIN, SCALES, V, chosen, fixed, numeric_slope, points, scal
 from pied import suite
 from pied.errors import SettingError
 from pied.gp import GP
-from pied.gp.choices import Choice, Model
+from pied.gp.choices import Model, ModelChoice
 from pied.gp.kernels import KERNELS, stretched
 from pied.gp.observations import Observations
 from pied.gp.warps import WARPS, Warp, standardization
@@ -294,7 +294,7 @@ def test_a_choice_that_is_no_longer_possible_is_made_anew():
 
 def test_what_another_version_learned_of_an_output_besides_is_ignored():
     choice = GP.fit(points(), wavy(points())[:, None]).choices[0]
-    assert Choice.from_dict({**choice.to_dict(), "uneven": [0.1, 0.2]}) == choice
+    assert ModelChoice.from_dict({**choice.to_dict(), "uneven": [0.1, 0.2]}) == choice
 
 
 @pytest.mark.parametrize("noise", [0.0, None, 0.05])
@@ -303,7 +303,7 @@ def test_a_belief_is_rebuilt_from_its_stored_choices(noise):
     Y = np.stack([wavy(U), np.exp(5 * U[:, 0])], -1)
     first = GP.fit(U, Y, noise=[noise, 0.0])
     stored = json.loads(json.dumps([choice.to_dict() for choice in first.choices]))
-    again = GP.fit(U, Y, noise=[noise, 0.0], previous=[Choice.from_dict(each) for each in stored])
+    again = GP.fit(U, Y, noise=[noise, 0.0], previous=[ModelChoice.from_dict(each) for each in stored])
     assert again.choices == first.choices
     for ours, theirs in zip(again.moments_and_slopes(V), first.moments_and_slopes(V), strict=True):
         assert np.array_equal(ours, theirs)

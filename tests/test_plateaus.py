@@ -8,7 +8,7 @@ import pytest
 from scipy.special import log_ndtr
 
 from pied import Problem, Study
-from pied.gp import GP, Choice, Coding, Labels, Model, Paths, misfits, plateaus
+from pied.gp import GP, Coding, Labels, Model, ModelChoice, Paths, misfits, plateaus
 from pied.rng import Stream
 
 D = 2
@@ -255,7 +255,7 @@ def test_units_do_not_matter():
 def test_a_choice_is_plain_data_from_which_the_belief_is_made_again():
     Y = saturating(U)[:, None]
     gp = GP.fit(U, Y, **words())
-    stored = [Choice.from_dict(json.loads(json.dumps(choice.to_dict()))) for choice in gp.choices]
+    stored = [ModelChoice.from_dict(json.loads(json.dumps(choice.to_dict()))) for choice in gp.choices]
     again = GP.at_choices(U, Y, stored, **words())
     assert (predicted(again, V), predicted(again, V, 2.0)) == (
         pytest.approx(predicted(gp, V)),

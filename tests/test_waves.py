@@ -8,7 +8,7 @@ import pytest
 from beliefs import V, numeric_slope, wavy
 from pied.bounds.believer import from_memory, to_memory
 from pied.gp import GP, kernels, waves
-from pied.gp.choices import Candidate, Choice, Model
+from pied.gp.choices import Candidate, Model, ModelChoice
 from pied.gp.observations import Observations
 from pied.gp.regressions import regressions
 from pied.rng import Stream
@@ -136,8 +136,8 @@ def test_moments_with_a_wave_have_their_slopes():
     U = told(28)
     Y = np.stack([rough(U), wavy(U)], 1)
     scales, nugget, n = (0.2, 0.4), math.log(1e-4), len(U)
-    ridden = Choice("matern 5/2", "quadratic", "none", "log", (*scales, 0.1, 0.3, nugget), n, n, (60.0, -9.0))
-    without = Choice("squared exponential", "linear", "none", "plain", (*scales, nugget), n, n)
+    ridden = ModelChoice("matern 5/2", "quadratic", "none", "log", (*scales, 0.1, 0.3, nugget), n, n, (60.0, -9.0))
+    without = ModelChoice("squared exponential", "linear", "none", "plain", (*scales, nugget), n, n)
     ratios = np.array([30.0, 1.0])
     gp = GP.fit(U, Y, model=Model(nugget=(1e-4, 1e-4)), previous=[ridden, without], ratios=ratios)
     assert gp.choices == (ridden, without)
@@ -176,16 +176,18 @@ def test_a_choice_with_a_resonance_of_an_earlier_version_is_read_and_made_anew()
     U, y = told(12), wavy(told(12))[:, None]
     fresh = GP.fit(U, y)
     theta = (*fresh.choices[0].theta[:-1], 0.1, 0.2, fresh.choices[0].theta[-1])
-    old = Choice.from_dict({**fresh.choices[0].to_dict(), "theta": theta, "resonance": [70.0, -50.0, 0.0, 30.0, -14.0]})
+    old = ModelChoice.from_dict(
+        {**fresh.choices[0].to_dict(), "theta": theta, "resonance": [70.0, -50.0, 0.0, 30.0, -14.0]}
+    )
     assert GP.fit(U, y, previous=[old]).choices == fresh.choices
     words = {"active": np.ones((1, 2), dtype=bool), "ratios": np.ones(2), "noise": [0.0], "model": Model()}
     np.testing.assert_allclose(GP.at_choices(U, y, [old], **words).moments(V), fresh.moments(V), rtol=1e-7, atol=1e-9)
 
 
 def test_choices_stored_before_there_were_waves_are_read():
-    choice = Choice("matern 5/2", "linear", "none", "plain", (0.1, 0.2, -18.0), 9, 9)
+    choice = ModelChoice("matern 5/2", "linear", "none", "plain", (0.1, 0.2, -18.0), 9, 9)
     old = {name: value for name, value in choice.to_dict().items() if name != "waves"}
-    assert Choice.from_dict(old) == choice
+    assert ModelChoice.from_dict(old) == choice
 
 
 def test_the_paper_knows_no_waves():

@@ -11,9 +11,8 @@ from numpy import ndarray
 from pied.bounds import calibration, worst
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.estimator import Estimator
-from pied.gp import GP, Choice, Coding, Labels, Model, scaled, step_of
-from pied.problem import Choice as ChoiceOfLabels
-from pied.problem import Problem
+from pied.gp import GP, Coding, Labels, Model, ModelChoice, scaled, step_of
+from pied.problem import Choice, Problem
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
@@ -29,7 +28,7 @@ class Believer:
     """Whether what is said of a belief is widened by what its predictions have missed so far (`calibration`)."""
 
     def fit(
-        self, problem: Problem, data: Dataset, previous: Sequence[Choice] | None = None, *, imagine: bool = True
+        self, problem: Problem, data: Dataset, previous: Sequence[ModelChoice] | None = None, *, imagine: bool = True
     ) -> GP:
         """Fit the belief to the told values.
 
@@ -67,7 +66,7 @@ class Believer:
         return belief.read_in(np.where(may_count, 0.0, steps))
 
     def conditioned(
-        self, problem: Problem, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], choices: Sequence[Choice]
+        self, problem: Problem, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], choices: Sequence[ModelChoice]
     ) -> GP:
         """Return the belief of chosen models about some measurements."""
         return GP.at_choices(U, Y, choices, **self._words(problem))
@@ -160,7 +159,7 @@ def ratios(problem: Problem) -> Float64[ndarray, "d"]:
 
 def coding_of(problem: Problem) -> Coding | None:
     """Return how beliefs see the labels of a problem; None if it has no choices."""
-    choices = [(j, each) for j, each in enumerate(problem.axes.values()) if isinstance(each, ChoiceOfLabels)]
+    choices = [(j, each) for j, each in enumerate(problem.axes.values()) if isinstance(each, Choice)]
     if not choices:
         return None
     columns = [[values for _, values in each.table] for _, each in choices]
@@ -173,15 +172,15 @@ def coding_of(problem: Problem) -> Coding | None:
     )
 
 
-def to_memory(choices: Sequence[Choice]) -> dict[str, Any]:
+def to_memory(choices: Sequence[ModelChoice]) -> dict[str, Any]:
     """Return the choices of a belief as plain data."""
     return {"choices": [choice.to_dict() for choice in choices]}
 
 
-def from_memory(memory: Mapping[str, Any]) -> tuple[Choice, ...] | None:
+def from_memory(memory: Mapping[str, Any]) -> tuple[ModelChoice, ...] | None:
     """Return the choices of an earlier belief, if they were recorded."""
     stored = memory.get("choices")
-    return tuple(Choice.from_dict(each) for each in stored) if stored else None
+    return tuple(ModelChoice.from_dict(each) for each in stored) if stored else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from pied.bounds.believer import Believer, coding_of, from_memory
 from pied.bounds.calibration import Ends, deviation_of_noise, first_caution, predicted, widened
 from pied.bounds.composite import Composite
 from pied.bounds.success import SuccessModel
-from pied.gp import GP, Choice
+from pied.gp import GP, ModelChoice
 from pied.problem import Problem
 from pied.records import Dataset
 from pied.rng import Stream
@@ -43,7 +43,7 @@ class TwoRegimes:
         data: Dataset,
         elsewhere: Bool[ndarray, "N"],
         rough: Bool[ndarray, "m"],
-        previous: tuple[Sequence[Choice] | None, Sequence[Choice] | None],
+        previous: tuple[Sequence[ModelChoice] | None, Sequence[ModelChoice] | None],
         stream: Stream,
         level: float,
         home: GP | None = None,
@@ -149,7 +149,7 @@ def placed(
     believer: Believer,
     data: Dataset,
     kept: Mapping[str, Any],
-    previous: tuple[Sequence[Choice] | None, Sequence[Choice] | None] = (None, None),
+    previous: tuple[Sequence[ModelChoice] | None, Sequence[ModelChoice] | None] = (None, None),
 ) -> Bool[ndarray, "N"] | None:
     """Tell which told points are in the other regime: what was told since a proposal by where its values fit better.
 

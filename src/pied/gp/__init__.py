@@ -1,7 +1,7 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
 from pied.gp.border import Border
-from pied.gp.choices import Choice, Model
+from pied.gp.choices import Model, ModelChoice
 from pied.gp.coding import Coding, Labels, scaled
 from pied.gp.gross import Misfit, misfits
 from pied.gp.odds import evidence, kernel_of
@@ -14,11 +14,11 @@ from pied.gp.warps import Warp
 __all__ = [
     "GP",
     "Border",
-    "Choice",
     "Coding",
     "Labels",
     "Misfit",
     "Model",
+    "ModelChoice",
     "Paths",
     "Split",
     "Warp",

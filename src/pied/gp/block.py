@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp import likelihood
-from pied.gp.choices import Choice, thetas
+from pied.gp.choices import ModelChoice, thetas
 from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.kernels import TRENDS, View, polynomial
 from pied.gp.likelihood import EXACT_NUGGET, Tasks
@@ -35,7 +35,7 @@ class Block:
     baseline: Float64[ndarray, "B p c"]
     """Coefficients of the least-squares trend, taken off before kriging (see `candidates`)."""
     theta: Float64[ndarray, "B q"]
-    """Hyperparameters, as in `Choice`."""
+    """Hyperparameters, as in `ModelChoice`."""
     variance: Float64[ndarray, "B c"]
     """Process variance, standardized."""
     view: View
@@ -112,7 +112,7 @@ class Block:
         return replace(self, theta=theta, variance=self.variance * own**2, known=known)
 
 
-def block_of(data: Observations, groups: Sequence[tuple[int, ...]], choices: Sequence[Choice]) -> Block:
+def block_of(data: Observations, groups: Sequence[tuple[int, ...]], choices: Sequence[ModelChoice]) -> Block:
     """Build the regressions of some outputs at the chosen models."""
     chosen = [choices[group[0]] for group in groups]
     models = [choice.candidate(group) for choice, group in zip(chosen, groups, strict=True)]

@@ -96,7 +96,7 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Choice:
+class ModelChoice:
     """What the belief chose for one output; plain data."""
 
     kernel: str
@@ -123,7 +123,7 @@ class Choice:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "Choice":
+    def from_dict(cls, data: dict[str, Any]) -> "ModelChoice":
         """Rebuild a choice from `to_dict`; what another version had learned besides is ignored."""
         known = {field.name for field in fields(cls)}
         made: dict[str, Any] = {
@@ -132,7 +132,7 @@ class Choice:
         return cls(**made)
 
 
-def thetas(choices: Sequence[Choice]) -> Float64[ndarray, "B q"]:
+def thetas(choices: Sequence[ModelChoice]) -> Float64[ndarray, "B q"]:
     """Return the hyperparameters of some outputs side by side; where only others have a wave, zeros are put in."""
     most = max(len(choice.theta) for choice in choices)
     rows = [(*each.theta[:-1], *(0.0,) * (most - len(each.theta)), each.theta[-1]) for each in choices]

@@ -22,7 +22,7 @@ from scipy.optimize import nnls
 from scipy.special import expit
 
 from pied.gp import descent, plateaus
-from pied.gp.choices import Choice, Model, thetas
+from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.coding import Coding
 from pied.gp.kriging import Kriging
 from pied.gp.likelihood import Tasks
@@ -93,7 +93,7 @@ class Misfit(NamedTuple):
 def misfits(
     U: Float64[ndarray, "N d"],
     Y: Float64[ndarray, "N m"],
-    choices: Sequence[Choice],
+    choices: Sequence[ModelChoice],
     *,
     active: Bool[ndarray, "m d"],
     ratios: Float64[ndarray, "d"],
@@ -122,7 +122,7 @@ def misfits(
     return found
 
 
-def _plain(data: Observations, choices: Sequence[Choice]) -> Sequence[Choice]:
+def _plain(data: Observations, choices: Sequence[ModelChoice]) -> Sequence[ModelChoice]:
     """Return choices without plateaus, made anew where there were some: a wrong value would be taken for far beyond."""
     if not any(choice.clipped for choice in choices):
         return choices

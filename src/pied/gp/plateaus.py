@@ -20,7 +20,7 @@ from numpy import ndarray
 from scipy.special import log_ndtr
 
 from pied.gp import border
-from pied.gp.choices import Choice, thetas
+from pied.gp.choices import ModelChoice, thetas
 from pied.gp.kriging import Kriging
 from pied.gp.observations import Observations, far_apart
 from pied.gp.regressions import regressions
@@ -102,10 +102,10 @@ def _of(sides: Sides, clipped: Sequence[int]) -> Sides:
     return np.where(np.isin(sides, clipped), sides, 0.0)
 
 
-def chosen(data: Observations, old: Sequence[Choice | None]) -> list[Choice]:
+def chosen(data: Observations, old: Sequence[ModelChoice | None]) -> list[ModelChoice]:
     """Choose models, of outputs that lead up to plateaus by the values beside these."""
     old = usable(data, old)
-    clipped: dict[int, Choice] = {}
+    clipped: dict[int, ModelChoice] = {}
     beside = data
     for j, sides in _plateaus(data).items():
         was = old[j]
@@ -123,12 +123,12 @@ def chosen(data: Observations, old: Sequence[Choice | None]) -> list[Choice]:
     return [whole[j] for j in range(len(old))]
 
 
-def _is_lost(data: Observations, j: int, choice: Choice, sides: Sides) -> bool:
+def _is_lost(data: Observations, j: int, choice: ModelChoice, sides: Sides) -> bool:
     """Whether values that were told since contradict the plateaus of an output."""
     return _sites(data, j, choice, _of(sides, choice.clipped), least=LOST) is None
 
 
-def _leading_up(data: Observations, j: int, sides: Sides, old: Choice | None) -> Choice | None:
+def _leading_up(data: Observations, j: int, sides: Sides, old: ModelChoice | None) -> ModelChoice | None:
     """Return how an output is modelled that leads up to its plateaus, or to one of them; None if it does to none.
 
     Args:
@@ -144,7 +144,7 @@ def _leading_up(data: Observations, j: int, sides: Sides, old: Choice | None) ->
     ends = tuple(side for side in (-1, 1) if (sides == side).any())
     if (data.rows[j] & (sides == 0)).sum() < SPARE * (int(data.active[j].sum()) + 1):
         return None
-    best: tuple[float, Choice | None] = (0.0, None)
+    best: tuple[float, ModelChoice | None] = (0.0, None)
     for clipped in (ends, *((end,) for end in ends)) if len(ends) > 1 else (ends,):
         own = _of(sides, clipped)
         was = old if old is not None and old.clipped == clipped else None
@@ -158,7 +158,7 @@ def _leading_up(data: Observations, j: int, sides: Sides, old: Choice | None) ->
     return best[1]
 
 
-def _gained(data: Observations, j: int, sides: Sides, old: Choice | None) -> tuple[float, Choice | None]:
+def _gained(data: Observations, j: int, sides: Sides, old: ModelChoice | None) -> tuple[float, ModelChoice | None]:
     """Return by how much an output that leads up to plateaus is likelier than one that drops to them, and its model.
 
     Args:
@@ -185,7 +185,7 @@ def _gained(data: Observations, j: int, sides: Sides, old: Choice | None) -> tup
     return most - least, best
 
 
-def allowed(data: Observations, choices: Sequence[Choice]) -> list[Choice]:
+def allowed(data: Observations, choices: Sequence[ModelChoice]) -> list[ModelChoice]:
     """Return choices that were made for other data, without the plateaus and warps that these data do not have."""
     sides = _clipped(data, choices)
     beside = data.beside(sides)
@@ -195,7 +195,7 @@ def allowed(data: Observations, choices: Sequence[Choice]) -> list[Choice]:
     ]
 
 
-def _clipped(data: Observations, choices: Sequence[Choice]) -> dict[int, Sides]:
+def _clipped(data: Observations, choices: Sequence[ModelChoice]) -> dict[int, Sides]:
     """Return where outputs that were found clipped are on their plateaus."""
     if not any(choice.clipped for choice in choices):
         return {}
@@ -203,7 +203,7 @@ def _clipped(data: Observations, choices: Sequence[Choice]) -> dict[int, Sides]:
     return {j: sides for j, sides in found.items() if sides.any()}
 
 
-def filled(data: Observations, choices: Sequence[Choice]) -> Observations:
+def filled(data: Observations, choices: Sequence[ModelChoice]) -> Observations:
     """Return the data with uncertain values of latent outputs where clipped ones are on their plateaus."""
     every = _plateaus(data)
     sides = _clipped(data, choices)
@@ -225,7 +225,7 @@ def filled(data: Observations, choices: Sequence[Choice]) -> Observations:
 
 
 def _sites(
-    data: Observations, j: int, choice: Choice, sides: Float64[ndarray, "N"], least: float = -math.inf
+    data: Observations, j: int, choice: ModelChoice, sides: Float64[ndarray, "N"], least: float = -math.inf
 ) -> Sites | None:
     """Return what the points on plateaus say, given the values beside them.
 

@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from pied.gp import likelihood, plateaus
 from pied.gp.block import Block, block_of
-from pied.gp.choices import Choice, Model, thetas
+from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.coding import Coding
 from pied.gp.observations import Observations
 from pied.gp.resolution import EVEN, Rounding
@@ -32,7 +32,7 @@ class GP:
     deviation: Float64[ndarray, "m"]
     """Their standard deviation."""
     warps: tuple[Warp, ...]
-    choices: tuple[Choice, ...]
+    choices: tuple[ModelChoice, ...]
     """What was chosen; pass it to the next fit."""
     coding: Coding | None = None
     """How it sees labels; None: all coordinates are numbers."""
@@ -45,7 +45,7 @@ class GP:
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
-        """Hyperparameters of every output, as in `Choice`; of one without a wave, zeros for its length scales."""
+        """Hyperparameters of every output, as in `ModelChoice`; of one without a wave, zeros for its length scales."""
         return thetas(self.choices)
 
     @property
@@ -87,7 +87,7 @@ class GP:
         ratios: Float64[ndarray, "d"] | None = None,
         noise: Sequence[float | None] | None = None,
         model: Model | None = None,
-        previous: Sequence[Choice] | None = None,
+        previous: Sequence[ModelChoice] | None = None,
         coding: Coding | None = None,
     ) -> "GP":
         """Fit a belief to what was told.
@@ -112,7 +112,7 @@ class GP:
         data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model, coding)
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
-        old: list[Choice | None] = list(previous) if previous is not None else [None] * m
+        old: list[ModelChoice | None] = list(previous) if previous is not None else [None] * m
         return _assemble(data, plateaus.chosen(data, old))
 
     @classmethod
@@ -121,7 +121,7 @@ class GP:
         cls,
         U: Float64[ndarray, "N d"],
         Y: Float64[ndarray, "N m"],
-        choices: Sequence[Choice],
+        choices: Sequence[ModelChoice],
         *,
         active: Bool[ndarray, "m d"],
         ratios: Float64[ndarray, "d"],
@@ -283,7 +283,7 @@ class GP:
         return U if self.coding is None else self.coding.inputs(U)
 
 
-def _assemble(data: Observations, choices: Sequence[Choice]) -> GP:
+def _assemble(data: Observations, choices: Sequence[ModelChoice]) -> GP:
     """Build the posterior at the chosen models."""
     data = plateaus.filled(data, choices)
     scales = [data.scales[j][choice.warp] for j, choice in enumerate(choices)]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp import descent, likelihood, waves
-from pied.gp.choices import Candidate, Choice, Found, thetas
+from pied.gp.choices import Candidate, Found, ModelChoice, thetas
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
 from pied.gp.regressions import candidates, handicap, regressions, trends
@@ -32,7 +32,7 @@ Group = tuple[int, ...]
 """Outputs that share their hyperparameters."""
 
 
-def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice]:
+def choose(data: Observations, previous: Sequence[ModelChoice | None]) -> list[ModelChoice]:
     """Select models and fit length scales where the schedule says so; keep the rest as it was."""
     previous = usable(data, previous)
     choices = list(previous)
@@ -51,7 +51,7 @@ def choose(data: Observations, previous: Sequence[Choice | None]) -> list[Choice
     return [_made(choice) for choice in choices]
 
 
-def usable(data: Observations, previous: Sequence[Choice | None]) -> list[Choice | None]:
+def usable(data: Observations, previous: Sequence[ModelChoice | None]) -> list[ModelChoice | None]:
     """Return choices without those that were made for other inputs."""
     return [
         old if old is not None and _is_usable(old, seen) else None
@@ -59,20 +59,20 @@ def usable(data: Observations, previous: Sequence[Choice | None]) -> list[Choice
     ]
 
 
-def _is_usable(old: Choice, active: Bool[ndarray, "d"]) -> bool:
+def _is_usable(old: ModelChoice, active: Bool[ndarray, "d"]) -> bool:
     """Whether a choice was made for an output of so many inputs, and has no wave along one that it does not see."""
     if not old.waves:
         return len(old.theta) == len(active) + 1
     return len(old.waves) == len(active) == len(old.theta) - 3 and not np.array(old.waves)[~active].any()
 
 
-def _made(choice: Choice | None) -> Choice:
+def _made(choice: ModelChoice | None) -> ModelChoice:
     if choice is None:
         raise AssertionError("an output was left without a choice")
     return choice
 
 
-def is_selection_due(data: Observations, group: Group, previous: Sequence[Choice | None]) -> bool:
+def is_selection_due(data: Observations, group: Group, previous: Sequence[ModelChoice | None]) -> bool:
     """Whether a group has no choice yet, one that is not possible any more, or one that is old."""
     old = [previous[j] for j in group]
     first, n = old[0], data.count(group[0])
@@ -89,14 +89,14 @@ def is_selection_due(data: Observations, group: Group, previous: Sequence[Choice
     return n - first.selected >= max(data.model.reselect, n // RESELECT_SHARE) and has_others
 
 
-def _is_refit_due(data: Observations, group: Group, previous: Sequence[Choice | None]) -> bool:
+def _is_refit_due(data: Observations, group: Group, previous: Sequence[ModelChoice | None]) -> bool:
     """Whether the length scales of a group are old."""
     n, old = data.count(group[0]), _made(previous[group[0]])
     every = 1 if n <= data.model.always_refit else max(data.model.refit, n // REFIT_SHARE)
     return n - old.fitted >= every
 
 
-def _select(data: Observations, groups: list[Group], choices: list[Choice | None]) -> None:
+def _select(data: Observations, groups: list[Group], choices: list[ModelChoice | None]) -> None:
     """Keep the best candidate by leave-one-out; where it explains little, look for a wave."""
     for group, found in zip(groups, ranked(data, groups, choices), strict=True):
         best = found[0]
@@ -106,13 +106,13 @@ def _select(data: Observations, groups: list[Group], choices: list[Choice | None
             choices[j] = chosen(best)
 
 
-def chosen(found: Found) -> Choice:
+def chosen(found: Found) -> ModelChoice:
     """Return a candidate with its length scales as a choice, made from no rows yet."""
     best = found.candidate
-    return Choice(best.kernel, best.trend, best.warp, best.scale, found.theta, 0, 0, best.waves)
+    return ModelChoice(best.kernel, best.trend, best.warp, best.scale, found.theta, 0, 0, best.waves)
 
 
-def ranked(data: Observations, groups: list[Group], choices: Sequence[Choice | None]) -> list[list[Found]]:
+def ranked(data: Observations, groups: list[Group], choices: Sequence[ModelChoice | None]) -> list[list[Found]]:
     """Return the candidates of each group, the best first: screened at coarse length scales, the best few optimized."""
     tried = [each for group in groups for each in candidates(data, group)]
     tasks, _ = regressions(data, tried)
@@ -145,13 +145,13 @@ def _is_sought(data: Observations, j: int) -> bool:
     return m < MANY_OUTPUTS or (j - turn * SOUGHT_AT_ONCE) % m < SOUGHT_AT_ONCE
 
 
-def _is_same(choice: Choice | None, candidate: Candidate) -> bool:
+def _is_same(choice: ModelChoice | None, candidate: Candidate) -> bool:
     """Whether a candidate is the current choice."""
     return choice is not None and choice.candidate(candidate.outputs) == candidate
 
 
 def _best_starts(
-    data: Observations, tried: Sequence[Candidate], tasks: Tasks, choices: Sequence[Choice | None]
+    data: Observations, tried: Sequence[Candidate], tasks: Tasks, choices: Sequence[ModelChoice | None]
 ) -> tuple[Float64[ndarray, "B q"], Float64[ndarray, "B"]]:
     """Return for each candidate the length scales of smallest loss among a few starts, and its density there."""
     starts = [
@@ -168,7 +168,7 @@ def _best_starts(
     return theta[chosen], fit.density[chosen]
 
 
-def _starts(data: Observations, j: int, nugget: Sequence[float], old: Choice | None) -> list[list[float]]:
+def _starts(data: Observations, j: int, nugget: Sequence[float], old: ModelChoice | None) -> list[list[float]]:
     """Return hyperparameters at which output j is screened, given the range of its log nugget."""
     d, (low, high) = data.U.shape[1], nugget
     root = math.sqrt(max(1, int(data.active[j].sum())))
@@ -183,7 +183,7 @@ def _starts(data: Observations, j: int, nugget: Sequence[float], old: Choice | N
     return [[*scale, each] for scale in scales for each in nuggets]
 
 
-def _refit(data: Observations, groups: list[Group], choices: list[Choice | None]) -> list[Group]:
+def _refit(data: Observations, groups: list[Group], choices: list[ModelChoice | None]) -> list[Group]:
     """Fit the length scales and waves of the current choices again, from where they are.
 
     Returns:

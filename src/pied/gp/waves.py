@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp import descent, likelihood
-from pied.gp.choices import Candidate, Choice, Found
+from pied.gp.choices import Candidate, Found, ModelChoice
 from pied.gp.kernels import waved
 from pied.gp.likelihood import SPARE_ROWS, Tasks
 from pied.gp.observations import Observations
@@ -46,7 +46,7 @@ class Wave(NamedTuple):
     """Logarithms of length scales: of the inputs, of the two columns of the wave; then of the nugget."""
 
 
-def explaining(data: Observations, plain: Found, old: Choice | None, *, is_sought: bool) -> Found:
+def explaining(data: Observations, plain: Found, old: ModelChoice | None, *, is_sought: bool) -> Found:
     """Return the best model of an output: the given one without a wave, or one with a wave where that scores more.
 
     Args:

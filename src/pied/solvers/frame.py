@@ -29,7 +29,7 @@ from pied.bounds import (
 )
 from pied.distances import to_nearest
 from pied.errors import SolverDone
-from pied.gp import GP, Choice
+from pied.gp import GP, ModelChoice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
@@ -120,7 +120,9 @@ class BayesRun(Run):
             proposal = self._fill(data, stream, str(error), previous)
         return replace(proposal, why=replace(proposal.why, seconds=time.perf_counter() - began))
 
-    def _propose(self, number: int, data: Dataset, previous: tuple[Choice, ...] | None, stream: Stream) -> Proposal:
+    def _propose(
+        self, number: int, data: Dataset, previous: tuple[ModelChoice, ...] | None, stream: Stream
+    ) -> Proposal:
         """Fit, screen and search; verify every so often."""
         everything = self.scene(number, data, previous, stream)
         scene, kept = self._staged(everything)
@@ -165,7 +167,7 @@ class BayesRun(Run):
         self,
         number: int,
         data: Dataset,
-        previous: tuple[Choice, ...] | None,
+        previous: tuple[ModelChoice, ...] | None,
         stream: Stream,
         believer: Believer | None = None,
     ) -> Scene:
@@ -412,7 +414,7 @@ class BayesRun(Run):
         pool = search.screen(stream, self.problem.d, u[None])
         return search.solve(white, spread(white.values(pool)), pool, u[None], stream).u
 
-    def _fill(self, data: Dataset, stream: Stream, reason: str, previous: tuple[Choice, ...] | None) -> Proposal:
+    def _fill(self, data: Dataset, stream: Stream, reason: str, previous: tuple[ModelChoice, ...] | None) -> Proposal:
         """The last rung: the point of a Sobol pool that is farthest from all known ones and meets white constraints."""
         known = np.concatenate([data.U, data.imagined])
         pool = stream.at("fill").sobol(FILL_POINTS, self.problem.d)

@@ -22,7 +22,7 @@ from pied.bounds import (
     where_success_is_likely,
 )
 from pied.errors import SettingError, did_you_mean
-from pied.gp import GP, Choice
+from pied.gp import GP, ModelChoice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread, tolerances
 from pied.rng import Stream
@@ -89,7 +89,7 @@ def recommend(
     *,
     level: float = 0.95,
     believer: Believer | None = None,
-    previous: Sequence[Choice] | None = None,
+    previous: Sequence[ModelChoice] | None = None,
     asked: Sequence[Why | None] | None = None,
     stream: Stream | None = None,
     search: Search | None = None,
@@ -211,7 +211,7 @@ class Inputs:
     data: Dataset
     level: float
     believer: Believer
-    previous: Sequence[Choice] | None
+    previous: Sequence[ModelChoice] | None
     asked: Sequence[Why | None]
     stream: Stream
     search: Search | None

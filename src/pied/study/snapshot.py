@@ -24,7 +24,7 @@ from pied.study.words import Words
 
 if TYPE_CHECKING:
     from pied.bounds import Composite, TwoRegimes
-    from pied.gp import GP, Choice
+    from pied.gp import GP, ModelChoice
     from pied.study.doubtful import Doubtful
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
@@ -45,7 +45,7 @@ class Snapshot(Moment):
     """Return the belief, if it is that of another question on the same data; None: it is fitted when first needed."""
 
     @property
-    def _previous(self) -> "tuple[Choice, ...] | None":
+    def _previous(self) -> "tuple[ModelChoice, ...] | None":
         """Models chosen for the last belief, if recorded."""
         from pied.bounds import from_memory
 

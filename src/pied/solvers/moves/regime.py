@@ -15,7 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Believer, TwoRegimes, coding_of, from_memory, sides_told, to_memory, was_told
-from pied.gp import GP, Choice, split
+from pied.gp import GP, ModelChoice, split
 from pied.problem import Problem
 from pied.records import Dataset
 from pied.shapes import Bool, Float64
@@ -71,7 +71,7 @@ class Regime(Move):
 
 
 def _side(
-    turn: Turn, elsewhere: Bool[ndarray, "N"], rough: Bool[ndarray, "m"], previous: tuple[Choice, ...] | None
+    turn: Turn, elsewhere: Bool[ndarray, "N"], rough: Bool[ndarray, "m"], previous: tuple[ModelChoice, ...] | None
 ) -> Scene:
     """Return the scene of one regime: rough outputs of the other count as not told."""
     scene = turn.scene
@@ -107,7 +107,7 @@ class Home(NamedTuple):
     scanned: int
     """Told points at the last search for regimes."""
 
-    def to_memory(self, data: Dataset, choices: Sequence[Choice]) -> dict[str, Any]:
+    def to_memory(self, data: Dataset, choices: Sequence[ModelChoice]) -> dict[str, Any]:
         """Return the regime as plain data, with the choices of its belief."""
         return {
             **sides_told(data, self.elsewhere),

@@ -35,9 +35,10 @@ MOST_POINTS = 4096  # ... and for all of them
 POOL = 1024  # points where there are neither labels nor levels
 FAILURES_OF_ONE = 3  # a combination that failed so often without a success counts as tried
 DISTINCT = 3  # values: an output that was told fewer different ones has not shown how it varies
+FEWEST_SHOWN = 8  # values of a noisy output: fewer are explained by chance
 FEWEST_LEFT_OUT, MOST_LEFT_OUT = 5, 12  # what is left out in turn to see whether the others foretell it
 FORETOLD = 0.25  # of the error without knowing the labels: an error that shows that knowing them helps
-EXPLAINED = 0.7  # of the error without knowing where: the error of a belief about an output that is more than noise
+EXPLAINED = 0.5  # of the error without knowing where: the error of a belief about an output that is more than noise
 DIFFERENT = 1e-6  # of the deviation: values that differ by less are the same
 FAR = 0.05  # unit cube, some coordinate: away from a point
 SAME = 1e-6  # unit cube: coordinates of the same label or level
@@ -264,6 +265,8 @@ class _Foretelling:
             return False
         if self._problem.noise[output] == 0:
             return True
+        if len(values) < FEWEST_SHOWN:
+            return False
         errors = self._errors(tuple(range(self._problem.d)))
         return errors is not None and bool(errors[0][output] <= EXPLAINED * errors[1][output])
 

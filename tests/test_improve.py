@@ -166,7 +166,9 @@ def test_regimes_are_searched_by_bounds_alone(measured):
 @pytest.mark.slow
 def test_a_lucky_value_that_repetitions_refute_delays_no_verdict():
     words = {"minimize": "a", "subject_to": ["y <= 0.2"], "noise": 0.1}
-    problem = Problem({"a": (0, 1), "b": (0, 1)}, ["y"], blackbox=lambda x: {"y": (x["a"] - 0.3) ** 2 + 0.5}, **words)
+    problem = Problem(
+        {"a": (0, 1), "b": (0, 1)}, ["y"], blackbox=lambda x: {"y": 4 * (x["a"] - 0.3) ** 2 + 0.5}, **words
+    )
     with Study(problem, seed=0, solver=fast()) as study:
         for y in (0.15, 0.6, 0.55, 0.62):
             study.add({"a": 0.3, "b": 0.5}, {"y": y}, anyway=True)

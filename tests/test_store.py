@@ -229,6 +229,23 @@ def test_settings_newer_than_a_record_are_those_of_the_method_that_it_names(made
     assert solver_from_data(data) == made
 
 
+@pytest.mark.parametrize(
+    ("setting", "left"), [("widen", ("widen", "tell")), ("probe", ("probe",)), ("regimes", ("regime", "simple"))]
+)
+def test_a_former_setting_warns_and_leaves_out_its_moves_also_from_a_record(
+    setting: str, left: tuple[str, ...]
+) -> None:
+    data = solver_to_data(CUQB())
+    del data["settings"]["moves"]
+    assert solver_from_data({**data, "settings": {**data["settings"], setting: True}}) == CUQB()
+    for made in (
+        lambda: CUQB(**{setting: False}),
+        lambda: solver_from_data({**data, "settings": {**data["settings"], setting: False}}),
+    ):
+        with pytest.warns(DeprecationWarning, match=f"{setting}=False goes in version 0.4"):
+            assert made() == CUQB().without(*left)
+
+
 def test_settings_newer_than_a_record_are_those_of_its_solver() -> None:
     data = json.loads(json.dumps(solver_to_data(make("eic"))))
     del data["settings"]["believer"]["model"]["plateaus"]

@@ -21,7 +21,7 @@ export async function apiPage(page) {
   const which = h("select", { onchange: () => draw(which.value) }, readable.map((each) => h("option", { value: each.id }, each.name)));
   if (readable.length) await draw(readable[0].id);
   const entry = ([path, method, each]) => {
-    const fields = Object.entries(each.requestBody?.content["application/json"].schema.properties || {});
+    const fields = Object.entries(each.requestBody?.content["application/json"]?.schema.properties || {}); // a file has none
     return h("section", { class: "entry" }, h("code", {}, h("strong", {}, method.toUpperCase()), ` ${path}`), h("p", {}, each.summary),
       fields.length ? h("dl", { class: "pairs" }, fields.map(([name, about]) => [h("dt", {}, name), h("dd", {}, about.description)])) : null);
   };

@@ -23,7 +23,7 @@ def test_a_schedule_gives_the_level_of_each_ask_and_of_what_is_said() -> None:
     assert study.result().level == pytest.approx(SCHEDULE(told), abs=1e-15)
     belief = study.snapshot.settings.believer.of_told(study.problem, study.data, study.snapshot.belief)
     _, deviation = belief.moments(study.problem.to_unit(np.array(points([trial]))))
-    caution = study.snapshot.settings.believer.caution(study.problem, study.data, SCHEDULE(told))
+    caution = study.snapshot.settings.believer.trust(study.problem, study.data, SCHEDULE(told)).stated
     half = normal(SCHEDULE(told)) * caution[0] * deviation[0, 0]
     assert 0.5 * (trial.why.upper[0] - trial.why.lower[0]) == pytest.approx(half, rel=1e-3)
 

@@ -64,7 +64,7 @@ def test_bounds_are_wide_where_little_is_known_and_narrow_where_much_is(found):
 
 def test_bounds_are_widened_by_what_the_study_has_seen_of_its_errors():
     made = study(budget=1, older=8)
-    caution = made.outlook.snapshot.settings.believer.caution(made.problem, made.outlook.data, made.outlook.level)
+    caution = made.outlook.snapshot.settings.believer.trust(made.problem, made.outlook.data, made.outlook.level).stated
     assert (caution > 1.5).all()  # few points were predicted yet
     wide = made.sensitivities().limits["waste limit"].bounds
     plain = replace(made.outlook)

@@ -13,13 +13,14 @@ from numpy import ndarray
 
 from pied import CUQB, Infeasible, Problem, Result, Status, Study, solve, suite
 from pied.bounds import Believer, Widened, quantile
+from pied.bounds.trust import RECENT_PROPOSALS, surprise
 from pied.distances import to_nearest
 from pied.gp import Model
 from pied.records import Dataset
 from pied.records.trial import State, Why
 from pied.rng import Stream
 from pied.search import PenaltySearch
-from pied.solvers.infeasibility import CONFIRMING_SHARE, RECENT_PROPOSALS, ROUGHEST, JointTest, surprise
+from pied.solvers.infeasibility import CONFIRMING_SHARE, ROUGHEST, JointTest
 from tiny import fast, few, hill, unchecked
 
 

@@ -13,18 +13,20 @@ from pied.bounds.believer import (
     ratios,
     to_memory,
 )
-from pied.bounds.calibration import Ends, caution, doubt, errors, first_caution, misses, predicted, telling
 from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite, sampled
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
+from pied.bounds.prediction import Ends, predicted, telling
 from pied.bounds.quantile import Confidence, Level, checked_level, level_at
 from pied.bounds.regimes import TwoRegimes, placed, remembered, sides_told, was_told
 from pied.bounds.stack import Stack
 from pied.bounds.success import SuccessModel, WithSuccess, where_success_is_likely
+from pied.bounds.trust import VERDICT_LEVEL, Trust, errors, is_young
 
 __all__ = [
     "NUMBERS_AT_ONCE",
+    "VERDICT_LEVEL",
     "Belief",
     "Believer",
     "Bounds",
@@ -37,20 +39,18 @@ __all__ = [
     "Level",
     "Stack",
     "SuccessModel",
+    "Trust",
     "TwoRegimes",
     "White",
     "Widened",
     "WithSuccess",
-    "caution",
     "checked_level",
     "coding_of",
-    "doubt",
     "errors",
-    "first_caution",
     "from_memory",
     "is_shared",
+    "is_young",
     "level_at",
-    "misses",
     "optimistic",
     "pessimistic",
     "placed",

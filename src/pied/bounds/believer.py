@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import calibration, worst
+from pied.bounds import worst
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.estimator import Estimator
+from pied.bounds.trust import Trust, widened
 from pied.gp import GP, Coding, Labels, Model, ModelChoice, scaled, step_of
 from pied.problem import Choice, Problem
 from pied.records import Dataset
@@ -25,7 +26,7 @@ class Believer:
     model: Model = field(default_factory=Model)
     estimator: Estimator = field(default_factory=Estimator)
     cautious: bool = True
-    """Whether what is said of a belief is widened by what its predictions have missed so far (`calibration`)."""
+    """Whether what is said of a belief is widened by what its predictions have missed so far (`trust`)."""
 
     def fit(
         self, problem: Problem, data: Dataset, previous: Sequence[ModelChoice] | None = None, *, imagine: bool = True
@@ -60,8 +61,7 @@ class Believer:
 
         Whole numbers may be counts, which are as they are: they are taken for readings only where a noise is stated.
         """
-        noisy = [noise != 0 for noise in problem.noise]
-        steps = np.array([step_of(y) if each else 0.0 for each, y in zip(noisy, data.Y.T, strict=True)])
+        steps = np.array([0.0 if exact else step_of(y) for exact, y in zip(problem.exact, data.Y.T, strict=True)])
         may_count = np.array([noise is None for noise in problem.noise]) & (steps % 1.0 == 0.0)
         return belief.read_in(np.where(may_count, 0.0, steps))
 
@@ -85,25 +85,23 @@ class Believer:
         """Compose a belief with the white box."""
         return Composite(problem, belief, stream, estimator=self.estimator, told=data.Y)
 
-    def caution(self, problem: Problem, data: Dataset, level: float) -> Float64[ndarray, "m"]:
-        """Return the factor by which the deviations of each output are multiplied before anything is said of them."""
-        return calibration.caution(problem, data, level) if self.cautious else np.ones(problem.m)
+    def trust(self, problem: Problem, data: Dataset, level: float) -> Trust:
+        """Return how far a belief about told values is to be trusted."""
+        return Trust(problem, data, level, self.cautious)
 
     def careful(self, problem: Problem, data: Dataset, belief: GP, level: float) -> GP:
-        """Return a belief as far as it is to be trusted (`calibration.widened`)."""
-        if not self.cautious:
-            return belief
-        return calibration.widened(problem, belief, calibration.caution(problem, data, level))
+        """Return a belief as far as it is to be trusted beside what was measured."""
+        return widened(problem, belief, self.trust(problem, data, level).stated) if self.cautious else belief
 
     def said(self, problem: Problem, data: Dataset, belief: GP, stream: Stream, level: float) -> Composite:
         """Compose a belief with the white box for what is said of it, not for a search."""
         return self.bound(problem, data, self.careful(problem, data, belief, level), stream)
 
     def doubted(self, problem: Problem, data: Dataset, belief: GP, stream: Stream, level: float) -> Composite:
-        """Compose a belief with the white box for what may be where nothing was measured (`calibration.doubt`)."""
+        """Compose a belief with the white box for what may be where nothing was measured (`Trust.away`)."""
         plain = belief.beyond_plateaus
         if self.cautious:
-            plain = calibration.widened(problem, plain, calibration.doubt(problem, data, level))
+            plain = widened(problem, plain, self.trust(problem, data, level).away)
         return self.bound(problem, data, plain, stream)
 
 

@@ -13,9 +13,10 @@ from numpy import ndarray
 from scipy.special import ndtr
 
 from pied.bounds.believer import Believer, coding_of, from_memory
-from pied.bounds.calibration import Ends, deviation_of_noise, first_caution, predicted, widened
 from pied.bounds.composite import Composite
+from pied.bounds.prediction import Ends, deviation_of_noise, predicted
 from pied.bounds.success import SuccessModel
+from pied.bounds.trust import widened
 from pied.gp import GP, ModelChoice
 from pied.problem import Problem
 from pied.records import Dataset
@@ -30,7 +31,7 @@ class TwoRegimes:
     problem: Problem
     beliefs: tuple[GP, GP]
     factors: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]]
-    """By which the deviations of each belief are widened: the caution of the study, or that of a belief from so few."""
+    """By which the deviations of each belief are multiplied (`Trust.of_part`)."""
     composites: tuple[Composite, Composite]
     region: SuccessModel
     """Where home is, and evaluations succeed."""
@@ -73,7 +74,8 @@ class TwoRegimes:
         first = home or believer.fit(problem, parts[0], previous[0], imagine=False)
         second = believer.fit(problem, parts[1], previous[1], imagine=False)
         beliefs = believer.read_in(problem, data, first), believer.read_in(problem, data, second)
-        factors = [_caution(problem, believer, data, int(side.sum()), level) for side in (~elsewhere, elsewhere)]
+        trust = believer.trust(problem, data, level)
+        factors = [trust.of_part(int(side.sum())) for side in (~elsewhere, elsewhere)]
         said = [
             believer.bound(problem, data, widened(problem, belief, factor), stream)
             for belief, factor in zip(beliefs, factors, strict=True)
@@ -112,12 +114,6 @@ class TwoRegimes:
             np.where(share >= 0.5, middle, other_middle),
             np.where(is_home, high, np.where(is_other, other_high, np.fmax(high, other_high))),
         )
-
-
-def _caution(problem: Problem, believer: Believer, data: Dataset, points: int, level: float) -> Float64[ndarray, "m"]:
-    """Return the caution of a study, or if that is larger, of a belief from so many points that predicted nothing."""
-    factor = believer.caution(problem, data, level)
-    return np.maximum(factor, first_caution(points, is_exact=False)) if believer.cautious else factor
 
 
 def remembered(

@@ -303,7 +303,12 @@ class Problem(Functions):
     @property
     def is_exact(self) -> bool:
         """Whether no output has noise."""
-        return all(noise == 0 for noise in self.noise)
+        return bool(self.exact.all())
+
+    @property
+    def exact(self) -> Bool[ndarray, "m"]:
+        """Which outputs have no noise."""
+        return np.array([noise == 0 for noise in self.noise])
 
     @property
     def exact_by_repetition(self) -> tuple[str, ...]:

@@ -346,7 +346,7 @@ class Dataset:
 
         They say nothing more, and each would count as a point that is predicted perfectly.
         """
-        if any(noise != 0 for noise in problem.noise):
+        if not problem.is_exact:
             return self
         firsts: dict[bytes, int] = {}
         kept = []
@@ -496,7 +496,7 @@ def met(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
 
     One lucky measurement of settings that break a limit would otherwise count for ever.
     """
-    if not len(data.U) or all(noise == 0 for noise in problem.noise):
+    if not len(data.U) or problem.is_exact:
         return feasible(problem, data.functions(problem))
     same = np.all([np.abs(each[:, None] - each) < REPEATED for each in data.U.T], 0).astype(float)
     told = np.isfinite(data.Y)

@@ -48,7 +48,7 @@ def same(
     is_label = np.array([axis.is_choice for axis in problem.axes.values()])
     near = (np.where(is_label, np.where(away > 0, np.inf, 0.0), away) < FAR_SETTINGS).all(2)
     rows = np.flatnonzero(np.any(near, 1))
-    if not len(rows) or not _is_noisy(problem).any():
+    if not len(rows) or problem.is_exact:
         return equal
     hidden = np.zeros_like(equal)
     hidden[rows] = _is_hidden(problem, told, U[rows], pending)
@@ -59,7 +59,7 @@ def _is_hidden(
     problem: Problem, told: GP, U: Float64[ndarray, "b d"], pending: Float64[ndarray, "p d"]
 ) -> Bool[ndarray, "b p"]:
     """Tell between which points and pending ones the noise of every output hides the difference."""
-    least = TOLD_APART * np.where(_is_noisy(problem), told.noise_deviation(U), 0.0)
+    least = TOLD_APART * np.where(problem.exact, 0.0, told.noise_deviation(U))
     mean, expected = told.moments(U)[0], told.moments(pending)[0]
     _, left = told.imagine(pending, noise=KNOWN).moments(U)
     return ((np.abs(mean[:, None] - expected) < least[:, None]) & (left < least)[:, None]).all(2)
@@ -79,15 +79,9 @@ def is_worth_repeating(
         scales: One scale per function.
         u: The pending point.
     """
-    is_noisy = _is_noisy(problem)
-    if not is_noisy.any() or not (composite.widths(u) > VISIBLE_WIDTH * scales).any():
+    if problem.is_exact or not (composite.widths(u) > VISIBLE_WIDTH * scales).any():
         return False
     _, before = belief.moments(u[None])
     _, after = belief.imagine(u[None]).moments(u[None])
     taken = 1.0 - np.square(after[0] / before[0])
-    return bool((taken[is_noisy] >= WORTH_REPEATING).any())
-
-
-def _is_noisy(problem: Problem) -> Bool[ndarray, "m"]:
-    """Which outputs are not exact."""
-    return np.array([noise != 0 for noise in problem.noise])
+    return bool((taken[~problem.exact] >= WORTH_REPEATING).any())

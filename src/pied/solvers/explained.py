@@ -29,8 +29,7 @@ def assumes_smooth(problem: Problem, believer: Believer, data: Dataset, belief: 
     """
     used = np.isin(np.arange(problem.m), [j for each in problem.structure for j in each.outputs])
     is_smooth = np.array([choice.kernel != ROUGHEST for choice in belief.choices])
-    is_exact = np.array([noise == 0 for noise in problem.noise])
-    doubted = used & is_smooth & is_exact
+    doubted = used & is_smooth & problem.exact
     return bool((explained(problem, believer, data, belief)[doubted] < SHOWN_ABOVE).any())
 
 

@@ -219,7 +219,7 @@ class BayesRun(Run):
     def _described(self, scene: Scene, u: Float64[ndarray, "d"], why: Why) -> Why:
         """Write the bounds at the proposed point and the choices of the belief into its origin."""
         believer, level = self.settings.believer, self.level
-        factor = believer.caution(self.problem, scene.data, level)
+        factor = believer.trust(self.problem, scene.data, level).stated
         belief = believer.of_told(self.problem, scene.data, scene.belief)
         wide = Widened(belief, factor)  # nothing was measured at a new point itself
         said = scene.regimes or believer.bound(self.problem, scene.data, wide, scene.stream)

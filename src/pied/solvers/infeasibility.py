@@ -4,7 +4,7 @@ It is made while no told point is feasible. A negative margin says that none can
 reaches the verdict.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -13,17 +13,16 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import (
+    VERDICT_LEVEL,
     Believer,
     Bounds,
     SuccessModel,
     Widened,
     WithSuccess,
     coding_of,
-    first_caution,
-    misses,
+    is_young,
     optimistic,
     possible,
-    quantile,
 )
 from pied.distances import to_nearest
 from pied.gp import GP
@@ -38,20 +37,13 @@ from pied.solvers.frame import FRESH_DISTANCE, meets_white
 from pied.solvers.scene import Scene
 from pied.solvers.untried import Untried
 
-VERDICT_DEVIATIONS = 3.0  # the joint test looks so many standard deviations out, ...
-VERDICT_LEVEL = 0.9986501019683699  # ... at this level
 DENSE_POINTS = 4096  # Sobol points added to the pool for the thorough search that a verdict rests on
 THOROUGH_STARTS = 32  # starts of that search
 QUICK_STARTS = 8  # starts of the first search, which only decides whether the thorough one is needed
 CONFIRMING_DISTANCE = 0.03  # unit cube: a point nearer to a told one would confirm nothing, ...
 CONFIRMING_SHARE = 0.5  # ... nor would one nearer than this share of the distance that other points have
-LEAST_WIDENING = 3.0  # a problem is infeasible only if it is so with deviations this many times as wide, too
-LEAST_NOISY_WIDENING = 1.5  # the same with noise: what it leaves open is known better than what a belief cannot see
-FEW_POINTS = 3  # told points for each variable: up to so many, noise is no excuse and other models are widened, too
-RECENT_PROPOSALS = 8  # proposals whose told values show how far the belief can be trusted
 REGIME_POINTS = 2  # told points for each variable: a regime with no more shows nothing
 REGIME_DEVIATIONS = 3.0  # a regime may be where its border is within so many deviations
-LEAST_DEVIATION = 1e-6  # of a function's scale: a bound that was wrong by less was right
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,8 +242,9 @@ class JointTest:
         for other in others:
             believer = replace(self.believer, model=other)
             belief = believer.fit(self.problem, scene.data)
-            is_young = len(scene.data.U) <= FEW_POINTS * self.problem.d
-            yield self._possible(scene, believer, belief, factor if is_young else 1.0)
+            yield self._possible(
+                scene, believer, belief, factor if is_young(len(scene.data.U), self.problem.d) else 1.0
+            )
 
     def _possible(self, scene: Scene, believer: Believer, belief: GP, factor: Float64[ndarray, "m"] | float) -> Bounds:
         """Return the bounds of a test by a belief with wider deviations."""
@@ -260,31 +253,9 @@ class JointTest:
         return possible(bounds, VERDICT_LEVEL)
 
     def _doubt(self, scene: Scene) -> Float64[ndarray, "m"]:
-        """Return by how much the deviations of each output are widened: by what a belief from so few points has shown.
-
-        At least as much as those that are told with proposals: no verdict contradicts them. Few noisy points leave as
-        much open as exact ones, and what is learned of their noise can hide it.
-        """
-        least = LEAST_WIDENING if self._is_exact else LEAST_NOISY_WIDENING
-        is_young = scene.told_here <= FEW_POINTS * self.problem.d
-        first = first_caution(scene.told_here, is_exact=self._is_exact or is_young)
-        shown = max(least, first, self._missed(scene))
-        return np.maximum(shown, self.believer.caution(self.problem, scene.data, self.level))
-
-    def _missed(self, scene: Scene) -> float:
-        """Return the widening that the errors of late call for: by how many deviations the belief was wrong.
-
-        With noise, deviations are those of outputs, noise included.
-
-        A measured function differs from what is believed of it by its noise as well. In deviations of a belief that
-        has averaged the noise away that would be a surprise every time, and nothing would ever be declared. One of
-        eight measurements is often two deviations off, and bounds at three deviations hold it: only one that they
-        would not have held widens them beyond the least.
-        """
-        if self._is_exact:
-            return surprise(scene.data.whys, scene.f, scene.scales, self.level)
-        found = misses(self.problem, scene.data, self.level, cautious=self.believer.cautious)[-RECENT_PROPOSALS:]
-        return LEAST_NOISY_WIDENING / VERDICT_DEVIATIONS * float(np.nan_to_num(found, nan=0.0).max(initial=0.0))
+        """Return by how much the deviations of each output are widened."""
+        trust = self.believer.trust(self.problem, scene.data, self.level)
+        return trust.for_verdict(scene.told_here, scene.f, scene.scales)
 
 
 class _Look(NamedTuple):
@@ -295,26 +266,6 @@ class _Look(NamedTuple):
     """The point that comes nearest to the constraints."""
     is_open: bool
     """Whether they could be met there."""
-
-
-def surprise(whys: Sequence[Why], f: Float64[ndarray, "N k"], scales: Float64[ndarray, "k"], level: float) -> float:
-    """Return by how many deviations, at most, a constraint missed the middle of its bounds at the last proposals.
-
-    Args:
-        whys: Why the points were proposed; those without bounds are ignored.
-        f: Functions told there.
-        scales: One scale per function.
-        level: Of the bounds.
-    """
-    worst = 0.0
-    proposed = [(why, row) for why, row in zip(whys, f, strict=False) if len(why.upper) == len(row)]
-    for why, row in proposed[-RECENT_PROPOSALS:]:
-        lower, upper = np.array(why.lower), np.array(why.upper)
-        miss = np.abs(row - 0.5 * (lower + upper))
-        deviation = 0.5 * (upper - lower) / (quantile.normal(level) * why.widened)
-        deviation = np.maximum(deviation, LEAST_DEVIATION * scales)
-        worst = max(worst, float(np.nan_to_num(miss / deviation, nan=0.0, posinf=0.0)[1:].max()))
-    return worst
 
 
 def margins(bounds: Functions, scales: Float64[ndarray, "k"], pool: Float64[ndarray, "b d"]) -> Float64[ndarray, "b"]:

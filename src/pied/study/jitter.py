@@ -42,8 +42,8 @@ SMALLEST, LARGEST = 2e-7, 0.01
 def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
     """Return the outputs that were stated exact and are not, each with the noise to state instead."""
     rows = np.flatnonzero(data.complete)[-MOST_ROWS:]
-    exact = [j for j, noise in enumerate(problem.noise) if noise == 0]
-    if not exact or len(rows) < 2 * problem.d + SPARE:
+    exact = np.flatnonzero(problem.exact)
+    if not len(exact) or len(rows) < 2 * problem.d + SPARE:
         return {}
     U, Y = data.U[rows], data.Y[rows][:, exact]
     # With a learned noise the length scales are those of the smooth part.
@@ -53,7 +53,7 @@ def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
     )  # fmt: skip
     near = _cluster(U, min(MOST_NEAR, len(U), max(len(U) // 2, problem.d + 3 + SPARE)))
     found = {}
-    for i, j in enumerate(exact):
+    for i, j in enumerate(exact.tolist()):
         scales = np.exp(fitted.theta[i, : problem.d])
         seen = np.flatnonzero(problem.active[j] & (np.ptp(U[near], axis=0) > 0))
         noise = _noise(U[near][:, seen] / scales[seen], Y[near, i])

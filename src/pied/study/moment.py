@@ -129,7 +129,7 @@ class Moment:
     def is_exhausted(self) -> bool:
         """Whether there are few settings and each was measured without error, or failed: nothing is left to learn."""
         points, data = self.problem.choosable, self.data
-        if points is None or any(noise != 0 for noise in self.problem.noise):
+        if points is None or not self.problem.is_exact:
             return False
         known = np.concatenate([data.U[data.complete], data.failed])
         return len(known) >= len(points) and bool((to_nearest(points, known, "chebyshev") <= SAME).all())

@@ -30,7 +30,7 @@ def left_out(problem: Problem, data: Dataset, gp: GP, settings: Answers) -> Ends
     """Predict each measurement from all others, with the models of all; NaN beyond the first `MOST_LEFT_OUT`."""
     low, middle, high = (np.full(data.Y.shape, np.nan) for _ in range(3))
     level = level_at(settings.level, len(data.U))
-    factor = settings.believer.caution(problem, data, level)
+    factor = settings.believer.trust(problem, data, level).stated
     for row in range(min(len(data.U), MOST_LEFT_OUT)):
         others = np.arange(len(data.U)) != row
         if (np.isfinite(data.Y[others]).sum(0) < 2).any():

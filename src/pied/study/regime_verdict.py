@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Composite, SuccessModel, coding_of, first_caution, placed
+from pied.bounds import Believer, Composite, SuccessModel, coding_of, placed
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset, Why
@@ -47,11 +47,13 @@ def sides_of(problem: Problem, believer: Believer, data: Dataset, why: Why) -> l
     return made
 
 
-def chance(problem: Problem, believer: Believer, sides: list[Side], level: float, stream: Stream) -> float:
+def chance(
+    problem: Problem, believer: Believer, data: Dataset, sides: list[Side], level: float, stream: Stream
+) -> float:
     """Return the probability that any settings of any regime meet all limits."""
-    none = 1.0
+    none, trust = 1.0, believer.trust(problem, data, level)
     for side in sides:
-        factor: Float64[ndarray, "m"] = np.full(problem.m, first_caution(side.points, is_exact=problem.is_exact))
+        factor = trust.of_part(side.points)
         careful = side.belief.beyond_plateaus.widened(factor, factor)
         composite = believer.bound(problem, side.data, careful, stream)
         none *= 1.0 - chance_of_any(composite, careful, level, side.data.U, stream, side.region)

@@ -164,7 +164,7 @@ class Snapshot(Moment):
         settings = self.settings
         if self._sides:
             stream = self.stream.at("chance")
-            return regime_verdict.chance(self.problem, settings.believer, self._sides, self.level, stream)
+            return regime_verdict.chance(self.problem, settings.believer, self.data, self._sides, self.level, stream)
         level, stream = self.level, self.stream
         careful = settings.believer.careful(self.problem, self.data, self.belief.beyond_plateaus, level)
         composite = settings.believer.bound(self.problem, self.data, careful, stream.at("recommend"))
@@ -248,7 +248,7 @@ class Snapshot(Moment):
         U = np.clip(self.problem.to_unit(X), 0.0, 1.0)
         if self.regimes is not None:
             return self.regimes.predicted(U, level)
-        factor = self.settings.believer.caution(self.problem, self.data, level)
+        factor = self.settings.believer.trust(self.problem, self.data, level).stated
         return predicted(self.problem, self.belief, U, level, factor)
 
     def left_out(
@@ -280,7 +280,7 @@ class Snapshot(Moment):
             return self.white
         if self.status is not Status.INFEASIBLE:
             return None
-        from pied.solvers.infeasibility import VERDICT_LEVEL
+        from pied.bounds import VERDICT_LEVEL
 
         settings = self.settings
         level = self.level if settings.tests_singly else VERDICT_LEVEL

@@ -1,4 +1,4 @@
-"""What is said of a belief holds as often as it says: caution follows what predictions have missed."""
+"""What is said of a belief holds as often as it says: trust follows what predictions have missed."""
 
 from dataclasses import replace
 
@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from pied import CUQB, Problem, Study
-from pied.bounds import Believer, Widened, caution, doubt, predicted, telling
-from pied.bounds.calibration import LEAST, OWN_LEARNED, OWN_STATED, deviation_of_noise, widened
+from pied.bounds import Believer, Trust, Widened, predicted, telling
+from pied.bounds.prediction import deviation_of_noise
+from pied.bounds.trust import LEAST, OWN_LEARNED, OWN_STATED, VERDICT_EXACT, VERDICT_NOISY, first, widened
 from pied.gp import GP, Model
 from pied.records import Dataset, Why
 from pied.rng import Stream
@@ -28,19 +29,29 @@ def record(problem, scores, *, first=8, moved=(), told=()):
     return Dataset(tuple(range(1, rows + 1)), U, Y, U[:0], whys=whys, moved=moved)
 
 
-def test_caution_begins_large_and_is_smaller_with_more_points_and_with_noise() -> None:
+def stated(problem, data, level):
+    """The factor of what is said beside what was measured."""
+    return Trust(problem, data, level).stated
+
+
+def away(problem, data, level):
+    """The factor of what may be where nothing was measured."""
+    return Trust(problem, data, level).away
+
+
+def test_what_is_said_begins_wide_and_is_narrower_with_more_points_and_with_noise() -> None:
     exact, noisy = parabola(), parabola(noise=0.1)
-    few, many = (caution(exact, record(exact, [], first=n), LEVEL) for n in (5, 50))
+    few, many = (stated(exact, record(exact, [], first=n), LEVEL) for n in (5, 50))
     assert (few > 2 * many).all()
     assert (many > 1).all()
-    assert (caution(noisy, record(noisy, [], first=5), LEVEL) < few).all()
+    assert (stated(noisy, record(noisy, [], first=5), LEVEL) < few).all()
 
 
 def test_a_repetition_before_predictions_is_no_further_point() -> None:
     problem = parabola(noise=0.1)
     with_it = record(problem, [], first=9)
     with_it = replace(with_it, whys=(*with_it.whys[:-1], Why("compare", repeats=1)))
-    for told in (caution, doubt):
+    for told in (stated, away):
         assert told(problem, with_it, LEVEL) == pytest.approx(told(problem, record(problem, []), LEVEL))
         assert (told(problem, with_it, LEVEL) > told(problem, record(problem, [], first=9), LEVEL)).all()
 
@@ -50,33 +61,33 @@ def test_a_repetition_elsewhere_or_of_nothing_is_a_point(moved, repeats) -> None
     problem = parabola(noise=0.1)
     other = record(problem, [], first=9, moved=moved)
     other = replace(other, whys=(*other.whys[:-1], Why("compare", repeats=repeats)))
-    assert caution(problem, other, LEVEL) == pytest.approx(caution(problem, record(problem, [], first=9), LEVEL))
+    assert stated(problem, other, LEVEL) == pytest.approx(stated(problem, record(problem, [], first=9), LEVEL))
 
 
 def test_measurements_within_what_was_said_lower_it_and_others_raise_it() -> None:
     problem = parabola()
-    start = caution(problem, record(problem, []), LEVEL)
-    inside = caution(problem, record(problem, [[0.5] * problem.m] * 3), LEVEL)
-    outside = caution(problem, record(problem, [[2.0] * problem.m]), LEVEL)
+    start = stated(problem, record(problem, []), LEVEL)
+    inside = stated(problem, record(problem, [[0.5] * problem.m] * 3), LEVEL)
+    outside = stated(problem, record(problem, [[2.0] * problem.m]), LEVEL)
     assert (inside < start).all()
     assert (outside > start).all()
-    assert (caution(problem, record(problem, [[0.5] * problem.m] * 200), LEVEL) == LEAST).all()
+    assert (stated(problem, record(problem, [[0.5] * problem.m] * 200), LEVEL) == LEAST).all()
 
 
 def test_it_is_learned_mostly_from_the_output_itself() -> None:
     problem = waves()
-    one = caution(problem, record(problem, [[2.0, 0.0, 0.0]] * 3), LEVEL)
+    one = stated(problem, record(problem, [[2.0, 0.0, 0.0]] * 3), LEVEL)
     assert one[0] > one[1]
     assert one[1] == pytest.approx(one[2])
 
 
 def test_trials_that_were_run_elsewhere_or_not_measured_teach_nothing() -> None:
     problem = parabola()
-    start = caution(problem, record(problem, []), LEVEL)
-    assert caution(problem, record(problem, [[2.0] * problem.m], moved=(9,)), LEVEL) == pytest.approx(
-        caution(problem, record(problem, [], first=9), LEVEL)
+    start = stated(problem, record(problem, []), LEVEL)
+    assert stated(problem, record(problem, [[2.0] * problem.m], moved=(9,)), LEVEL) == pytest.approx(
+        stated(problem, record(problem, [], first=9), LEVEL)
     )
-    assert caution(problem, record(problem, [[np.nan] * problem.m]), LEVEL) == pytest.approx(start)
+    assert stated(problem, record(problem, [[np.nan] * problem.m]), LEVEL) == pytest.approx(start)
 
 
 def test_in_the_long_run_as_many_lie_outside_as_was_said_whatever_the_belief_is() -> None:
@@ -85,7 +96,7 @@ def test_in_the_long_run_as_many_lie_outside_as_was_said_whatever_the_belief_is(
     z = np.abs(Stream(3).normal(400) / np.maximum(np.abs(Stream(4).normal(400)), 0.3)) * 4.0
     data, hits = record(problem, []), []
     for score in z:
-        factor = caution(problem, data, LEVEL)
+        factor = stated(problem, data, LEVEL)
         ends = tuple((-each, 0.0, each) for each in (1.645 * factor).tolist())
         hits.append(score <= 1.645 * factor[0])
         row = np.full((1, problem.m), score)
@@ -99,25 +110,25 @@ def test_in_the_long_run_as_many_lie_outside_as_was_said_whatever_the_belief_is(
     assert 0.85 < np.mean(hits[20:]) < 0.95
 
 
-def test_measurements_that_are_all_noise_do_not_lower_the_doubt_of_what_was_not_measured() -> None:
+def test_measurements_that_are_all_noise_do_not_raise_the_trust_in_what_was_not_measured() -> None:
     noisy = parabola(noise=0.1)
-    start = doubt(noisy, record(noisy, []), LEVEL)
+    start = away(noisy, record(noisy, []), LEVEL)
     near = record(noisy, [[0.1] * noisy.m] * 20, told=(0.05,) * noisy.m)
     far = record(noisy, [[0.1] * noisy.m] * 20, told=(1.0,) * noisy.m)
-    assert (caution(noisy, near, LEVEL) == LEAST).all()
-    assert (doubt(noisy, near, LEVEL) > 0.9 * start).all()
-    assert (doubt(noisy, far, LEVEL) < 0.6 * start).all()
-    assert (start >= caution(noisy, record(noisy, []), LEVEL)).all()
+    assert (stated(noisy, near, LEVEL) == LEAST).all()
+    assert (away(noisy, near, LEVEL) > 0.9 * start).all()
+    assert (away(noisy, far, LEVEL) < 0.6 * start).all()
+    assert (start >= stated(noisy, record(noisy, []), LEVEL)).all()
 
 
 def test_a_belief_is_not_trusted_more_than_a_first_one_from_as_many_points() -> None:
-    """However well all of them were predicted: 8 points and 24 more leave the doubt that 32 points begin with."""
+    """However well all of them were predicted: 8 points and 24 more leave the factor that 32 points begin with."""
     problem = parabola()
     right = record(problem, [[0.1] * problem.m] * 24, told=(1.0,) * problem.m)
-    assert (caution(problem, right, LEVEL) == LEAST).all()
-    assert doubt(problem, right, LEVEL) == pytest.approx(caution(problem, record(problem, [], first=32), LEVEL))
+    assert (stated(problem, right, LEVEL) == LEAST).all()
+    assert away(problem, right, LEVEL) == pytest.approx(stated(problem, record(problem, [], first=32), LEVEL))
     less = record(problem, [[0.1] * problem.m] * 96, told=(0.5,) * problem.m)  # a quarter of a point each
-    assert doubt(problem, less, LEVEL) == pytest.approx(caution(problem, record(problem, [], first=32), LEVEL))
+    assert away(problem, less, LEVEL) == pytest.approx(stated(problem, record(problem, [], first=32), LEVEL))
 
 
 def test_points_that_nobody_predicted_count_as_well() -> None:
@@ -131,7 +142,7 @@ def test_points_that_nobody_predicted_count_as_well() -> None:
         Y=np.concatenate([data.Y, Y]),
         whys=(*data.whys, *[Why("added")] * 300),
     )
-    assert (doubt(problem, more, LEVEL) < doubt(problem, data, LEVEL)).all()
+    assert (away(problem, more, LEVEL) < away(problem, data, LEVEL)).all()
 
 
 def test_only_noise_carries_what_is_expected_out_of_a_range() -> None:
@@ -157,10 +168,10 @@ def test_noise_may_carry_a_measurement_out_of_the_range_of_its_output() -> None:
     assert low[0.3] < -0.3
 
 
-def test_doubt_of_exact_outputs_is_their_caution() -> None:
+def test_away_from_measurements_exact_outputs_are_trusted_as_beside_them() -> None:
     exact = waves()
     data = record(exact, [[2.0, 0.0, 0.5]] * 3)
-    assert doubt(exact, data, LEVEL) == pytest.approx(caution(exact, data, LEVEL))
+    assert away(exact, data, LEVEL) == pytest.approx(stated(exact, data, LEVEL))
 
 
 def test_measurements_are_telling_away_from_those_that_were_made() -> None:
@@ -189,7 +200,7 @@ def test_a_factor_for_each_output_widens_moments_and_their_slopes_alike() -> Non
 
 
 @pytest.mark.parametrize("stated", [True, False])
-def test_caution_is_about_what_lies_between_measurements(stated: bool) -> None:
+def test_the_factor_is_about_what_lies_between_measurements(stated: bool) -> None:
     """Far from all of them deviations grow by it; at one, measured n times, to its noise over root n at most."""
     own = {True: OWN_STATED, False: OWN_LEARNED}[stated]
     problem = parabola(noise=0.2 if stated else None)
@@ -241,8 +252,30 @@ def test_outputs_that_share_a_model_share_how_far_their_noise_is_trusted() -> No
     np.testing.assert_allclose(wide.noise_deviation(U), belief.noise_deviation(U) * [4.0, 2.0])
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("is_cautious", [True, False])
+def test_a_verdict_is_never_less_careful_than_what_is_said(noise: float, is_cautious: bool) -> None:
+    problem = parabola(noise=noise)
+    f, scales = np.zeros((60, problem.k)), np.ones(problem.k)
+    for scores in ([], [[2.0] * problem.m] * 6, [[0.1] * problem.m] * 50):
+        trust = Trust(problem, record(problem, scores), LEVEL, is_cautious)
+        factor = trust.for_verdict(40, f[: len(trust.data.U)], scales)
+        assert (factor >= np.maximum(trust.stated, VERDICT_NOISY if noise else VERDICT_EXACT)).all()
+        assert (trust.for_verdict(2, f[: len(trust.data.U)], scales) >= factor).all()  # from few points nothing follows
+
+
+def test_a_part_of_the_points_is_trusted_less_than_all() -> None:
+    problem = parabola(noise=0.1)
+    data = record(problem, [[0.1] * problem.m] * 50)
+    trust = Trust(problem, data, LEVEL)
+    assert (trust.stated == LEAST).all()
+    assert trust.of_part(4) == pytest.approx(first(4, is_exact=problem.exact))
+    assert (trust.of_part(4) > trust.of_part(1000)).all()
+    assert (Trust(problem, data, LEVEL, is_cautious=False).of_part(4) == 1.0).all()
+
+
 @pytest.mark.slow
-def test_a_study_says_what_it_expects_and_points_do_not_depend_on_caution() -> None:
+def test_a_study_says_what_it_expects_and_points_do_not_depend_on_trust() -> None:
     bold, careful = (Study(waves(), seed=2, solver=CUQB(believer=Believer(cautious=each))) for each in (False, True))
     for study in (bold, careful):
         study.run(8)

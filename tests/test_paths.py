@@ -16,8 +16,7 @@ COUNT = 400
 def drawn(gp, U, count=COUNT):
     """The draws at points: count b m."""
     paths = Paths.of(gp, count, Stream(1).at("paths"))
-    rows = np.repeat(np.arange(count), len(U))
-    return paths.values_and_slopes(np.tile(U, (count, 1)), rows)[0].reshape(count, len(U), -1)
+    return paths.values(U)
 
 
 def test_every_kernel_has_a_spectral_density():
@@ -66,6 +65,15 @@ def test_slopes_of_draws_are_those_of_their_values():
         _, slope = paths.values_and_slopes(V[:1], number)
         numeric = numeric_slope(lambda u, n=number: paths.values_and_slopes(u[None], n)[0][0], V[0])
         assert slope[0] == pytest.approx(numeric, rel=1e-4, abs=1e-5)
+
+
+def test_all_functions_at_all_points_are_those_found_one_at_a_time():
+    U = points(14, 2)
+    gp = GP.fit(U, np.stack([wavy(U), np.exp(U[:, 0]), np.sin(12 * U[:, 0])], 1), ratios=np.array([20.0, 1.0]))
+    paths = Paths.of(gp, 3, Stream(2))
+    rows = np.repeat(np.arange(3), len(V))
+    singly, _ = paths.values_and_slopes(np.tile(V, (3, 1)), rows)
+    assert paths.values(V) == pytest.approx(singly.reshape(3, len(V), 3), rel=1e-9, abs=1e-9)
 
 
 def test_labels_are_drawn_each_as_one_value():

@@ -51,6 +51,13 @@ class Paths:
         return cls(gp, tuple(parts), count)
 
     @np.errstate(all="ignore")
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "L b m"]:
+        """Return the outputs of every function at every point."""
+        gp = self.gp
+        inputs = U if gp.coding is None else gp.coding.inputs(U)
+        return gp.location + gp.deviation * gp.ordered([part.values(inputs) for part in self.parts], 2)
+
+    @np.errstate(all="ignore")
     def values_and_slopes(
         self, U: Float64[ndarray, "b d"], which: Int[ndarray, "b"]
     ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m d"]]:
@@ -74,6 +81,17 @@ class _Drawn:
     weights: Float64[ndarray, "B L waves c"]
     """Of the cosines, then of the sines."""
     block: Block
+
+    def values(self, U: Float64[ndarray, "b e"]) -> Float64[ndarray, "L b m"]:
+        """Return the outputs of the block at every point, standardized, of every function."""
+        (B, L, _, c), view, b = self.weights.shape, self.block.view, len(U)
+        mean, _ = self.posterior.moments(U)
+        seen = np.broadcast_to(view.whole(U, view.scaled(U)), (B, b, self.frequencies.shape[-1]))
+        value = mean.reshape(B, b, c, L).transpose(3, 1, 0, 2).copy()  # L b B c
+        for task, (own, weights) in enumerate(zip(self.frequencies, self.weights, strict=True)):
+            phase = seen[task] @ own.swapaxes(1, 2)  # L b F
+            value[:, :, task] += np.concatenate([np.cos(phase), np.sin(phase)], -1) @ weights
+        return value.reshape(L, b, B * c)
 
     def values_and_slopes(
         self, U: Float64[ndarray, "b e"], which: Int[ndarray, "b"]

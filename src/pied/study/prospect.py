@@ -74,9 +74,7 @@ def chance_of_any(
     upper = composite.values(pool, [level] * problem.k, screening=True)
     margin = np.nan_to_num((upper / spread(upper))[:, 1:].min(1), nan=-np.inf)
     best = pool[(-margin).argsort(kind="stable")[:LIKELIEST]]
-    paths = Paths.of(belief, DRAWS, stream.at("paths"))
-    U, which = np.tile(best, (DRAWS, 1)), np.repeat(np.arange(DRAWS), len(best))
-    W, _ = paths.values_and_slopes(U, which)
-    G = problem.g(problem.from_unit(U), composite.physical(W)[None], which=range(1, problem.k))
-    holds = np.all([np.broadcast_to(g >= 0, (1, len(U)))[0] for g in G], 0)
-    return float(holds.reshape(DRAWS, -1).any(1).mean())
+    W = Paths.of(belief, DRAWS, stream.at("paths")).values(best)
+    G = problem.g(problem.from_unit(best), composite.physical(W), which=range(1, problem.k))
+    holds = np.all([np.broadcast_to(g >= 0, W.shape[:2]) for g in G], 0)
+    return float(holds.any(1).mean())

@@ -61,7 +61,7 @@ $(VENV)/.created:
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.created pyproject.toml
-	@echo "Installing pied with NumPy, SciPy, SQLAlchemy and matplotlib into $(VENV), once:"
+	@echo "Installing pied with NumPy, SciPy and matplotlib into $(VENV), once:"
 	@$(PYTHON) .ci/install.py $(BIN)/python '.[plots]'
 	@touch $@
 

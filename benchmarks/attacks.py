@@ -205,8 +205,8 @@ def hostile(folder: Path, nasty: list[Any], of: list[str] | None = None) -> dict
     """Write nasty values into every column of every table, one column at a time, and live with the study."""
     whole = _sample(folder / "whole.db")
     found: dict[str, Any] = {"cells": 0, "harmless": 0, "refused": 0, "raw errors": 0, "which": []}
-    for table in of or list(tables.tables):
-        for column in tables.tables[table].columns.keys():  # noqa: SIM118  columns are found by name
+    for table in of or list(tables):
+        for column in tables[table].columns:
             for value in nasty:
                 file = folder / "hostile.db"
                 file.write_bytes(whole)

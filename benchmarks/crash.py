@@ -185,7 +185,7 @@ def kills(file: Path, count: int, moment: float = 0.1) -> dict[str, Any]:
     create(url)
     acknowledged: set[int] = set()
     store = Store.connect(url)
-    ask_and_tell(store, acknowledged.add, cycles=2)  # compiles SQLAlchemy's statements before the forks
+    ask_and_tell(store, acknowledged.add, cycles=2)  # loads what is needed before the forks
     store.close()  # forked workers open their own connections
     acknowledged.discard(0)
     counts = {"lost": 0, "told twice": 0, "damaged": 0, "wrong": 0, "left pending": 0, "errors": 0}
@@ -332,15 +332,11 @@ def _read_meanwhile(url: str, trials: int) -> dict[str, int]:
 
 def disk_full(file: Path, pages: int = 40) -> dict[str, Any]:
     """Write until the file cannot grow: the error must be clear, and no told value may be lost."""
-    import sqlalchemy
-
     url, told, message = f"sqlite:///{file}", 0, ""
     create(url)
     with Store.connect(url) as store:
-        sqlalchemy.event.listen(
-            store._engine, "connect", lambda raw, _: raw.execute(f"PRAGMA max_page_count={pages}") and None
-        )
-        store._engine.dispose()
+        with store._begin(write=False) as tx:  # the only connection, which is kept
+            tx.read(f"PRAGMA max_page_count={pages}")
         record = store.record(NAME)
         try:
             for number in range(1, 100_000):

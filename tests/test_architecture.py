@@ -52,7 +52,7 @@ ROOMS = {"shell", "web.demo", "bounds.quantile", "evaluation.executors", "record
 """What other packages may import past a package's face: modules used as a namespace, or loaded only when needed."""
 EVERYWHERE = {"numpy", "scipy"}
 HOMES = {
-    "sqlalchemy": "records/sql.py records/schema.py",
+    "sqlalchemy": "records/server.py",
     "distributed": "evaluation/executors.py",
     "pandas": "study/result.py",
     "matplotlib": "plots/drawing.py",

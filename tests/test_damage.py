@@ -86,7 +86,7 @@ def test_a_file_that_was_truncated_is_refused_or_read_and_never_written(file: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", few(sorted(tables.tables, key="trials values".find, reverse=True), 2))
+@pytest.mark.parametrize("table", few(sorted(tables, key="trials values".find, reverse=True), 2))
 def test_a_hostile_cell_is_harmless_or_refused_with_a_sentence(tmp_path: Path, table: str) -> None:
     found = attacks.hostile(tmp_path, attacks.NASTY_FEW, [table])
     assert found["raw errors"] == 0, found["which"]

@@ -212,12 +212,12 @@ def test_a_full_disk_in_a_run_costs_no_result(tmp_path: Path) -> None:
         connection.execute(f"PRAGMA max_page_count={pages + 1}")
         return connection
 
-    store._engine.dispose()
+    store.close()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sqlite, "connect", limited)
         with pytest.raises((Unwritten, StoreAway), match="is full"):
             found.run(400)
-        store._engine.dispose()
+        store.close()
     with study(file) as again:
         values = [trial.y.y for trial in again.trials if trial.y is not None]
         assert sorted(values) == sorted(calls)

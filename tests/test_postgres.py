@@ -60,7 +60,7 @@ def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_writer_behind_a_held_row_is_told_why_and_what_to_do(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pied.records.sql.LOCK_WAIT", 1.0)
+    monkeypatch.setattr("pied.records.server.LOCK_WAIT", 1.0)
     with Store.connect(server.url) as store:
         record = store.create(About(uuid.uuid4().hex, ABOUT, 1, {"name": "random"}, 5))
         record.take(1, {"x": 0.5})
@@ -77,7 +77,7 @@ def test_a_writer_behind_a_held_row_is_told_why_and_what_to_do(server: Server, m
 def test_a_transaction_that_stands_still_is_ended_by_the_server(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pied.records.sql.IDLE_LIMIT", 1.0)
+    monkeypatch.setattr("pied.records.server.IDLE_LIMIT", 1.0)
     with Store.connect(server.url) as store:
         record = store.create(About(uuid.uuid4().hex, ABOUT, 1, {"name": "random"}, 5))
 

@@ -34,6 +34,7 @@ COMMANDS: dict[str, list[list[str]]] = {
     ],
 }
 """Short commands, one after the other in one process."""
+DATABASES = ("sqlalchemy", "psycopg")
 BELIEF = ("pied.bounds", "pied.gp", "pied.search", "pied.solvers.cuqb", "pied.study.recommendation", "scipy")
 EVALUATION = ("pied.evaluation.crew", "pied.evaluation.processes", "multiprocessing", "concurrent.futures.process")
 PICTURES = (
@@ -87,12 +88,12 @@ def among(modules: list[str], unwanted: tuple[str, ...]) -> list[str]:
 def test_short_commands_load_no_belief_no_evaluation_and_no_pictures(folder: Path, name: str) -> None:
     modules = loaded(folder, COMMANDS[name])
     assert "pied.problem.problem" in modules
-    assert not among(modules, BELIEF + EVALUATION + PICTURES + OTHER_DOORS)
+    assert not among(modules, BELIEF + EVALUATION + PICTURES + OTHER_DOORS + DATABASES)
 
 
 @pytest.mark.slow
 def test_a_check_opens_no_store(folder: Path) -> None:
-    assert not among(loaded(folder, [["check", "lab.toml"]]), ("sqlalchemy", "sqlite3"))
+    assert not among(loaded(folder, [["check", "lab.toml"]]), ("sqlite3",))
 
 
 @pytest.mark.slow
@@ -114,4 +115,4 @@ def test_at_its_end_a_command_does_not_search_all_that_was_loaded_for_cycles() -
 def test_stating_a_problem_loads_neither_scipy_nor_a_store() -> None:
     code = "import sys, pied; pied.Problem; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not among(done.stdout.split(), ("scipy", "sqlalchemy", "click", *BELIEF, *EVALUATION, *OTHER_DOORS))
+    assert not among(done.stdout.split(), ("scipy", "sqlite3", "click", *BELIEF, *EVALUATION, *OTHER_DOORS))

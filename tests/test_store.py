@@ -481,7 +481,7 @@ def test_a_damaged_record_is_said_to_be_damaged(url: str, tmp_path: Path, change
 
 def test_the_file_has_a_write_ahead_log_and_full_sync(url: str, tmp_path: Path) -> None:
     with Store.connect(url) as store, store._begin(write=False) as tx:
-        found = [tx.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous")]
+        found = [vars(tx.read(f"PRAGMA {name}")[0])[name] for name in ("journal_mode", "synchronous")]
     assert found == ["wal", 2]
 
 

@@ -1,4 +1,4 @@
-"""Studies in a database: SQLite files and PostgreSQL servers, through SQLAlchemy Core.
+"""Studies in a database: SQLite files by Python's own driver, PostgreSQL servers through SQLAlchemy.
 
 Every write is one transaction that first increases the study's change number. This locks the study's row, so writers of
 one study queue, and readers ask for the changes after the number they know. Values are also stored as text of full
@@ -6,63 +6,38 @@ precision, because a database may round or refuse some doubles (NaN, -0.0).
 """
 
 import os
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import sqlalchemy as sql
-from sqlalchemy.exc import (
-    ArgumentError,
-    DBAPIError,
-    DisconnectionError,
-    IntegrityError,
-    NoSuchModuleError,
-    OperationalError,
-)
+from urllib.parse import parse_qsl, urlencode
 
 from pied.address import masked
 from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.records import journal, rows, sqlite
-from pied.records.complaints import IDLE_LIMIT, LOCK_WAIT, translated
 from pied.records.event import Event
 from pied.records.names import renamed
 from pied.records.plain import cleaned, key
 from pied.records.record import ASKED, FAILED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value
 from pied.records.rows import text
-from pied.records.schema import (
-    VERSION,
-    as_stored,
-    events,
-    refuse_programs,
-    revisions,
-    studies,
-    told_values,
-    trials,
-    unusable,
-    upgrade,
-    version_of,
-)
+from pied.records.schema import VERSION, refuse_programs, select, tables, unusable, upgrade, version_of
+from pied.records.transaction import FORMS, Base, Clash, Transaction, only_reads
 
 
 class Store:
     """A database with studies, found by name."""
 
-    def __init__(
-        self, engine: sql.Engine, shown: str, *, read_only: bool, clock: Clock, file: Path | None = None
-    ) -> None:
-        self._engine = engine
-        self.url = shown
+    def __init__(self, base: Base, *, clock: Clock) -> None:
+        self._base = base
+        self.url = base.shown
         """The address, without a password."""
-        self._secrets: tuple[str, ...] = ()
-        self.is_read_only = read_only
+        self.is_read_only = base.is_read_only
         self._version = VERSION
-        self._file = file
+        self._file = base.file if isinstance(base, sqlite.File) else None
         self.clock = clock
-        self.fallbacks = journal.places(file)
+        self.fallbacks = journal.places(self._file)
         """Path prefixes of the files for results that could not be written (see `journal`)."""
 
     @classmethod
@@ -77,14 +52,8 @@ class Store:
         Raises:
             StoreError: When it cannot be opened, or is not a store.
         """
-        place, is_for_reading = _url(url)
-        read_only = read_only or is_for_reading
-        file = Path(str(place.database)).absolute() if place.get_backend_name() == "sqlite" else None
-        engine = _engine(place, read_only) if file is None else _sqlite(file, read_only)
-        named = place if place.database is None else place.set(database=cleaned(place.database))
-        shown = masked(named.render_as_string(), _secrets(place))
-        store = cls(engine, shown, read_only=read_only, clock=clock, file=file)
-        store._secrets = _secrets(place)
+        base = _opened(str(url), read_only)
+        store, read_only = cls(base, clock=clock), base.is_read_only
         try:
             with store._begin(write=False) as tx:
                 refuse_programs(tx, store.url)
@@ -100,7 +69,7 @@ class Store:
             raise
         return store
 
-    def version(self, tx: sql.Connection) -> int:
+    def version(self, tx: Transaction) -> int:
         """Return the version of the tables; who only reads an old store may see it upgraded by a writer."""
         if self._version < VERSION:
             self._version = version_of(tx, self.url)
@@ -122,7 +91,7 @@ class Store:
 
     def close(self) -> None:
         """Close all connections."""
-        self._engine.dispose()
+        self._base.close()
 
     def __enter__(self) -> "Store":
         return self
@@ -138,15 +107,16 @@ class Store:
     def studies(self) -> list[About]:
         """Return the descriptions of all studies, the oldest first."""
         with self._begin(write=False) as tx:
-            return [rows.about(row) for row in tx.execute(as_stored(studies).order_by(studies.c.id))]
+            return [rows.about(row) for row in tx.read(f"{select('studies')} ORDER BY id")]
 
     def find(self, name: str) -> "Record | None":
         """Return the record of a study, or None when there is none of this name."""
         name = cleaned(name)
         with self._begin(write=False) as tx:
-            row = tx.execute(as_stored(studies).where(studies.c.name == name).limit(1)).one_or_none()
-            if row is None:
+            found = tx.read(f"{select('studies')} WHERE name = :name LIMIT 1", name=name)
+            if not found:
                 return None
+            (row,) = found
             study, about = rows.whole(row.id, f"study '{name}'", "id"), rows.about(row)
             gone = _gone(tx, study, about)
         return _Kept(self, study, about, rows.damage(f"study '{name}' of {self.url}", gone) if gone else "")
@@ -168,31 +138,24 @@ class Store:
         }  # fmt: skip
         try:
             with self._begin(write=True) as tx:
-                place = tx.execute(sql.insert(studies).values(made)).inserted_primary_key
+                tx.insert("studies", made)
+                study = _count(tx, "SELECT id AS n FROM studies WHERE name = :name", name=made["name"])
                 first = {"number": 1, "key": key(about.statement), "statement": statement, "asked": now}
-                tx.execute(sql.insert(revisions).values(study=place[0] if place else None, **first))
-        except IntegrityError:
+                tx.insert("revisions", {"study": study, **first})
+        except Clash:
             pass
         return self.record(about.name)
 
     # ------------------------------------------------------------------------------------------------ transactions
 
     @contextmanager
-    def _begin(self, *, write: bool) -> Iterator[sql.Connection]:
+    def _begin(self, *, write: bool) -> Iterator[Transaction]:
         """Begin a transaction; errors of the database become a `StoreError`."""
         if write and self.is_read_only:
             raise StoreError(f"{self.url} was opened to be read only: nothing can be asked, told or changed")
-        level = {} if write or self._engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
         try:
-            connecting = self._engine.connect().execution_options(pied_write=write, **level)
-            with connecting as connection, connection.begin():
-                yield connection
-        except IntegrityError:
-            raise
-        except (DBAPIError, sqlite3.Error) as error:
-            is_operational = isinstance(error, OperationalError | sqlite3.OperationalError)
-            said = getattr(error, "orig", None) or error
-            raise translated(self.url, said, self._secrets, is_operational=is_operational) from error
+            with self._base.begin(write=write) as tx:
+                yield tx
         except OverflowError as error:  # from counting on with a number that was edited into the file
             raise StoreError(f"{self.url} is damaged: {error}") from error
 
@@ -210,18 +173,18 @@ class _Kept(Record):
     def _writing(self) -> Iterator[Pen]:
         if self.damage:
             raise StoreError(self.damage)
-        mine = studies.c.id == self._study
         with self._store._begin(write=True) as tx:
-            tx.execute(sql.update(studies).where(mine).values(change=studies.c.change + 1))
-            if _count(tx, sql.select(studies.c.revision).where(mine)) != self.about.revision:
-                self.about = rows.about(tx.execute(as_stored(studies).where(mine)).one())  # somebody has revised it
-            yield _Pen(tx, self._study, _count(tx, sql.select(studies.c.change).where(mine)))
+            tx.write("UPDATE studies SET change = change + 1 WHERE id = :study", {"study": self._study})
+            revision = _count(tx, "SELECT revision AS n FROM studies WHERE id = :study", study=self._study)
+            if revision != self.about.revision:  # somebody has revised it
+                self.about = rows.about(tx.read(f"{select('studies')} WHERE id = :study", study=self._study)[0])
+            yield _Pen(tx, self._study, _change(tx, self._study))
 
     def changes(self, since: int) -> tuple[int, list[Row]]:
         """Return the number of the last change, and the trials changed after `since`."""
         with self._store._begin(write=False) as tx:
-            change = _count(tx, sql.select(studies.c.change).where(studies.c.id == self._study))
-            found = [] if change == since else _rows(tx, self._study, trials.c.change > since, self._store.version(tx))
+            change, version = _change(tx, self._study), self._store.version(tx)
+            found = [] if change == since else _rows(tx, self._study, "change > :since", version, since=since)
         return change, found if not found else self._checked(found)
 
     def _checked(self, found: list[Row]) -> list[Row]:
@@ -234,20 +197,20 @@ class _Kept(Record):
 
     def values(self) -> list[Value]:
         """Return all values ever told."""
-        wanted = as_stored(told_values).where(told_values.c.study == self._study).order_by(told_values.c.id)
         with self._store._begin(write=False) as tx:
-            return [rows.value(row) for row in tx.execute(wanted)]
+            found = tx.read(f"{select('values')} WHERE study = :study ORDER BY id", study=self._study)
+            return [rows.value(row) for row in found]
 
     def events(self) -> list[Event]:
         """Return the stored events."""
         with self._store._begin(write=False) as tx:
-            return _events(tx, self._study) if self._store.version(tx) >= events.info["since"] else []
+            return _events(tx, self._study) if self._store.version(tx) >= tables["events"].since else []
 
     def questions(self) -> list[Question]:
         """Return all questions of this study."""
-        wanted = as_stored(revisions).where(revisions.c.study == self._study).order_by(revisions.c.number)
         with self._store._begin(write=False) as tx:
-            return [rows.question(row) for row in tx.execute(wanted)]
+            found = tx.read(f"{select('revisions')} WHERE study = :study ORDER BY number", study=self._study)
+            return [rows.question(row) for row in found]
 
     def revise(
         self,
@@ -259,22 +222,21 @@ class _Kept(Record):
     ) -> int:
         """Make this the current question and return its number."""
         now = self.clock()
-        mine = revisions.c.study == self._study
-        same = sql.select(sql.func.max(revisions.c.number)).where(mine, revisions.c.key == key(statement))
+        last = "SELECT max(number) AS n FROM revisions WHERE study = :study"
+        stated = {"study": self._study, "statement": text(statement)}
         with self._writing() as pen:
             assert isinstance(pen, _Pen)
-            number = None if is_new else pen.tx.scalar(same)
-            if number is None:
-                number = _count(pen.tx, sql.select(sql.func.max(revisions.c.number)).where(mine)) + 1
-                made = {"number": number, "key": key(statement), "statement": text(statement), "asked": now}
-                pen.tx.execute(sql.insert(revisions).values(study=self._study, **made))
-            current = sql.update(studies).where(studies.c.id == self._study)
-            pen.tx.execute(current.values(statement=text(statement), revision=number))
+            same = 0 if is_new else _count(pen.tx, f"{last} AND key = :key", study=self._study, key=key(statement))
+            number = same or _count(pen.tx, last, study=self._study) + 1
+            if not same:
+                pen.tx.insert("revisions", {**stated, "number": number, "key": key(statement), "asked": now})
+            current = "UPDATE studies SET statement = :statement, revision = :number WHERE id = :study"
+            pen.tx.write(current, {**stated, "number": number})
             self._rename(pen, names, worker, now)
             self._restate(pen, statement)
         found = self._store.record(self.about.name)
         self.about = found.about
-        return int(number)
+        return number
 
     def close(self) -> None:
         """Close the store's connections."""
@@ -284,20 +246,20 @@ class _Kept(Record):
 class _Pen(Pen):
     """One transaction for one study."""
 
-    def __init__(self, tx: sql.Connection, study: int, change: int) -> None:
+    def __init__(self, tx: Transaction, study: int, change: int) -> None:
         self.tx, self._study, self._change = tx, study, change
 
     def last(self) -> int:
-        return _count(self.tx, sql.select(sql.func.max(trials.c.number)).where(trials.c.study == self._study))
+        return _count(self.tx, "SELECT max(number) AS n FROM trials WHERE study = :study", study=self._study)
 
     def row(self, number: int) -> Row | None:
-        return next(iter(_rows(self.tx, self._study, trials.c.number == number)), None)
+        return next(iter(_rows(self.tx, self._study, "number = :number", number=number)), None)
 
     def pending(self) -> list[Row]:
-        return _rows(self.tx, self._study, trials.c.state == ASKED)
+        return _rows(self.tx, self._study, "state = :state", state=ASKED)
 
     def changed(self, since: int) -> list[Row]:
-        return _rows(self.tx, self._study, trials.c.change > since)
+        return _rows(self.tx, self._study, "change > :since", since=since)
 
     def insert(self, rows: Sequence[Row]) -> None:
         made = [
@@ -309,17 +271,15 @@ class _Pen(Pen):
             for row in rows
         ]  # fmt: skip
         try:
-            if made:
-                self.tx.execute(sql.insert(trials), made)
-        except IntegrityError as error:
+            self.tx.insert("trials", *made)
+        except Clash as error:
             raise Taken from error
 
     def replace(self, row: Row) -> None:
-        mine = (trials.c.study == self._study) & (trials.c.number == row.number)
-        self.tx.execute(sql.update(trials).where(mine).values(**self._changing(row)))
+        self._update(row.number, self._changing(row))
 
     def note(self, values: Iterable[Value]) -> None:
-        rows = [
+        made = [
             {
                 "study": self._study, "number": each.number, "output": each.output, "exact": each.value.hex(),
                 "value": each.value if each.value - each.value == 0 else None, "counts": each.counts,
@@ -327,34 +287,43 @@ class _Pen(Pen):
             }
             for each in values
         ]  # fmt: skip
-        if rows:
-            self.tx.execute(sql.insert(told_values), rows)
+        self.tx.insert("values", *made)
 
     def strike(self, number: int, outputs: Iterable[str]) -> None:
-        mine = (told_values.c.study == self._study) & (told_values.c.number == number)
-        struck = mine & told_values.c.output.in_(list(outputs)) & told_values.c.counts
-        self.tx.execute(sql.update(told_values).where(struck).values(counts=False))
+        struck = (
+            'UPDATE "values" SET counts = FALSE '
+            "WHERE study = :study AND number = :number AND output = :output AND counts = TRUE"
+        )
+        self._each(struck, [{"study": self._study, "number": number, "output": output} for output in outputs])
 
     def rename(self, names: Mapping[str, str]) -> None:
-        for row in _rows(self.tx, self._study, sql.true()):
-            mine = (trials.c.study == self._study) & (trials.c.number == row.number)
+        for row in _rows(self.tx, self._study, "TRUE"):
             run = None if row.run is None else text(renamed(names, row.run))
-            points = {"x": text(renamed(names, row.x)), "run": run, "change": self._change}
-            self.tx.execute(sql.update(trials).where(mine).values(**points))
-        output = sql.case(dict(names), value=told_values.c.output, else_=told_values.c.output)
-        mine = (told_values.c.study == self._study) & told_values.c.output.in_(list(names))
-        self.tx.execute(sql.update(told_values).where(mine).values(output=output))
+            self._update(row.number, {"x": text(renamed(names, row.x)), "run": run, "change": self._change})
+        told = self.tx.read('SELECT id, output FROM "values" WHERE study = :study', study=self._study)
+        new = [{"id": row.id, "output": names[row.output]} for row in told if row.output in names]
+        self._each('UPDATE "values" SET output = :output WHERE id = :id', new)
 
     def log(self, happened: Event) -> None:
         made = {"number": happened.number, "kind": happened.kind, "worker": happened.worker, "made": happened.made}
-        made |= {"why": happened.why, "data": text(happened.data)}
-        self.tx.execute(sql.insert(events).values(study=self._study, **made))
+        self.tx.insert("events", {"study": self._study, **made, "why": happened.why, "data": text(happened.data)})
+
+    def _update(self, number: int, cells: Mapping[str, Any]) -> None:
+        """Change some cells of a trial."""
+        changed = ", ".join(f"{column} = :{column}" for column in cells)
+        mine = {"study": self._study, "number": number}
+        self.tx.write(f"UPDATE trials SET {changed} WHERE study = :study AND number = :number", {**cells, **mine})
+
+    def _each(self, statement: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run a statement with each of these values, not at all with none."""
+        if rows:
+            self.tx.write(statement, *rows)
 
     def events(self) -> list[Event]:
         return _events(self.tx, self._study)
 
     def corrections(self) -> int:
-        return _count(self.tx, sql.select(sql.func.max(trials.c.corrected)).where(trials.c.study == self._study))
+        return _count(self.tx, "SELECT max(corrected) AS n FROM trials WHERE study = :study", study=self._study)
 
     def _changing(self, row: Row) -> dict[str, Any]:
         return {
@@ -365,121 +334,80 @@ class _Pen(Pen):
         }  # fmt: skip
 
 
-def _rows(tx: sql.Connection, study: int, which: sql.ColumnElement[bool], version: int = VERSION) -> list[Row]:
+def _rows(tx: Transaction, study: int, which: str, version: int = VERSION, **values: Any) -> list[Row]:
     """Read trials with their values that count."""
-    mine = (trials.c.study == study) & which
-    numbers = sql.select(trials.c.number).where(mine)
+    mine = f"study = :study AND {which}"
     told: dict[int, dict[str, float]] = {}
-    counting = (told_values.c.study == study) & told_values.c.counts & told_values.c.number.in_(numbers)
-    for row in tx.execute(as_stored(told_values).where(counting).order_by(told_values.c.id)):
+    numbers = f"SELECT number FROM trials WHERE {mine}"
+    counting = f"study = :study AND counts = TRUE AND number IN ({numbers})"
+    for row in tx.read(f"{select('values')} WHERE {counting} ORDER BY id", study=study, **values):
         value = rows.value(row)
         told.setdefault(value.number, {}).setdefault(value.output, value.value)
-    found = tx.execute(as_stored(trials, version).where(mine).order_by(trials.c.number))
+    found = tx.read(f"{select('trials', version)} WHERE {mine} ORDER BY number", study=study, **values)
     return [rows.trial(row, told.get(row.number, {})) for row in found]
 
 
-def _events(tx: sql.Connection, study: int) -> list[Event]:
+def _events(tx: Transaction, study: int) -> list[Event]:
     """Read the events of a study, in order."""
-    return [
-        rows.event(row) for row in tx.execute(as_stored(events).where(events.c.study == study).order_by(events.c.id))
-    ]
+    return [rows.event(row) for row in tx.read(f"{select('events')} WHERE study = :study ORDER BY id", study=study)]
 
 
-def _gone(tx: sql.Connection, study: int, about: About) -> list[int]:
+def _gone(tx: Transaction, study: int, about: About) -> list[int]:
     """Return the numbers of told trials that are missing, or whose values are missing."""
-    states = sql.select(trials.c.number, trials.c.state).where(trials.c.study == study)
-    counting = (told_values.c.study == study) & told_values.c.counts
-    told = sql.select(told_values.c.number, told_values.c.output).where(counting)
+    states = tx.read("SELECT number, state FROM trials WHERE study = :study", study=study)
+    counting = 'SELECT number, output FROM "values" WHERE study = :study AND counts = TRUE'
+    told = tx.read(counting, study=study)
     outputs = about.statement.get("outputs") or ()
-    return rows.gone(outputs, [tuple(each) for each in tx.execute(states)], [tuple(each) for each in tx.execute(told)])
+    return rows.gone(outputs, [(row.number, row.state) for row in states], [(row.number, row.output) for row in told])
 
 
-def _count(tx: sql.Connection, wanted: Any) -> int:
-    """Read one number; 0 for NULL."""
-    return rows.whole(tx.scalar(wanted) or 0, "the study", "change or number")
+def _change(tx: Transaction, study: int) -> int:
+    """Return the number of the last change of a study."""
+    return _count(tx, "SELECT change AS n FROM studies WHERE id = :study", study=study)
 
 
-# ------------------------------------------------------------------------------------------------------- connections
+def _count(tx: Transaction, statement: str, **values: Any) -> int:
+    """Read one number, called n; 0 for NULL."""
+    found = tx.read(statement, **values)
+    return rows.whole((found[0].n if found else 0) or 0, "the study", "change or number")
 
 
-def _url(given: str | Path) -> tuple[sql.URL, bool]:
-    """Parse the address of a store, a URL or the path of a SQLite file; also return whether it is read-only."""
-    address = str(given)
-    if "://" not in address and not os.path.exists(address):
-        path, _, words = address.rpartition("?")
-        address = f"sqlite:///{address}" if path and words.startswith("mode=") else address
+def _server(kind: str, address: str, read_only: bool) -> Base:
+    """Open the database of a server."""
+    if not kind:
+        raise StoreError(f"'{kind}://...' is not the address of a store: {FORMS}")
+    if kind.partition("+")[0] not in ("postgres", "postgresql"):
+        raise StoreError(f"'{cleaned(kind)}' is not a supported store: {FORMS}")
     try:
-        url = sql.make_url(address) if "://" in address else sql.URL.create("sqlite", database=address)
-    except (ArgumentError, ValueError):  # not chained, because both may quote the address with its password
-        shown = address.partition("://")[0]
-        raise StoreError(
-            f"'{shown}://...' is not the address of a store: write sqlite:///file.db, or postgresql+psycopg://user@host:5432/base"
-        ) from None
-    kind = url.get_backend_name()
-    if kind == "postgres" or (kind == "postgresql" and url.drivername == "postgresql"):
-        url = url.set(drivername="postgresql+psycopg")
-    elif kind not in ("sqlite", "postgresql"):
-        raise StoreError(f"'{kind}' is not a supported store: write sqlite:///file.db, or postgresql+psycopg://...")
-    mode = url.query.get("mode", "rwc")
-    if mode not in ("ro", "rw", "rwc"):
-        raise StoreError(f"mode={mode} is not supported: write ?mode=ro to read one, or leave it out")
-    if kind == "sqlite":
-        if url.query.get("uri") == "true" and url.database:
-            url = url.set(database=url.database.removeprefix("file:"))
-        if url.database in (None, "", ":memory:"):
-            raise StoreError("a store needs a file: sqlite:///file.db; leave store= out to work in memory")
-    return url.difference_update_query(["mode"]), mode == "ro" or url.query.get("immutable") == "1"
+        from pied.records.server import Server
+    except ModuleNotFoundError as error:
+        raise MissingExtra("a PostgreSQL store", "SQLAlchemy", "postgres") from error
+    return Server(address, read_only=read_only)
 
 
-def _secrets(url: sql.URL) -> tuple[str, ...]:
-    """Return the passwords in an address."""
-    words = [value for name, value in url.query.items() if name.lower() in ("password", "sslpassword")]
-    values = [each for value in words for each in ([value] if isinstance(value, str) else value)]
-    return (str(url.password or ""), *values)
-
-
-def _engine(url: sql.URL, read_only: bool) -> sql.Engine:
-    try:
-        options = {"options": "-c default_transaction_read_only=on"} if read_only else {}
-        engine = sql.create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 10, **options})
-    except (ModuleNotFoundError, NoSuchModuleError) as error:
-        raise MissingExtra("a PostgreSQL store", "psycopg", "postgres") from error
-
-    @sql.event.listens_for(engine, "connect")
-    def limit(connection: Any, _: Any) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(f"SET lock_timeout = '{LOCK_WAIT:.0f}s'")
-            cursor.execute(f"SET idle_in_transaction_session_timeout = '{IDLE_LIMIT:.0f}s'")
-        connection.commit()
-
-    return engine
-
-
-def _sqlite(file: Path, read_only: bool) -> sql.Engine:
-    """Open SQLite with a write-ahead log and full sync: a told value is on disk when `tell` returns."""
-    if read_only and not file.is_file():
-        raise StoreError(f"there is no store at {file}")
-    if not file.parent.is_dir():
-        raise StoreError(f"there is no folder {file.parent} to keep a store in")
-    engine = sql.create_engine(
-        "sqlite://", creator=lambda: sqlite.connect(file, read_only=read_only), poolclass=sql.QueuePool
-    )
-
-    @sql.event.listens_for(engine, "begin")
-    def begin(connection: sql.Connection) -> None:
-        write = bool(connection.get_execution_options().get("pied_write", False))
-        raw: Any = connection.connection.dbapi_connection
-        sqlite.begin(raw, write=write)
-
-    @sql.event.listens_for(engine, "close")
-    def collect(connection: Any, _: Any) -> None:
-        if not isinstance(connection, sqlite.Image):
-            sqlite.collect(connection)
-
-    @sql.event.listens_for(engine, "checkout")
-    def renew(connection: Any, kept: Any, _: Any) -> None:
-        if isinstance(connection, sqlite.Image) and kept.info.get("was used") and connection.is_stale():
-            raise DisconnectionError  # the pool opens another one
-        kept.info["was used"] = True
-
-    return engine
+def _opened(address: str, read_only: bool) -> Base:
+    """Open the database of an address, a URL or the path of a SQLite file."""
+    kind, sign, rest = address.partition("://")
+    login = ""
+    if not sign:
+        file, _, words = address.rpartition("?")
+        if not (file and words.startswith("mode=")) or os.path.exists(address):
+            file, words = address, ""
+    elif kind.partition("+")[0] != "sqlite":
+        return _server(kind, address, read_only)
+    else:
+        login, at, place = ("", "", rest) if rest.startswith("/") else rest.rpartition("@")
+        host, _, file = place.partition("/")
+        login += at + host
+        file, _, words = file.partition("?")
+    query = dict(parse_qsl(words))
+    read_only = only_reads(query) or read_only
+    if query.get("uri") == "true":
+        file = file.removeprefix("file:")
+    if file in ("", ":memory:"):
+        raise StoreError("a store needs a file: sqlite:///file.db; leave store= out to work in memory")
+    query.pop("mode", None)
+    shown = f"sqlite://{login}/{cleaned(file)}" + (f"?{urlencode(query)}" if query else "")
+    secrets = [login.partition(":")[2].rpartition("@")[0]]
+    secrets += [value for name, value in query.items() if name.lower() in ("password", "sslpassword")]
+    return sqlite.File(Path(file).absolute(), masked(shown, secrets), secrets, read_only=read_only)

@@ -1,4 +1,4 @@
-"""Connect to SQLite files: writers use a write-ahead log, readers leave no files behind.
+"""Studies in a SQLite file: writers use a write-ahead log, readers leave no files behind.
 
 A reader without write permission, or who does not own the file, gets a copy of it in memory. SQLite itself would create
 the files `-wal` and `-shm` as the reader's and leave them there, which locks the owner out, or it would fail in a
@@ -9,14 +9,16 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 from pied.errors import StoreAway, StoreError
-from pied.records.complaints import LOCK_WAIT
+from pied.records.complaints import LOCK_WAIT, translated
+from pied.records.transaction import Base, Clash, Transaction
 
 SIDE_FILES = ("-wal", "-journal")
 """Suffixes of the files beside a database that hold part of its content; `-shm` holds none."""
@@ -26,6 +28,84 @@ READ_WAIT = 0.5
 """Seconds that who closes a store waits for those who read it."""
 IMAGE_ATTEMPTS = 100
 """Attempts to copy a file that changes while it is read."""
+MOST_KEPT = 5
+"""Connections that a store keeps for its next transactions; threads that use it at the same time have one each."""
+
+
+class File(Base):
+    """A database in a file. A told value is on the disk when its transaction ends.
+
+    Args:
+        file: Its absolute path.
+        shown: Its address, without a password.
+        secrets: Passwords in the address, which are never shown.
+        read_only: Write nothing, and leave no files beside it.
+    """
+
+    def __init__(self, file: Path, shown: str, secrets: Iterable[str], *, read_only: bool) -> None:
+        if read_only and not file.is_file():
+            raise StoreError(f"there is no store at {file}")
+        if not file.parent.is_dir():
+            raise StoreError(f"there is no folder {file.parent} to keep a store in")
+        self.file, self.shown, self._secrets, self.is_read_only = file, shown, tuple(secrets), read_only
+        self._kept: list[sqlite3.Connection] = []
+
+    @contextmanager
+    def begin(self, *, write: bool) -> Iterator[Transaction]:
+        """Begin a transaction; a writer waits for its turn."""
+        try:
+            connection = self._connection()
+            try:
+                begin(connection, write=write)
+                yield _Transaction(connection)
+                connection.commit()
+            except BaseException:
+                with suppress(sqlite3.Error):
+                    connection.rollback()
+                raise
+            finally:
+                self._put_back(connection)
+        except sqlite3.Error as error:
+            is_operational = isinstance(error, sqlite3.OperationalError)
+            raise translated(self.shown, error, self._secrets, is_operational=is_operational) from error
+
+    def close(self) -> None:
+        """Close all connections."""
+        while self._kept:
+            _close(self._kept.pop())
+
+    def _connection(self) -> sqlite3.Connection:
+        with suppress(IndexError):  # another thread may take the last one
+            while self._kept:
+                connection = self._kept.pop()
+                if not isinstance(connection, Image) or not connection.is_stale():
+                    return connection
+                connection.close()
+        return connect(self.file, read_only=self.is_read_only)
+
+    def _put_back(self, connection: sqlite3.Connection) -> None:
+        if len(self._kept) < MOST_KEPT and not connection.in_transaction:
+            self._kept.append(connection)
+        else:
+            _close(connection)
+
+
+class _Transaction(Transaction):
+    is_server = False
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def read(self, statement: str, **values: Any) -> list[Any]:
+        found = self._connection.execute(statement, values)
+        names = [column[0] for column in found.description]
+        return [SimpleNamespace(**dict(zip(names, row, strict=True))) for row in found]
+
+    def write(self, statement: str, *rows: Mapping[str, Any]) -> None:
+        try:
+            self._connection.executemany(statement, rows) if rows else self._connection.execute(statement)
+        except sqlite3.IntegrityError as error:
+            raise Clash from error
 
 
 class Image(sqlite3.Connection):
@@ -74,6 +154,12 @@ def connect(file: Path, *, read_only: bool) -> sqlite3.Connection:
             return image(file)  # a full disk has no room for the index of the log
         raise
     return connection
+
+
+def _close(connection: sqlite3.Connection) -> None:
+    if not isinstance(connection, Image):
+        collect(connection)
+    connection.close()
 
 
 def collect(connection: sqlite3.Connection) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pied import CUQB, Problem, SettingError, Study
 from pied.bounds import Believer, Estimator
-from pied.bounds.quantile import Confidence, confidence, normal
+from pied.bounds.quantile import Confidence, Steps, confidence, normal
 from pied.solvers import make
 from tiny import fast, hill, parabola, points, unchecked, waves
 
@@ -41,11 +41,11 @@ def test_a_schedule_is_stored_and_restored_like_any_setting(tmp_path: Path) -> N
         Study(parabola(), name="a", store=address, solver=other)
 
 
-@pytest.mark.parametrize("level", [lambda t: 0.9, "0.9", True, None, (0.9,)])
+@pytest.mark.parametrize("level", [lambda t: 0.9, "0.9", True, None, (), (0.9, "0.9"), ((0.9,), 0.9)])
 @unchecked()
 def test_what_is_neither_number_nor_schedule_is_refused(level: object) -> None:
     with pytest.raises(
-        SettingError, match=r"level is a number between 0.5 and 1, or the schedule of Lemma 1, quantile"
+        SettingError, match=r"level is a number between 0.5 and 1, a schedule, confidence\(delta, size, functions\)"
     ):
         CUQB(level=level)  # type: ignore[arg-type]
 
@@ -53,8 +53,47 @@ def test_what_is_neither_number_nor_schedule_is_refused(level: object) -> None:
 @unchecked()
 def test_a_rival_has_one_level() -> None:
     for name in ("eic", "epbo"):
-        with pytest.raises(SettingError, match=f"level of solver '{name}' is one number"):
-            make(name, level=SCHEDULE)
+        for level in (SCHEDULE, (0.9, 0.95)):
+            with pytest.raises(SettingError, match=f"level of solver '{name}' is one number"):
+                make(name, level=level)
+
+
+def test_each_function_is_sought_at_its_own_level_of_each_time(tmp_path: Path) -> None:
+    """The maximum of Algorithm 1 with levels of its own for every function and step, against bounds in closed form."""
+    limits = {"first": "y <= 0.6", "second": "x * y <= 0.5"}
+    problem = Problem({"x": (0.0, 1.0)}, ["y"], maximize="y", subject_to=limits, noise=0)
+    grid, address = np.linspace(0.0, 1.0, 4001), f"sqlite:///{tmp_path / 'lab.db'}"
+    solver = replace(
+        CUQB(level=(0.9, Steps((0.6, 0.7, 0.99)), 0.8)), moves=("explore",), verify_every=None, compare=False
+    )
+    with Study(problem, name="a", store=address, seed=1, initial=3, solver=solver) as study:
+        for _ in range(3):
+            trial = study.ask()
+            study.tell(trial, {"y": np.sin(2.5 * trial.x["x"])})
+    with Study(problem, name="a", store=address) as study:
+        assert study.solver == solver
+        trial = study.ask()
+        mean, deviation = (each[:, 0] for each in study.snapshot.belief.moments(grid[:, None]))
+    upper = mean + normal(0.9) * deviation
+    least = mean - normal(0.99) * deviation, grid * (mean - normal(0.8) * deviation)
+    possible = (least[0] <= 0.6) & (least[1] <= 0.5)
+    at = np.interp(trial.x["x"], grid, upper)
+    assert at >= upper[possible].max() - 1e-3 * np.ptp(upper)
+    assert np.interp(trial.x["x"], grid, least[0]) <= 0.6 + 1e-3
+    assert np.interp(trial.x["x"], grid, least[1]) <= 0.5 + 1e-3
+
+
+def test_levels_by_function_are_one_for_each_and_of_one_objective() -> None:
+    with pytest.raises(SettingError, match=r"level has 2 entries for 3 functions: state one, or one for each of"):
+        Study(
+            Problem({"x": (0.0, 1.0)}, ["y"], maximize="y", subject_to=["y <= 1", "y >= 0"]),
+            solver=CUQB(level=(0.9, 0.9)),
+        )
+    front = Problem({"x": (0.0, 1.0)}, ["y"], maximize={"a": "y", "b": "x - y"})
+    with pytest.raises(SettingError, match="with several objectives all functions have one level"):
+        Study(front, solver=CUQB(level=(0.9, 0.9)))
+    with pytest.raises(SettingError, match=r"between 0.5 and 1, got 1\.5"):
+        Steps((0.9, 1.5))
 
 
 def test_a_level_stays_below_one_however_late() -> None:

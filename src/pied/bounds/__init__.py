@@ -18,7 +18,7 @@ from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared
 from pied.bounds.prediction import Ends, predicted, telling
-from pied.bounds.quantile import Confidence, Level, checked_level, level_at
+from pied.bounds.quantile import Level, checked_level, level_at, levels_at
 from pied.bounds.regimes import TwoRegimes, placed, remembered, sides_told, was_told
 from pied.bounds.stack import Stack
 from pied.bounds.success import SuccessModel, WithSuccess, where_success_is_likely
@@ -31,7 +31,6 @@ __all__ = [
     "Believer",
     "Bounds",
     "Composite",
-    "Confidence",
     "Drawn",
     "Ends",
     "Estimator",
@@ -51,6 +50,7 @@ __all__ = [
     "is_shared",
     "is_young",
     "level_at",
+    "levels_at",
     "optimistic",
     "pessimistic",
     "placed",

@@ -224,9 +224,9 @@ class Bounds:
         return self.composite.widths(u)
 
 
-def optimistic(composite: Composite, level: float) -> Bounds:
-    """Return the functions of exploration: upper bounds throughout."""
-    return Bounds(composite, (level,) * composite.problem.k)
+def optimistic(composite: Composite, level: float | tuple[float, ...]) -> Bounds:
+    """Return the functions of exploration: upper bounds throughout, at one level or at one for each function."""
+    return Bounds(composite, level if isinstance(level, tuple) else (level,) * composite.problem.k)
 
 
 def possible(composite: Composite, level: float) -> Bounds:
@@ -234,9 +234,10 @@ def possible(composite: Composite, level: float) -> Bounds:
     return Bounds(composite, (None,) + (level,) * composite.problem.n)
 
 
-def pessimistic(composite: Composite, level: float) -> Bounds:
+def pessimistic(composite: Composite, level: float | tuple[float, ...]) -> Bounds:
     """Return the functions of verification: the median of the objective, lower bounds of the constraints."""
-    return Bounds(composite, (0.5,) + (1.0 - level,) * composite.problem.n)
+    levels = level[1:] if isinstance(level, tuple) else (level,) * composite.problem.n
+    return Bounds(composite, (0.5, *(1.0 - each for each in levels)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,7 +74,7 @@ class Estimator:
             )
         return samples
 
-    def check(self, level: quantile.Level, names: Sequence[str]) -> None:
+    def check(self, level: quantile.Timed, names: Sequence[str]) -> None:
         """Refuse levels at which these functions, which have no closed form, cannot be bounded by these samples.
 
         Harrell-Davis draws more samples where a level needs them; the order statistics of the paper take what they get.
@@ -85,6 +85,8 @@ class Estimator:
         why = f"{quoted} must be sampled"
         if self.closed_forms:
             why += ", without a closed form (white, affine, or monotone in one output)"
+        if isinstance(level, quantile.Steps):
+            level = max(level.levels)
         if isinstance(level, quantile.Confidence):
             raise SettingError(
                 f"the levels of a schedule soon become too extreme for samples, and {why}: state one level, such as "

@@ -217,24 +217,62 @@ def confidence(delta: float, size: int, functions: int) -> Confidence:
     return Confidence(delta, size, functions)
 
 
-Level = float | Confidence
-"""One level for all times, or a schedule."""
+@dataclass(frozen=True)
+class Steps:
+    """Levels listed by time: t -> p_t, with t the number of points told so far; after the last one it stays."""
+
+    levels: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise SettingError("Steps needs at least one level, such as Steps((0.8, 0.9, 0.95))")
+        for level in self.levels:
+            _check_number(level)
+
+    def __call__(self, t: int) -> float:
+        """Return the level after t points."""
+        return self.levels[min(t, len(self.levels) - 1)]
+
+
+Timed = float | Confidence | Steps
+"""The level of one function: one for all times, or a schedule."""
+Level = Timed | tuple[Timed, ...]
+"""One for all functions; or one for each, the objective's first: 1 - alpha_{i,t} / 2 of Algorithm 1."""
 
 
 def level_at(level: Level, told: int) -> float:
-    """Return the level of bounds after so many told points."""
-    return level(told) if isinstance(level, Confidence) else level
+    """Return the level after so many told points; of several, the objective's."""
+    one = level[0] if isinstance(level, tuple) else level
+    return one if isinstance(one, int | float) else one(told)
+
+
+def levels_at(level: Level, told: int, k: int) -> tuple[float, ...]:
+    """Return the level of each of k functions after so many told points."""
+    each = level if isinstance(level, tuple) else (level,) * k
+    return tuple(level_at(one, told) for one in each)
 
 
 def checked_level(level: Any) -> Level:
-    """Refuse what is neither the level of an upper bound nor a schedule of such levels."""
-    if isinstance(level, Confidence):
-        return level
+    """Refuse what is neither the level of upper bounds nor a schedule of such levels, nor one of these by function."""
+    if isinstance(level, tuple) and level:
+        for each in level:
+            _check_one(each)
+    else:
+        _check_one(level)
+    return level
+
+
+def _check_one(level: Any) -> None:
+    if isinstance(level, Confidence | Steps):
+        return
     if isinstance(level, bool) or not isinstance(level, int | float):
         raise SettingError(
-            "level is a number between 0.5 and 1, or the schedule of Lemma 1, "
-            f"quantile.confidence(delta, size, functions) of pied.bounds; got {level!r}"
+            "level is a number between 0.5 and 1, a schedule, confidence(delta, size, functions) or Steps((0.8, 0.9)) "
+            f"of pied.bounds.quantile, or one of these for each function, objective first: (0.95, 0.99); got {level!r}"
         )
+    _check_number(level)
+
+
+def _check_number(level: float) -> None:
     if not 0.5 < level < 1.0:
         raise SettingError(f"level is the probability of the upper bound, between 0.5 and 1, got {level}")
-    return level

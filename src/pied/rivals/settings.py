@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from pied.bounds import Believer, Confidence, checked_level
+from pied.bounds import Believer, checked_level
 from pied.errors import SettingError
 from pied.search import PenaltySearch, Search
 from pied.solvers.base import Solver
@@ -25,7 +25,10 @@ class BeliefSolver(Solver):
 
     def __post_init__(self) -> None:
         """Refuse settings that are out of range."""
-        if isinstance(checked_level(self.level), Confidence):
-            raise SettingError(f"level of solver '{self.name}' is one number: only 'cuqb' has a schedule of levels")
+        if not isinstance(checked_level(self.level), int | float):
+            raise SettingError(
+                f"level of solver '{self.name}' is one number: only 'cuqb' has a schedule of levels, or "
+                "one for each function"
+            )
         if self.verify_every is not None and self.verify_every < 1:
             raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")

@@ -47,7 +47,9 @@ class CUQB(Solver):
     fronts: ClassVar[bool] = True
 
     level: Level = 0.95
-    """p: the upper bound is Q(p), the lower Q(1 - p); or the schedule of Lemma 1, `bounds.quantile.confidence`."""
+    """p: the upper bound is Q(p), the lower Q(1 - p). Or a schedule (`bounds.quantile.confidence`, that of Lemma 1, or
+    `Steps`), or one of these for each function, objective first: then each has its own upper bound (`joint`), and what
+    is said has the objective's level."""
     moves: tuple[str, ...] = MOVES
     """How the next point is chosen: the moves by name, asked in this order (`solvers.moves`)."""
     verify_every: int | None = 3
@@ -148,7 +150,17 @@ class CUQB(Solver):
             SettingError: If some function cannot be bounded at the level.
         """
         estimator = self.believer.estimator
-        estimator.check(self.level, [problem.functions[i] for i in sampled(problem, estimator)])
+        levels = self.level if isinstance(self.level, tuple) else (self.level,) * problem.k
+        if isinstance(self.level, tuple) and problem.has_front:
+            raise SettingError("with several objectives all functions have one level: state one number or schedule")
+        if len(levels) != problem.k:
+            raise SettingError(
+                f"level has {len(levels)} entries for {problem.k} functions: state one, or one for each of "
+                f"{', '.join(problem.functions)}"
+            )
+        for level in dict.fromkeys(levels):
+            own = [i for i in sampled(problem, estimator) if levels[i] == level]
+            estimator.check(level, [problem.functions[i] for i in own])
         if problem.has_front:
             from pied.solvers.front import FrontRun
 

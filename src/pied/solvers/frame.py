@@ -21,6 +21,7 @@ from pied.bounds import (
     Widened,
     from_memory,
     level_at,
+    levels_at,
     optimistic,
     pessimistic,
     predicted,
@@ -93,7 +94,12 @@ class BayesRun(Run):
     def __init__(self, settings: Settings, problem: Problem, stream: Stream) -> None:
         self.settings, self.problem, self.stream = settings, problem, stream
         self.initial = design_size(problem.d)
-        self.level = level_at(settings.level, 0)
+        self._at(0)
+
+    def _at(self, told: int) -> None:
+        """Set the levels after so many told points."""
+        self.level = level_at(self.settings.level, told)
+        self.levels = levels_at(self.settings.level, told, self.problem.k)
 
     @abstractmethod
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
@@ -107,7 +113,7 @@ class BayesRun(Run):
         """
         began = time.perf_counter()
         data = data.distinct(self.problem)
-        self.level = level_at(self.settings.level, len(data.U))
+        self._at(len(data.U))
         stream = self.stream.at("trial", number)
         previous = from_memory(data.last.memory) if data.last else None
         try:
@@ -160,7 +166,7 @@ class BayesRun(Run):
 
     def _verify(self, scene: Scene, *, rescue: bool) -> Optimum:
         """Return the best point by medians that meets all constraints by their lower bounds."""
-        bounds, stream = pessimistic(self._of_told(scene), self.level), scene.stream.at("verify")
+        bounds, stream = pessimistic(self._of_told(scene), self.levels), scene.stream.at("verify")
         return scene.surely_within.solve(bounds, scene.scales, scene.pool, scene.known, stream, rescue=rescue)
 
     def scene(
@@ -342,7 +348,7 @@ class BayesRun(Run):
             return u if grid is None else grid.snapped(u)
         taken = self._settled(scene.data, scene.composite, scene.scales) if self.is_finite else scene.data.U[:0]
         mixed = Mixed(Search(), grid, taken)
-        bounds = optimistic(scene.composite, self.level)
+        bounds = optimistic(scene.composite, self.levels)
         return mixed.near(bounds, scene.scales, u, grid.snapped(u)[None]).u
 
     def _narrow(self, scene: Scene) -> Float64[ndarray, "d"] | None:
@@ -371,7 +377,7 @@ class BayesRun(Run):
     def _reach(self, scene: Scene, U: Float64[ndarray, "b d"], factor: float) -> Float64[ndarray, "b k"]:
         """Return the upper bounds of all functions with deviations wider by a factor."""
         wide = self.settings.believer.bound(self.problem, scene.data, Widened(scene.belief, factor), scene.stream)
-        return optimistic(wide, self.level).values(U)
+        return optimistic(wide, self.levels).values(U)
 
     def spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
         """Return the most uncertain pool point that could be feasible, instead of repeating a known one."""

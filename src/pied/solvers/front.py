@@ -245,7 +245,7 @@ class FrontRun(BayesRun):
         if "feasible" not in self._own.moves:
             return best, why
         if self._own.verdict == "single":
-            margin = single_margin(scene, self.level)
+            margin = single_margin(scene, self.levels)
             return best, replace(why, margin=margin if margin < 0 else None)
         test = JointTest(self.problem, self._own.believer, self.level, scene, self.stream)
         return test.judge(best, why) or (best, why)

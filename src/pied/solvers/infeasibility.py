@@ -286,7 +286,7 @@ def largest_margin(
     return search.rescue(bounds, scales, np.concatenate([u[None], best]))
 
 
-def single_margin(scene: Scene, level: float) -> float:
+def single_margin(scene: Scene, level: float | tuple[float, ...]) -> float:
     """Return min over i of max over x of the scaled upper bound: line 2 of Algorithm 1, constraints one at a time."""
     bounds, scales, pool = optimistic(scene.composite, level), scene.scales, scene.pool
     if isinstance(scene.search, Enumeration):

@@ -36,8 +36,13 @@ class Turn:
 
     @property
     def level(self) -> float:
-        """p of the bounds."""
+        """p of the bounds that are said: the objective's."""
         return self.run.level
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """p of the upper bound of each function."""
+        return self.run.levels
 
     @property
     def is_known(self) -> bool:
@@ -79,7 +84,7 @@ class Turn:
             best = joint.maximum(scene.within, scene.scales, scene.pool, scene.known, stream)
             if best.satisfied or not composite.offers(level):
                 return best
-        return scene.within.solve(optimistic(composite, level), scene.scales, scene.pool, scene.known, stream)
+        return scene.within.solve(optimistic(composite, self.levels), scene.scales, scene.pool, scene.known, stream)
 
     def promised(self, best: Optimum) -> float:
         """By how much an upper bound exceeds the best feasible told value; infinite without one."""
@@ -96,14 +101,19 @@ class Turn:
         """Return all functions at one outcome that improves them most, if they share outputs; else their bounds."""
         wide = self.widened(factor)
         if not self.is_joint:
-            return optimistic(wide, self.level).values(U)
+            return optimistic(wide, self.levels).values(U)
         joint = Joint(wide, quantile.normal(self.level))
         return joint.values(joint.lifted(U, self.scene.scales))[:, : self.problem.k]
 
     @property
     def is_joint(self) -> bool:
         """Whether points and outcomes are searched together."""
-        return self.joint and is_shared(self.scene.composite) and isinstance(self.scene.within, Search)
+        return (
+            self.joint
+            and len(set(self.levels)) == 1
+            and is_shared(self.scene.composite)
+            and isinstance(self.scene.within, Search)
+        )
 
     def top(self, best: Optimum) -> float | None:
         """The largest upper bound found; of a list, whose told candidates are not searched again, with their values."""

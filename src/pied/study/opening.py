@@ -210,9 +210,14 @@ def solver_to_data(solver: Solver) -> dict[str, Any]:
 def _settings_to_data(settings: Any) -> dict[str, Any]:
     data: dict[str, Any] = {"is": type(settings).__name__}
     for field in fields(settings):
-        value = getattr(settings, field.name)
-        data[field.name] = _settings_to_data(value) if is_dataclass(value) else to_plain(value)
+        data[field.name] = _value_to_data(getattr(settings, field.name))
     return json.loads(json.dumps(data, default=repr))
+
+
+def _value_to_data(value: Any) -> Any:
+    if isinstance(value, tuple) and any(is_dataclass(each) for each in value):
+        return [_value_to_data(each) for each in value]
+    return _settings_to_data(value) if is_dataclass(value) else to_plain(value)
 
 
 def _kept_solver(name: str, kept: Any, given: Solver | None) -> Solver | Callable[[], Solver]:
@@ -294,12 +299,19 @@ def _settings_from_data(kind: type, data: Mapping[str, Any], usual: Any) -> Any:
         hint = hints[name]
         kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
         inner: list[Any] = [each for each in kinds if is_dataclass(each)]
-        if isinstance(value, dict) and inner:
-            chosen = next((each for each in inner if each.__name__ == value.get("is")), inner[0])
-            given[name] = _settings_from_data(chosen, value, given.get(name))
-        else:
-            given[name] = tuple(value) if isinstance(value, list) else value
+        given[name] = _value_from_data(value, inner, given.get(name))
     return kind(**given)
+
+
+def _value_from_data(value: Any, inner: Sequence[Any], usual: Any) -> Any:
+    """Create one setting: settings of a kind that the field may have, a list of values, or a plain value."""
+    if isinstance(value, list):
+        return tuple(_value_from_data(each, inner, None) for each in value)
+    if not isinstance(value, dict) or not inner:
+        return value
+    return _settings_from_data(
+        next((each for each in inner if each.__name__ == value.get("is")), inner[0]), value, usual
+    )
 
 
 # -------------------------------------------------------------------------------------------------- earlier questions

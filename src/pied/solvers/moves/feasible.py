@@ -25,7 +25,7 @@ class Feasible(Move):
         best = turn.best
         why = Why("explore", optimistic=turn.top(best), multipliers=best.multipliers)
         if turn.verdict == "single":
-            margin = single_margin(turn.scene, turn.level)
+            margin = single_margin(turn.scene, turn.levels)
             return (best, replace(why, margin=margin)) if margin < 0 else None
         test = JointTest(problem, turn.run.settings.believer, turn.level, turn.scene, turn.run.stream)
         return test.judge(best, why)

@@ -1,6 +1,6 @@
 """Write docs/evidence.md: six figures and one table from the pages and records under benchmarks/results.
 
-The table by kind of problem in docs/guarantees.md is written, too.
+The table by kind of problem in docs/guarantees.md and the tables of docs/reproduction.md are written, too.
 
 Every number is read from a result page, none is typed here, so the page cannot say what was not measured:
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 from drawing import bars, lines
 from evidence_losses import losses
+from evidence_paper import filled
 from records import (
     DOCS,
     RESULTS,
@@ -276,6 +277,7 @@ def page() -> dict[Path, str]:
         made, command = origin(each)
         body.append(f"| {link(each)} | {made} | `{command}` |")
     written[DOCS / "evidence.md"] = "\n".join([*body, ""])
+    written[DOCS / "reproduction.md"] = filled((DOCS / "reproduction.md").read_text())
     written[DOCS / "guarantees.md"] = _with_kinds((DOCS / "guarantees.md").read_text())
     return written
 

@@ -151,10 +151,11 @@ READINGS: dict[str, Reading] = {
         " GLOBALLib carries x4^1.3, and only that gives the claimed -3.918.",
     ),
     "ex216": Reading(
-        "The minus sign before the objective and all five constraints is missing, and a sign in the second output.",
+        "The minus sign before the objective and all five constraints is missing, and the sign in -2x1 6x2 of h2.",
         "The literature's functions.",
         "The literature's functions; optimum 39 with slack in every constraint.",
-        "As printed no point is feasible: the largest smallest constraint is -0.5.",
+        "As printed no point is feasible if that is a difference (the largest smallest constraint is -0.5); if it is a "
+        "sum or a product, another set of points is.",
     ),
     "environmental": Reading(
         "A grid of 4 places and 6 times, no box; the text says mean, the formula says sum of squared errors.",

@@ -12,7 +12,8 @@ from pied.bounds import worst
 from pied.bounds.composite import Belief, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.trust import Trust, widened
-from pied.gp import GP, Coding, Labels, Model, ModelChoice, scaled, step_of
+from pied.errors import SettingError
+from pied.gp import GP, Coding, Labels, Model, ModelChoice, Prior, scaled, step_of
 from pied.problem import Choice, Problem
 from pied.records import Dataset
 from pied.rng import Stream
@@ -28,6 +29,33 @@ class Believer:
     cautious: bool = True
     """Whether what is said of a belief is widened by what its predictions have missed so far (`trust`)."""
 
+    priors: Prior | tuple[Prior, ...] | None = None
+    """A process that is stated, one for all outputs or one for each; then no model is chosen and nothing fitted. None:
+    all is learned."""
+
+    def check(self, problem: Problem) -> None:
+        """Refuse stated processes that are not those of a problem's outputs."""
+        if self.priors is None:
+            return
+        priors = self.priors if isinstance(self.priors, tuple) else (self.priors,) * problem.m
+        if len(priors) != problem.m:
+            wanted = f"one, or one for each of {', '.join(problem.outputs)}"
+            raise SettingError(f"{len(priors)} priors are given for {problem.m} outputs: state {wanted}")
+        for name, prior, noise in zip(problem.outputs, priors, problem.noise, strict=True):
+            if noise is None:
+                raise SettingError(
+                    f"with a prior of '{name}' nothing is fitted: state its noise, too, 0 if it is exact"
+                )
+            if (count := len(prior.scales(problem.d))) != problem.d:
+                raise SettingError(f"the prior of '{name}' has {count} length scales for {problem.d} variables")
+
+    def _conditioned(self, problem: Problem, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"]) -> GP | None:
+        """Return stated processes given some measurements; None if there are none."""
+        if self.priors is None:
+            return None
+        priors = self.priors if isinstance(self.priors, tuple) else (self.priors,) * problem.m
+        return GP.of_priors(U, Y, priors, active=problem.active, noise=problem.noise, coding=coding_of(problem))
+
     def fit(
         self, problem: Problem, data: Dataset, previous: Sequence[ModelChoice] | None = None, *, imagine: bool = True
     ) -> GP:
@@ -40,7 +68,9 @@ class Believer:
             imagine: Whether pending, failed and missing values are imagined at their mean, so that a search goes
                 elsewhere; what is said must not rest on them.
         """
-        gp = self.read_in(problem, data, GP.fit(data.U, data.Y, previous=previous, **self._words(problem)))
+        gp = self._conditioned(problem, data.U, data.Y)
+        gp = gp or GP.fit(data.U, data.Y, previous=previous, **self._words(problem))
+        gp = self.read_in(problem, data, gp)
         if not imagine:
             return gp
         untold = ~np.isfinite(data.Y)
@@ -69,7 +99,7 @@ class Believer:
         self, problem: Problem, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], choices: Sequence[ModelChoice]
     ) -> GP:
         """Return the belief of chosen models about some measurements."""
-        return GP.at_choices(U, Y, choices, **self._words(problem))
+        return self._conditioned(problem, U, Y) or GP.at_choices(U, Y, choices, **self._words(problem))
 
     def _words(self, problem: Problem) -> dict[str, Any]:
         """What a belief has to know of a problem, and how it is made."""
@@ -87,7 +117,7 @@ class Believer:
 
     def trust(self, problem: Problem, data: Dataset, level: float) -> Trust:
         """Return how far a belief about told values is to be trusted."""
-        return Trust(problem, data, level, self.cautious)
+        return Trust(problem, data, level, self.cautious, self.priors is not None)
 
     def careful(self, problem: Problem, data: Dataset, belief: GP, level: float) -> GP:
         """Return a belief as far as it is to be trusted beside what was measured."""

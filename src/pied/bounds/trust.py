@@ -62,6 +62,8 @@ class Trust:
     """p of the bounds: a share of 2 (1 - p) may lie outside."""
     is_cautious: bool = True
     """False: the belief is said as it is. A verdict is careful all the same."""
+    is_stated: bool = False
+    """Whether the process was stated, so that few points leave nothing undecided; it may be wrong all the same."""
 
     @cached_property
     def stated(self) -> Float64[ndarray, "m"]:
@@ -80,7 +82,7 @@ class Trust:
         problem, data, level = self.problem, self.data, self.level
         if not self.is_cautious:
             return np.ones(problem.m)
-        factor = np.full(problem.m, first(_seen(problem, data), is_exact=True))
+        factor = np.full(problem.m, self._first(_seen(problem, data), is_exact=True))
         counts = (np.isfinite(data.Y) & _is_new(data)[:, None]).astype(float)
         for (row, _), miss in zip(foretold(problem, data), self.misses, strict=True):
             own = np.square(data.whys[row].telling or np.ones(problem.m))
@@ -88,11 +90,13 @@ class Trust:
             outside = miss > quantile.normal(level) * np.sqrt(factor**2 * share + 1.0 - share)
             factor = _learned(factor, np.where(np.isfinite(miss), outside, np.nan), level, own)
             counts[row] = np.isfinite(data.Y[row]) * own
-        return np.maximum(factor, first(counts.sum(0), is_exact=True))
+        return np.maximum(factor, self._first(counts.sum(0), is_exact=True))
 
     def of_part(self, points: int) -> Float64[ndarray, "m"]:
         """Return the factor of a belief about so many of the told points, which has predicted nothing yet."""
-        return np.maximum(self.stated, first(points, is_exact=self.problem.exact)) if self.is_cautious else self.stated
+        if not self.is_cautious:
+            return self.stated
+        return np.maximum(self.stated, self._first(points, is_exact=self.problem.exact))
 
     def for_verdict(
         self, points: int, f: Float64[ndarray, "N k"], scales: Float64[ndarray, "k"]
@@ -108,8 +112,8 @@ class Trust:
         """
         is_exact = self.problem.is_exact
         least = VERDICT_EXACT if is_exact else VERDICT_NOISY
-        earned = first(points, is_exact=is_exact or is_young(points, self.problem.d))
-        return np.maximum(self.stated, max(least, earned, self._missed(f, scales)))
+        earned = self._first(points, is_exact=is_exact or is_young(points, self.problem.d))
+        return np.maximum(np.maximum(self.stated, earned), max(least, self._missed(f, scales)))
 
     def _missed(self, f: Float64[ndarray, "N k"], scales: Float64[ndarray, "k"]) -> float:
         """Return the factor that the errors of late call for: by how many deviations the belief was wrong.
@@ -139,10 +143,14 @@ class Trust:
     @cached_property
     def _history(self) -> list[Float64[ndarray, "m"]]:
         """The factor at each proposal that was predicted, and after the last."""
-        found = [first(_seen(self.problem, self.data), is_exact=self.problem.exact)]
+        found = [self._first(_seen(self.problem, self.data), is_exact=self.problem.exact)]
         for row, ends in foretold(self.problem, self.data):
             found.append(_learned(found[-1], _outside(self.data.Y[row], ends), self.level))
         return found
+
+    def _first(self, points: Any, *, is_exact: Any) -> Any:
+        """Return the factor of a belief from so many points before anything was predicted."""
+        return np.full(self.problem.m, LEAST) if self.is_stated else first(points, is_exact=is_exact)
 
 
 def first(points: Any, *, is_exact: Any) -> Any:

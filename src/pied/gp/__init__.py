@@ -6,6 +6,7 @@ from pied.gp.coding import Coding, Labels, scaled
 from pied.gp.gross import Misfit, misfits
 from pied.gp.odds import evidence, kernel_of
 from pied.gp.paths import Paths
+from pied.gp.prior import Prior
 from pied.gp.process import GP
 from pied.gp.regimes import Split, split
 from pied.gp.resolution import step_of
@@ -20,6 +21,7 @@ __all__ = [
     "Model",
     "ModelChoice",
     "Paths",
+    "Prior",
     "Split",
     "Warp",
     "evidence",

@@ -74,6 +74,10 @@ class Observations:
             scales[j] = _scales(self.Y[rows[j], j], warps, self.Y[own != 0, j])
         return replace(self, rows=rows, scales=tuple(scales))
 
+    def on(self, scales: tuple[dict[str, Standardized], ...]) -> "Observations":
+        """Return the data with outputs on other scales."""
+        return replace(self, scales=scales)
+
     def of_outputs(self, which: Sequence[int]) -> "Observations":
         """Return the data of some outputs."""
         return replace(

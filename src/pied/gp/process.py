@@ -16,6 +16,7 @@ from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.coding import Coding
 from pied.gp.observations import Observations
+from pied.gp.prior import Prior, observed
 from pied.gp.resolution import EVEN, Rounding
 from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
@@ -132,6 +133,24 @@ class GP:
         """Condition chosen models on data without choosing or fitting again."""
         data = Observations.of(U, Y, active, ratios, noise, model, coding)
         return _assemble(data, plateaus.allowed(data, choices))
+
+    @classmethod
+    @np.errstate(all="ignore")
+    def of_priors(
+        cls,
+        U: Float64[ndarray, "N d"],
+        Y: Float64[ndarray, "N m"],
+        priors: Sequence[Prior],
+        *,
+        active: Bool[ndarray, "m d"],
+        noise: Sequence[float | None],
+        coding: Coding | None = None,
+    ) -> "GP":
+        """Condition processes that are stated, one for each output, on what was told, be it nothing."""
+        data, choices = observed(U, Y, priors, active=active, noise=noise, coding=coding)
+        made = _assemble(data, choices)
+        blocks = tuple(replace(block, variance=np.ones_like(block.variance)) for block in made.blocks)
+        return replace(made, blocks=blocks)
 
     @property
     def nugget_deviation(self) -> Float64[ndarray, "m"]:

@@ -62,6 +62,11 @@ class Solver(ABC):
         return False
 
     @property
+    def needs_design(self) -> bool:
+        """Whether some trials have to be told before it can propose one."""
+        return True
+
+    @property
     def answers(self) -> "Answers":
         """With what a study answers."""
         from pied.solvers.answers import Answers

@@ -23,6 +23,7 @@ from pied.solvers import moves
 from pied.solvers.answers import Answers
 from pied.solvers.base import Solver
 from pied.solvers.frame import BayesRun
+from pied.solvers.moves.base import Move
 from pied.solvers.scene import Scene
 from pied.solvers.turn import Turn
 
@@ -133,6 +134,11 @@ class CUQB(Solver):
         return self.compare
 
     @property
+    def needs_design(self) -> bool:
+        """Whether some trials have to be told before a belief can be learned; not if it is stated."""
+        return self.believer.priors is None
+
+    @property
     def answers(self) -> Answers:
         """With what a study answers: its own belief; as the paper does, if these are the paper's settings."""
         return Answers(
@@ -149,6 +155,7 @@ class CUQB(Solver):
         Raises:
             SettingError: If some function cannot be bounded at the level.
         """
+        self.believer.check(problem)
         estimator = self.believer.estimator
         levels = self.level if isinstance(self.level, tuple) else (self.level,) * problem.k
         if isinstance(self.level, tuple) and problem.has_front:
@@ -187,13 +194,17 @@ class CUQBRun(BayesRun):
 
     def _staged(self, scene: Scene) -> tuple[Scene, Mapping[str, Any]]:
         turn = self.turn(scene)
-        for move in self.moves:
+        for move in self._applicable(scene):
             turn = move.stage(turn)
         return turn.scene, turn.memory
 
+    def _applicable(self, scene: Scene) -> tuple[Move, ...]:
+        """The moves to ask: before anything was told, with a stated belief, only the last, the method of the paper."""
+        return self.moves if len(scene.data.U) else self.moves[-1:]
+
     def _chosen(self, scene: Scene, memory: Mapping[str, Any]) -> tuple[Optimum, Why]:
         turn = self.turn(scene, memory)
-        return next(found for move in self.moves if (found := move.propose(turn)) is not None)
+        return next(found for move in self._applicable(scene) if (found := move.propose(turn)) is not None)
 
     def _explore(self, scene: Scene) -> tuple[Optimum, Why]:
         return self._chosen(scene, {})

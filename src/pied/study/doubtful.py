@@ -128,6 +128,8 @@ def doubtful_of(problem: Problem, data: Dataset, gp: "GP", settings: "Answers") 
     from pied.bounds import coding_of, level_at, quantile, ratios
     from pied.gp import misfits
 
+    if settings.believer.priors is not None:
+        return ()  # nothing was chosen that one measurement could have misled
     found = misfits(
         data.U, data.Y, gp.choices, active=problem.active, ratios=ratios(problem), noise=problem.noise,
         model=settings.believer.model, coding=coding_of(problem),

@@ -238,4 +238,4 @@ class Moment:
         chosen = sum(not trial.is_added and trial.why.aim != "initial" for trial in told)
         here = len(first) - sum(trial.state is State.WITHDRAWN for trial in first)
         is_complete = here + added + min(lost, chosen) >= self.initial  # chosen points stand in for withdrawn ones
-        return None if is_complete and len(told) >= 2 else len(first)
+        return None if is_complete and len(told) >= min(2, self.initial) else len(first)

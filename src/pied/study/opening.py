@@ -25,7 +25,6 @@ Answer = TypeVar("Answer")
 
 def check_settings(
     problem: Problem,
-    initial: int | None,
     patience: int | None,
     stop_at_gap: float | None,
     stop_at_growth: float | None,
@@ -38,8 +37,6 @@ def check_settings(
         raise SettingError("the growth is that of a front of several objectives: stop at the gap, stop_at_gap=")
     if stop_at_growth is not None and not stop_at_growth >= 0:
         raise SettingError(f"stop_at_growth is a share of the front's hypervolume, 0 or more, got {stop_at_growth}")
-    if initial is not None and initial < 2:
-        raise SettingError(f"the initial design needs at least 2 points, got {initial}")
     if patience is not None and patience < 1:
         raise SettingError(f"patience counts tests from 1, or is None for never, got {patience}")
     if stop_at_gap is not None and not stop_at_gap >= 0:
@@ -78,6 +75,10 @@ def opened(
     statement = problem.statement()
 
     def made(chosen: Solver) -> About:
+        least = 2 if chosen.needs_design else 0
+        if initial is not None and initial < least:
+            why = ": only a stated belief, Believer(priors=...), needs none" if least else ""
+            raise SettingError(f"the initial design needs at least {least} points, got {initial}{why}")
         first = int(min(design_size(problem.d), most)) if initial is None else initial
         return About(name or "", statement, fresh_seed() if seed is None else int(seed), solver_to_data(chosen), first)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pied.bounds import Ends, coding_of, level_at, predicted, ratios
+from pied.bounds import Ends, level_at, predicted
 from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Dataset
@@ -35,10 +35,7 @@ def left_out(problem: Problem, data: Dataset, gp: GP, settings: Answers) -> Ends
         others = np.arange(len(data.U)) != row
         if (np.isfinite(data.Y[others]).sum(0) < 2).any():
             continue
-        part = GP.at_choices(
-            data.U[others], data.Y[others], gp.choices, active=problem.active, ratios=ratios(problem),
-            noise=problem.noise, model=settings.believer.model, coding=coding_of(problem),
-        )  # fmt: skip
+        part = settings.believer.conditioned(problem, data.U[others], data.Y[others], gp.choices)
         found = predicted(problem, replace(part, steps=gp.steps), data.U[row : row + 1], level, factor)
         low[row], middle[row], high[row] = (each[0] for each in found)
     return low, middle, high

@@ -128,7 +128,7 @@ class Study:
         lease: float | None = None,
         read_only: bool = False,
     ) -> None:
-        check_settings(problem, initial, patience, stop_at_gap, stop_at_growth, lease)
+        check_settings(problem, patience, stop_at_gap, stop_at_growth, lease)
         is_default = solver is None and not settings
         given = None if is_default else make(solver or "cuqb", **(settings or {}))
         self._record, self._stored_solver, self._revision = opened(

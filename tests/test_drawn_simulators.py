@@ -52,9 +52,9 @@ def test_limits_can_be_met_and_are_not_met_everywhere(kind):
 def test_both_methods_begin_at_the_same_points():
     pytest.importorskip("optuna")
     simulator = simulators.drawn("network", 0)
-    words = simulator.stated(), simulator, simulator.broken, 0, 11
+    words = simulator.stated(), simulator, simulator.broken, 0, 10
     ours, theirs = (beside.told_by(method, *words) for method in beside.METHODS)
-    assert len(ours) == len(theirs) == 11
+    assert len(ours) == len(theirs) == 10
     assert np.array([x for x, _ in ours[:9]]) == pytest.approx(np.array([x for x, _ in theirs[:9]]))
 
 
@@ -64,8 +64,8 @@ def test_failed_evaluations_count(method):
     if method != "pied":
         pytest.importorskip("optuna")
     simulator = simulators.drawn("network that fails", 0)
-    told = beside.told_by(method, simulator.stated(), simulator, simulator.broken, 0, 11)
-    assert len(told) == 11
+    told = beside.told_by(method, simulator.stated(), simulator, simulator.broken, 0, 10)
+    assert len(told) == 10
     assert any(y is None for _, y in told)
 
 

@@ -11,6 +11,7 @@ import pytest
 from pied import suite
 from pied.problem.program import Program
 from pied.rng import Stream
+from tiny import few
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 composite, loops, written = (importlib.import_module(name) for name in ("composite", "loops", "written"))
@@ -65,7 +66,7 @@ def test_a_run_times_its_suggestions(noisy: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noisy", [False, True])
+@pytest.mark.parametrize("noisy", few([True, False], 1))
 def test_the_loop_of_botorch_starts_from_the_same_design(noisy: bool) -> None:
     pytest.importorskip("botorch")
     found, ours = loops.run(item("botorch", noisy)), loops.run(item("pied", noisy))

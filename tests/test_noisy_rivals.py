@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tiny import few
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 rivals = importlib.import_module("noisy_rivals")
 composite = importlib.import_module("composite")
@@ -49,7 +51,7 @@ def test_the_page_counts_only_pairs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["battery", "network"])
+@pytest.mark.parametrize("kind", few(["battery", "network"], 1))
 def test_a_simulator_has_noise_of_a_fiftieth_of_its_spread_and_a_solution_everywhere(kind):
     benchmark, pool = rivals.stated("simulators", f"{kind}:0", 0)
     assert np.isfinite(pool).all()

@@ -18,7 +18,10 @@ from pied.search.multistart import Search
 
 def few(names: Iterable[Any], count: int) -> list[Any]:
     """Return parameters of a test of which all but the first few are run before a release alone."""
-    return [name if place < count else pytest.param(name, marks=pytest.mark.long) for place, name in enumerate(names)]
+    return [
+        name if place < count else pytest.param(*(name if isinstance(name, tuple) else [name]), marks=pytest.mark.long)
+        for place, name in enumerate(names)
+    ]
 
 
 def without(*names: str) -> dict[str, tuple[str, ...]]:

@@ -2,9 +2,10 @@
 
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from scipy.optimize import brentq, minimize
 from pied import Named, Problem, Study, WhiteBoxError
 from pied.problem.structure import Structure
 from pied.rng import Stream
-from tiny import fast, unchecked
+from tiny import fast, few, unchecked
 
 DATA = np.linspace(0.5, 1.5, 24)
 KNOTS, HEIGHTS = (0.0, 0.8, 1.6, 4.0), (0.0, 1.6, 2.4, 2.0)
@@ -222,9 +223,17 @@ def best_of(name: str) -> tuple[float, float]:
     return float(truth.max()), float(np.ptp(truth))
 
 
+def pairs(names: Iterable[str], one: str) -> list[Any]:
+    """Return each case by text, and one case by each other door; the other pairs are run before a release alone.
+
+    All doors have the values and slopes of text, see above: what is left to see is that a search can use them.
+    """
+    every = sorted(product(names, DOORS), key=lambda pair: pair[1] != "text" and pair[0] != one)
+    return few(every, sum(name == one or door == "text" for name, door in every))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "door"), pairs(CASES, "logs"))
 def test_slopes_of_every_door_lead_to_the_same_optimum(name: str, door: str) -> None:
     best, scale = best_of(name)
     with unchecked():
@@ -243,8 +252,7 @@ def test_slopes_of_every_door_lead_to_the_same_optimum(name: str, door: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("name", ["min", "root", "table"])
+@pytest.mark.parametrize(("name", "door"), pairs(["min", "root", "table"], "root"))
 def test_every_door_leads_to_the_same_optimum(name: str, door: str) -> None:
     best, scale = best_of(name)
     problem = stated(door, CASES[name], blackbox=simulated, noise=0)

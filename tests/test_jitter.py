@@ -83,6 +83,23 @@ def test_only_the_output_that_scatters_is_named_and_only_where_it_was_stated_exa
     assert jitter(problem(None), told(jittery)) == {}
 
 
+def test_of_many_outputs_each_must_be_clearer_and_a_few_are_named() -> None:
+    many = tuple(f"y{j}" for j in range(40))
+    found = jitter(problem(outputs=many), told(smooth, *[jittery] * 39))
+    assert set(found) == set(many[1:])
+    text = said(problem(outputs=many), found)
+    assert "'y1', 'y2', 'y3', 'y4' and 35 more outputs were stated exact" in text
+    assert len(text) < 400
+    border = np.linspace(2.0, 12.0, 11) * 1e-7  # jitter that is just resolved: fewer are claimed beside many others
+    claimed = [bool(jitter(problem(), told(lambda u, v, s=size: smooth(u, v) + s * scatter(u, v)))) for size in border]
+    beside = jitter(
+        problem(outputs=tuple(f"y{j}" for j in range(11 + 60))),
+        told(*[lambda u, v, s=size: smooth(u, v) + s * scatter(u, v) for size in border], *[smooth] * 60),
+    )
+    assert len(beside) <= sum(claimed)
+    assert all(int(name[1:]) < 11 for name in beside)
+
+
 def test_points_far_apart_say_nothing_about_jitter() -> None:
     data = told(jittery)
     for count in (3, 9, 10, 12):

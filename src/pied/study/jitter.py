@@ -25,7 +25,8 @@ MOST_ROWS = 100
 MOST_NEAR = 40
 """Points of the cluster, so that a look takes hundredths of a second for each output."""
 CLEAR = 5.0
-"""Nats by which noise must be more likely than smooth functions and those with kinks: 150 to 1."""
+"""Nats by which noise must be more likely than smooth functions and those with kinks: 150 to 1. Of many outputs one
+looks noisy by chance: of m together log m nats more."""
 UNCLEAR = 2.0
 """Nats by which a function that is rough everywhere may be more likely than noise. It is jitter as well, but
 at a cusp or a jump near the optimum it is more likely by far."""
@@ -37,6 +38,8 @@ ROUGH_SCALES = (1.0, 4.0, 16.0)
 """Length scales of the rough part."""
 SMALLEST, LARGEST = 2e-7, 0.01
 """Of the deviation of the values: less jitter does no harm, more is a jump or a function that is not yet resolved."""
+MOST_NAMED = 4
+"""Outputs that a remark names."""
 
 
 def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
@@ -56,7 +59,7 @@ def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
     for i, j in enumerate(exact.tolist()):
         scales = np.exp(fitted.theta[i, : problem.d])
         seen = np.flatnonzero(problem.active[j] & (np.ptp(U[near], axis=0) > 0))
-        noise = _noise(U[near][:, seen] / scales[seen], Y[near, i])
+        noise = _noise(U[near][:, seen] / scales[seen], Y[near, i], CLEAR + math.log(len(exact)))
         whole = float(deviations(Y[:, [i]])[0])
         if SMALLEST * whole < noise < LARGEST * whole:
             found[problem.outputs[j]] = float(f"{noise:.1g}")
@@ -70,8 +73,8 @@ def _cluster(U: Float64[ndarray, "N d"], count: int) -> ndarray:
     return np.argsort(distances[centre], kind="stable")[:count]
 
 
-def _noise(V: Float64[ndarray, "n v"], y: Float64[ndarray, "n"]) -> float:
-    """Return the deviation of the noise if it is clear that there is one, else 0."""
+def _noise(V: Float64[ndarray, "n v"], y: Float64[ndarray, "n"], clear: float) -> float:
+    """Return the deviation of the noise if it is clear, by so many nats, that there is one, else 0."""
     deviation = float(deviations(y[:, None])[0])
     squares = np.square(V[:, None] - V).sum(-1)
     typical = float(np.median(squares[np.triu_indices(len(V), 1)])) if V.shape[1] else 0.0
@@ -102,7 +105,7 @@ def _noise(V: Float64[ndarray, "n v"], y: Float64[ndarray, "n"]) -> float:
         return max(float(evidence(K, trend, y)[0].max()) for K in (at_scales(rough), *parts))
 
     plain = max(float(evidence(K, trend, y)[0].max()) for K in smooth)
-    is_clear = best - max(plain, continuous("matern 3/2")) > CLEAR and best - continuous("exponential") > -UNCLEAR
+    is_clear = best - max(plain, continuous("matern 3/2")) > clear and best - continuous("exponential") > -UNCLEAR
     return noise if is_clear else 0.0
 
 
@@ -115,7 +118,10 @@ def said(problem: Problem, found: dict[str, float]) -> str:
     }
     alone = set(stated) == set(problem.outputs) and len(set(stated.values())) == 1
     noise = next(iter(stated.values())) if alone else stated
-    names = ", ".join(f"'{name}'" for name in found)
+    if len(stated) > MOST_NAMED and not alone:  # as a table, hundreds of numbers say nothing
+        noise = f"{{{', '.join(f'{name!r}: {found[name]}' for name in list(found)[:MOST_NAMED])}, ...}}"
+    names = ", ".join(f"'{name}'" for name in list(found)[:MOST_NAMED])
+    names += f" and {len(found) - MOST_NAMED} more outputs" if len(found) > MOST_NAMED else ""
     is_are = "was stated exact (noise=0), and its" if len(found) == 1 else "were stated exact (noise=0), and their"
     return (
         f"{names} {is_are} values at nearly the same points scatter, as those of a solver with a tolerance do: "

@@ -8,7 +8,7 @@ import pytest
 
 import pied
 from decisions import best, mixed, study
-from pied.study.sensitivity import multipliers, sensitivities
+from pied.study.sensitivity import Sensitivities, Sensitivity, multipliers, sensitivities
 
 pytestmark = pytest.mark.slow
 STEP = 1e-3
@@ -190,3 +190,12 @@ def test_without_a_feasible_point_there_are_none():
     assert made.result().sensitivities is None
     assert made.sensitivities() is None
     assert pied.Study(made.problem, seed=0).result().sensitivities is None
+
+
+def test_a_range_without_a_width_is_told_in_words() -> None:
+    def lines(low: float, high: float) -> list[str]:
+        limit = Sensitivity("impurity A", 0.7, 1.0, (0.5, 1.5), {}, (low, high), is_limit=True)
+        return Sensitivities({"impurity A": limit}, {}, "profit", "").lines()
+
+    assert lines(0.7, 0.7 + 1e-9)[1] == "  other settings are best as soon as impurity A changes"
+    assert lines(0.6, 0.8)[1] == "  the settings stay within 1 % of the best for impurity A from 0.6 to 0.8"

@@ -157,6 +157,8 @@ def _with_ends(each: Sensitivity) -> str:
 def _range(each: Sensitivity) -> str:
     low, high = each.holds or (-math.inf, math.inf)
     ends = [f"{figure(end)}" if math.isfinite(end) else "" for end in (low, high)]
+    if ends[0] and ends[0] == ends[1]:
+        return f"  other settings are best as soon as {each.name} changes"
     text = {(True, True): f"from {ends[0]} to {ends[1]}", (True, False): f"from {ends[0]} upwards",
             (False, True): f"up to {ends[1]}", (False, False): "however it moves"}  # fmt: skip
     where = text[bool(ends[0]), bool(ends[1])]

@@ -383,6 +383,22 @@ def test_ends_that_differ_by_little_are_refined_best_first() -> None:
     assert solve(ripples, 1).u == pytest.approx(1.0, abs=1e-3)
 
 
+def test_the_largest_margin_is_found_by_the_precise_functions_though_cheaper_ones_point_beside_it() -> None:
+    """The cheaper version has its better peak elsewhere; both peaks are compared precisely."""
+
+    class Misled(Smooth):
+        def coarse(self) -> Smooth:
+            return Smooth(first, lambda U: peaks(U) + 0.3 * U[:, 0])
+
+    def peaks(U: ndarray) -> ndarray:
+        return np.exp(-100 * (U[:, 0] - 0.2) ** 2) + 0.9 * np.exp(-100 * (U[:, 0] - 0.8) ** 2) - 2.0
+
+    starts = np.linspace(0, 1, 12)[:, None]
+    found = Search().rescue(Misled(first, peaks), np.ones(2), starts)
+    assert not found.satisfied
+    assert found.margin == pytest.approx(-1.0, abs=1e-6)
+
+
 @pytest.mark.parametrize("brevity", [-0.1, 1.0, float("nan")])
 def test_a_brevity_that_is_no_share_is_refused(brevity: float) -> None:
     with pytest.raises(SettingError, match="brevity is a share of the gain, from 0"):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import worst
-from pied.bounds.composite import Belief, Composite
+from pied.bounds import quantile, worst
+from pied.bounds.composite import USUAL_LEVELS, Belief, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.trust import Trust, widened
 from pied.errors import SettingError
@@ -221,8 +221,20 @@ class Bounds:
     """Whether slopes are computed with the samples of screening, too."""
 
     def coarse(self) -> "Bounds | None":
-        """Return the bounds with fewer samples; None where everything has a closed form."""
-        return None if self.screening or not self.composite.is_sampled else replace(self, screening=True)
+        """Return the bounds with fewer samples; None where everything has a closed form.
+
+        Few samples show little of an extreme quantile. It is then taken for a usual one under wider deviations: as many
+        of its deviations from the mean, which is exact where g is affine.
+        """
+        composite, levels = self.composite, self.levels
+        if self.screening or not composite.is_sampled:
+            return None
+        if composite.screens(levels):
+            return replace(self, screening=True)
+        z = [None if each is None else quantile.normal(each) for each in levels]
+        factor = max(abs(each) for each in z if each is not None) / quantile.normal(USUAL_LEVELS[1])
+        usual = tuple(None if each is None else quantile.level_of(each / factor) for each in z)
+        return Bounds(composite.under(Widened(composite.belief, factor)), usual, screening=True)
 
     @property
     def k(self) -> int:

@@ -9,6 +9,7 @@ How a quantile is found depends on the structure of the function (`Problem.struc
 """
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -129,6 +130,12 @@ class Composite:
         self._sampled = sampled(problem, self.estimator, self._has_closed_form)
         self._shifted = tuple(i for i in range(problem.k) if i not in self._white and i not in self._sampled)
         self._movers = tuple(sorted({j for i in self._shifted for j in problem.structure[i].outputs}))
+
+    def under(self, belief: Belief) -> "Composite":
+        """Return the same functions, with the same base samples, under another belief about the same outputs."""
+        other = copy(self)
+        other.belief, other._moments, other._worsts = belief, LastMoments(belief), {}
+        return other
 
     def _has_closed_form(self, kind: str) -> bool:
         """With correlated outputs, only Proposition 2 holds: g affine, outputs neither warped nor clamped."""
@@ -292,6 +299,10 @@ class Composite:
     def is_sampled(self) -> bool:
         """Whether any function is sampled, and with fewer samples while screening."""
         return bool(self._sampled) and self.estimator.screening < self.estimator.samples
+
+    def screens(self, levels: Levels) -> bool:
+        """Whether the samples of screening are enough for these levels."""
+        return self._samples_for(levels, screening=True) <= self.estimator.screening
 
     def offers(self, level: float) -> bool:
         """Whether every function can be bounded at this level with no more samples than usual."""

@@ -31,6 +31,13 @@ def normal(level: float) -> float:
     return float(ndtri(level))
 
 
+def level_of(deviations: float) -> float:
+    """Return the level of a standard normal quantile: the inverse of `normal`."""
+    from scipy.special import ndtr
+
+    return float(ndtr(deviations))
+
+
 def shift(values: Float64[ndarray, "R *b"], level: float) -> tuple[Float64[ndarray, "*b"], Float64[ndarray, "R *b"]]:
     """Return the bound center +- sqrt(sum_j delta_j^2) from one shift per output, and the slope by each value.
 

@@ -68,6 +68,11 @@ class Picked:
         """Positions of the white constraints among them."""
         return tuple(position for position, i in enumerate(self.which) if position and i in self.functions.white)
 
+    def coarse(self) -> "Picked | None":
+        """Return the cheaper version of the functions."""
+        cheaper = self.functions.coarse() if isinstance(self.functions, Refined) else None
+        return None if cheaper is None else Picked(cheaper, self.which)
+
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
         """Return them for screening."""
         return self.functions.values(U)[:, list(self.which)]

@@ -41,6 +41,7 @@ PARENTS = 48  # best points that are crossed
 CHILDREN = 96  # points per generation of the pool
 RELAY_CHILDREN = 256  # points bred from the ends of local solves
 REFINED = 3  # ends of the coarse search that are solved again precisely
+RESCUED = 8  # the same where nothing meets the constraints: a point that is missed there may be the only one
 WHITE_POOL = 10_000  # Sobol points in which a white-feasible one is sought
 WHITE_SOLVES = 50  # local solves when none of them is
 
@@ -107,10 +108,10 @@ class Search:
             rescue: When nothing satisfies the constraints, maximize the smallest of them.
         """
         everywhere = min(self.pool, len(pool))
-        pool, merit, violation = self._breed(functions, scales, pool, stream)
+        coarse = (functions.coarse() if isinstance(functions, Refined) else None) or functions
+        pool, merit, violation = self._breed(coarse, scales, pool, stream)
         starts = distinct(pool, tied(merit), self.starts)
         starts = np.concatenate([starts, pool[violation.argmin()][None], known])
-        coarse = (functions.coarse() if isinstance(functions, Refined) else None) or functions
         ends = [solve_locally(coarse, scales, starts, self.rounds)]
         if self.afar and len(known) and _gained(coarse, scales, known, ends[0]) < SEARCH_ELSEWHERE_BELOW_GAIN:
             far = distinct(pool[:everywhere], tied(merit[:everywhere]), self.afar)
@@ -155,6 +156,14 @@ class Search:
     @np.errstate(all="ignore")
     def rescue(self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"]) -> Optimum:
         """Maximize the smallest scaled constraint while white ones hold; from zero on, the objective."""
+        coarse = functions.coarse() if isinstance(functions, Refined) else None
+        if coarse is not None:
+            rough = solve_largest_margin(coarse, scales, starts, self.rounds)
+            known = np.concatenate([starts, rough.u])
+            f = functions.values(known)
+            is_fine = meets_white(f, scales, functions.white)
+            margin = np.where(is_fine | ~is_fine.any(), smallest(f[:, 1:], scales[1:]), -np.inf)
+            starts = distinct(known, margin, RESCUED)
         found = solve_largest_margin(functions, scales, starts, self.rounds)
         if functions.white and not meets_white(found.f, scales, functions.white).any():
             anywhere = white_feasible(functions, scales, Stream(0).at("white"), starts.shape[1])

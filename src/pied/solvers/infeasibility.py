@@ -29,7 +29,7 @@ from pied.gp import GP
 from pied.problem import Problem
 from pied.records import Why, met
 from pied.rng import Stream
-from pied.search import Enumeration, Functions, Mixed, Optimum, Picked, Search, distinct
+from pied.search import Enumeration, Functions, Mixed, Optimum, Picked, Refined, Search, distinct
 from pied.shapes import Float64
 from pied.solvers.calendar import UNCLEAR, is_turn
 from pied.solvers.explained import ROUGHEST
@@ -282,7 +282,8 @@ def largest_margin(
     starts: int,
 ) -> Optimum:
     """Maximize the smallest scaled constraint over the box, from the best pool points and a given one."""
-    best = distinct(pool, margins(bounds, scales, pool), starts)
+    rough = (bounds.coarse() if isinstance(bounds, Refined) else None) or bounds
+    best = distinct(pool, margins(rough, scales, pool), starts)
     return search.rescue(bounds, scales, np.concatenate([u[None], best]))
 
 

@@ -207,6 +207,14 @@ def test_asking_again_returns_the_same_trial_and_a_batch_adds_to_it(web: TestCli
     assert len(plan) == 4
 
 
+def test_given_settings_are_kept_by_proposals_and_results(web: TestClient) -> None:
+    (made_,) = post(web, "/api/studies/lab/ask", worker="robot", given={"temperature": "70:71", "time": 2})["trials"]
+    assert 70 <= made_["x"]["temperature"] <= 71
+    assert made_["x"]["time"] == 2
+    assert "outside" in post(web, "/api/studies/lab/ask", 422, given={"temperature": 800})["error"]
+    assert web.get("/api/studies/lab/result?given=temperature=77.5").json()["x"]["temperature"] == 77.5
+
+
 def test_a_withdrawal_that_is_repeated_changes_nothing_and_says_so(web: TestClient) -> None:
     first = post(web, "/api/studies/lab/trials/2/withdraw", why="dirty")
     before = data("export", "lab.toml")

@@ -4,7 +4,7 @@ A border is learned between the points that succeeded and those that failed (`gp
 whose upper bound of being inside is at least 0. While no evaluation has failed, there is no such constraint.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from pied.gp import Border, Coding
 from pied.rng import Stream
-from pied.search import Enumeration, Functions, Mixed, Optimum, Refined, Search
+from pied.search import Enumeration, Functions, Mixed, Optimum, Refined, Search, settings_of
 from pied.shapes import Bool, Float64
 
 
@@ -169,7 +169,13 @@ class WithSuccess:
 class SuccessSearch(Search):
     """A search that stays where success is likely."""
 
+    inner: Search
+    """The search of the whole."""
     success: SuccessModel
+
+    def screen(self, stream: Stream, d: int, known: Float64[ndarray, "s d"]) -> Float64[ndarray, "b d"]:
+        """Return the pool of the whole."""
+        return self.inner.screen(stream, d, known)
 
     def solve(
         self,
@@ -183,8 +189,12 @@ class SuccessSearch(Search):
     ) -> Optimum:
         """Maximize the first function subject to the others and to likely success."""
         whole, all_scales = WithSuccess(functions, self.success), np.append(scales, 1.0)
-        best = super().solve(whole, all_scales, pool, known, stream, rescue=rescue)
+        best = self.inner.solve(whole, all_scales, pool, known, stream, rescue=rescue)
         return best.of_first(functions.k)
+
+    def rescue(self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s w"]) -> Optimum:
+        """Maximize the smallest scaled constraint, wherever that is: a verdict does not look at failures."""
+        return self.inner.rescue(functions, scales, starts)
 
 
 def where_success_is_likely(
@@ -192,9 +202,9 @@ def where_success_is_likely(
 ) -> Search | Enumeration | Mixed:
     """Restrict a search to points that are likely to succeed; a list with none of them is returned as it is."""
     if isinstance(search, Search):
-        return SuccessSearch(**asdict(search), success=success)
+        return SuccessSearch(**settings_of(search), inner=search, success=success)
     if isinstance(search, Mixed):
-        inner = SuccessSearch(**asdict(search.inner), success=success)
+        inner = SuccessSearch(**settings_of(search.inner), inner=search.inner, success=success)
         return replace(search, inner=inner, allowed=success.is_likely)
     left = search.without(np.flatnonzero(~success.is_likely(search.U)))
     return left if left.offered.any() else search

@@ -102,7 +102,8 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     Example: `docs/recipes.md`.
     """
     correction = max((trial.corrected for trial in trials), default=0)
-    trials = [trial.believed(correction) for trial in trials]
+    given = problem.given
+    trials = [trial.believed(correction).of_slice(given, same_coordinates=True) for trial in trials]
     certain = np.maximum.accumulate(_told_values(problem, trials) if problem.is_exact else _lower_bounds(trials))
     found = np.full(len(trials), np.nan)
     tops: list[float] = []  # a heap; those that were refuted stay so, because what is certain only grows

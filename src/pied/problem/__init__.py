@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pied.problem.ranges import doubts
     from pied.problem.reach import unreachable
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
+    from pied.problem.slices import Slice, said
     from pied.problem.values import listed
     from pied.problem.variables import Box, Integer, Levels, Variable
 
@@ -34,6 +35,7 @@ __all__ = [
     "Named",
     "Problem",
     "Scope",
+    "Slice",
     "Variable",
     "choices_of",
     "doubts",
@@ -44,6 +46,7 @@ __all__ = [
     "renamed_formula",
     "renamed_words",
     "restored_goals",
+    "said",
     "unreachable",
 ]
 
@@ -54,6 +57,7 @@ _HOMES = {
     "Formula": "formula",
     "Grid": "grids",
     "Scope": "formula",
+    "Slice": "slices",
     "Limit": "limits",
     "Problem": "problem",
     "Choice": "choices",
@@ -68,6 +72,7 @@ _HOMES = {
     "renamed_formula": "renaming",
     "renamed_words": "renaming",
     "restored_goals": "goals",
+    "said": "slices",
     "unreachable": "reach",
 }
 """Where each name is that is loaded when first used: a worker process receives named points and no more."""

@@ -29,6 +29,8 @@ SNAPPED = 1e-12
 """Of a variable's width: a solved variable this near to its bound is put on it."""
 NEAR_ENOUGH = 1e-9
 """Of the size of its sides: room that an equality gets which is not linear; points are moved onto it more exactly."""
+KEPT = 1e-6
+"""Weight of a variable that should stay a coordinate, because its value is given; below that of one with steps."""
 DATA_SLACK = 1e-3
 """Of the width of a solved variable: how far data may miss an equality, since settings are never exact."""
 
@@ -47,6 +49,10 @@ class Solved:
     """Lower and upper end of every variable."""
     names: tuple[str, ...]
     """Names of the equalities."""
+    low: Float64[ndarray, "d"] | None = None
+    """Lower ends of the coordinates in the unit cube, on a slice; None: 0."""
+    high: Float64[ndarray, "d"] | None = None
+    """Upper ends; None: 1."""
 
     def completed(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b v"]:
         """Return whole points from the coordinates that are free, natural units."""
@@ -83,14 +89,19 @@ class Solved:
 
         A, b = self._inequalities
         d = A.shape[1]
-        sizes = np.linalg.norm(A, axis=1)
-        rows = np.concatenate([A, np.eye(d), -np.eye(d)])
-        ends = np.concatenate([b, np.ones(d), np.zeros(d)])
-        margin = np.concatenate([sizes, np.ones(2 * d)])
+        low = np.zeros(d) if self.low is None else self.low
+        high = np.ones(d) if self.high is None else self.high
+        is_free = low < high  # a coordinate with one value is on its ends wherever the centre is
+        sizes = np.linalg.norm(A[:, is_free], axis=1)
+        own = np.eye(d)[is_free]
+        rows = np.concatenate([A, own, -own])
+        ends = np.concatenate([b if is_free.all() else b + SNAPPED, high[is_free], -low[is_free]])
+        margin = np.concatenate([sizes, np.ones(2 * len(own))])
+        bounds = [(None, None) if low[j] < high[j] else (low[j], low[j]) for j in range(d)]
         found = linprog(
-            np.append(np.zeros(d), -1.0), np.column_stack([rows, margin]), ends, bounds=[(None, None)] * d + [(0, None)]
+            np.append(np.zeros(d), -1.0), np.column_stack([rows, margin]), ends, bounds=[*bounds, (0, None)]
         )
-        return np.clip(found.x[:d], 0.0, 1.0) if found.status == 0 else None
+        return np.clip(found.x[:d], low, high) if found.status == 0 else None
 
     def inside(self, U: Float64[ndarray, "b d"], stream: Stream) -> Float64[ndarray, "b d"]:
         """Move points whose determined variables leave their bounds towards the centre, to random places inside.
@@ -152,8 +163,12 @@ def _written(value: float) -> str:
     return repr(value).removesuffix(".0")
 
 
-def solved(rows: Mapping[str, tuple[Float64[ndarray, "v"], float]], variables: Mapping[str, Variable]) -> Solved | None:
-    """Solve linear equalities for some of the variables; None if there are none.
+def solved(
+    rows: Mapping[str, tuple[Float64[ndarray, "v"], float]],
+    variables: Mapping[str, Variable],
+    given: Sequence[str] = (),
+) -> Solved | None:
+    """Solve linear equalities for some of the variables, others than given ones if possible; None if there are none.
 
     Raises:
         StatementError: When they contradict each other or the bounds, or leave no variable to choose.
@@ -166,6 +181,7 @@ def solved(rows: Mapping[str, tuple[Float64[ndarray, "v"], float]], variables: M
         _check_reach(name, row, target, bounds)
     wide = bounds[:, 1] - bounds[:, 0]
     favour = np.array([1.0 if not each.is_stepped else 1e-3 for each in kinds])  # what has steps stays a coordinate
+    favour *= np.array([KEPT if name in given else 1.0 for name in names])
     A = np.array([row for row, _ in rows.values()])
     c = np.array([target for _, target in rows.values()])
     chosen: list[int] = []
@@ -340,14 +356,21 @@ class Mixture:
 
 @np.errstate(all="ignore")
 def moved_onto(
-    residuals: Any, U: Float64[ndarray, "b d"], is_free: Bool[ndarray, "d"], rounds: int = 30
+    residuals: Any,
+    U: Float64[ndarray, "b d"],
+    is_free: Bool[ndarray, "d"],
+    low: Float64[ndarray, "d"],
+    high: Float64[ndarray, "d"],
+    rounds: int = 30,
 ) -> Float64[ndarray, "b d"]:
-    """Move points of the unit cube onto equalities that are not linear: Gauss-Newton steps, within the cube.
+    """Move points of the unit cube onto equalities that are not linear: Gauss-Newton steps, within a box.
 
     Args:
         residuals: From points to the residuals `b e` (each divided by its scale) and their slopes `b e d`.
         U: The points.
         is_free: Which coordinates may be moved.
+        low: Lower ends of the box.
+        high: Upper ends.
         rounds: Most steps.
     """
     best, U = U.copy(), U.copy()
@@ -359,12 +382,14 @@ def moved_onto(
         best[better], least[better] = U[better], size[better]
         if not (least > 1e-13).any():
             break
-        can_move = is_free & ~(((U <= 0.0) | (U >= 1.0)) & (turn % 3 == 1))[..., :]  # now and then not those on a bound
+        can_move = (
+            is_free & ~(((low >= U) | (high <= U)) & (turn % 3 == 1))[..., :]
+        )  # now and then not those on a bound
         J = np.where(np.isfinite(J), J, 0.0) * can_move[:, None, :]
         JJ = J @ J.swapaxes(1, 2)
         ridge = 1e-14 * np.maximum(np.trace(JJ, axis1=1, axis2=2), 1e-300)
         JJ[:, np.arange(JJ.shape[1]), np.arange(JJ.shape[1])] += ridge[:, None]
         step = (J.swapaxes(1, 2) @ np.linalg.solve(JJ, np.nan_to_num(r)[..., None]))[..., 0]
         longest = np.abs(step).max(1, keepdims=True)
-        U = np.clip(U - step * np.minimum(1.0, 0.5 / np.maximum(longest, 1e-300)), 0.0, 1.0)
+        U = np.clip(U - step * np.minimum(1.0, 0.5 / np.maximum(longest, 1e-300)), low, high)
     return best

@@ -85,12 +85,13 @@ class Functions(Space):
 
         The map to the unit cube and back changes the last bits, but a candidate keeps the numbers of its table.
         """
-        u = np.clip(u, 0.0, 1.0)
+        u = np.clip(u, *self.ends)
         if self.candidates is not None:
             return self.candidates.X[self.candidates.nearest(u)]
         u = self.on_equalities(u[None])[0]
         X = self._axes_box.from_unit(u)
         X = X if self.grid is None else self.grid.natural(u, X)
+        X = X if self.slice is None else np.clip(X, *self._ends_of_axes())
         return X if self._solved is None else self._solved.completed(X)
 
     @property
@@ -117,7 +118,7 @@ class Functions(Space):
             slopes = self.by_axes(back(np.ones_like(G))[0]) * self.unit_slopes(X)
             return (G[:, 0].T - rooms) / sizes, slopes.swapaxes(0, 1) / sizes[:, None]
 
-        return equalities.moved_onto(residuals, U, is_free)
+        return equalities.moved_onto(residuals, U, is_free, *self.ends)
 
     @cached_property
     def choosable(self) -> Float64[ndarray, "c d"] | None:
@@ -138,7 +139,7 @@ class Functions(Space):
         if not self.has_equalities:
             return None
         stream, grid = Stream(0).at("left"), self.grid
-        U = self.settled(stream.uniform(LOOKED_AT, self.d), stream.at("settled"))
+        U = self.settled(self.drawn(stream.uniform(LOOKED_AT, self.d)), stream.at("settled"))
         if grid is None:
             return U[:1] if bool((np.abs(U - U[0]) <= SAME).all()) else None
         U = grid.snapped(U)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.errors import StatementError, UnknownName, did_you_mean
-from pied.problem import equalities, validation
+from pied.problem import equalities, slices, slicing, validation
 from pied.problem.candidates import Listing
 from pied.problem.choices import choices_of
 from pied.problem.folding import folded_black_box, folded_functions
@@ -48,6 +48,8 @@ class Problem(Functions):
     _own_names: tuple[str, ...]
     _further: tuple[tuple[str, Function], ...]
     _whole: tuple[WhiteBox, tuple[Structure, ...]]
+    _kept: tuple[str, ...] = ()
+    """Variables that stay coordinates if possible, because their values are given."""
 
     def __init__(
         self,
@@ -175,7 +177,7 @@ class Problem(Functions):
 
     def _state_space(self, rows: dict[str, Any]) -> None:
         """Choose the coordinates of the unit cube: the variables that no linear equality determines."""
-        found = equalities.solved(rows, self.variables)
+        found = equalities.solved(rows, self.variables, self._kept)
         names = list(self.variables)
         free = range(len(names)) if found is None else found.free.tolist()
         axes = {names[place]: self.variables[names[place]] for place in free}
@@ -333,6 +335,37 @@ class Problem(Functions):
                 raise UnknownName(f"'{name}' has no limit that is a number.{did_you_mean(name, movable)}", name)
         return self.revised(subject_to=moved_limits(self._words["subject_to"], self._formulas(), values))
 
+    def sliced(self, given: Mapping[str, Any]) -> "Problem":
+        """Return the problem on a slice: proposals and recommendations have the given values, exactly.
+
+        A variable that follows from the others becomes a coordinate if its value is given, and another one follows.
+
+        Args:
+            given: Values by the names of variables; a pair of numbers is a range.
+
+        Raises:
+            StatementError: When a value cannot be set, or no settings have them all.
+        """
+        ends = slices.read(given, self.variables)
+        whole = self if all(name in self.axes for name in ends) else self._with_coordinates(tuple(ends))
+        made = Problem.__new__(Problem)
+        made._set(**{name: each for name, each in whole.__dict__.items() if name not in ("side_by_side", "choosable")})
+        if ends:
+            made._set(**slicing.cut(whole, ends))
+        return made
+
+    def _with_coordinates(self, names: tuple[str, ...]) -> "Problem":
+        """Return the same problem with other variables as coordinates, these among them if possible."""
+        made = Problem.__new__(Problem)
+        made._set(_kept=names)
+        made.__init__(**self._words)  # type: ignore[misc]
+        return made.found_exact(self.exact_by_repetition)
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether its coordinates are others than those of the whole problem, because of what is given."""
+        return bool(self._kept)
+
     def word(self, name: str) -> Any:
         """Return an argument with which the problem was stated, for instance "subject_to"."""
         return self._words[name]
@@ -350,7 +383,8 @@ class Problem(Functions):
             same |= {"maximize": None, "minimize": None}
         if any(isinstance(changes.get(word), Mapping) for word in ("maximize", "minimize")):  # it brings its name
             same["name"] = None
-        return Problem(**(same | changes)).found_exact(self.exact_by_repetition)
+        made = Problem(**(same | changes)).found_exact(self.exact_by_repetition)
+        return made.sliced(self.given) if self.given else made
 
     def folded(self) -> "Problem":
         """Return the problem with g moved into the black box, whose outputs are then the values of the functions.

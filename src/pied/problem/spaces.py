@@ -11,6 +11,7 @@ from pied.problem import equalities
 from pied.problem.candidates import Listing
 from pied.problem.grids import Grid
 from pied.problem.named import Named, Names
+from pied.problem.slices import Slice
 from pied.problem.values import Reader, numbers
 from pied.problem.variables import Box, Variable
 from pied.rng import Stream
@@ -42,6 +43,8 @@ class Space:
     """The variables that are coordinates of the unit cube."""
     d: int
     """Number of coordinates of the unit cube: variables, less those that linear equalities determine."""
+    slice: Slice | None = None
+    """The part of it with given values; None: the whole."""
     _axes_box: Box
     _solved: equalities.Solved | None
     _x: dict[str, int]
@@ -66,10 +69,58 @@ class Space:
 
     def within(self, U: Float64[ndarray, "b d"], stream: Stream) -> Float64[ndarray, "b d"]:
         """Move the points of a pool to where variables that linear equalities determine keep their bounds."""
+        U = U if self.slice is None else self.slice.clipped(U)
         if self._solved is None:
             return U
         U = self._solved.inside(U, stream)
         return U if self.grid is None else self.grid.snapped(U)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The given values, by the names of their variables; none: the whole space."""
+        return {} if self.slice is None else self.slice.given
+
+    @property
+    def ends(self) -> tuple[Float64[ndarray, "d"], Float64[ndarray, "d"]]:
+        """Lower and upper ends of the coordinates: those of the slice, or of the unit cube."""
+        return (np.zeros(self.d), np.ones(self.d)) if self.slice is None else (self.slice.low, self.slice.high)
+
+    def _ends_of_axes(self) -> tuple[Float64[ndarray, "d"], Float64[ndarray, "d"]]:
+        """Return the same in natural units, as they were given."""
+        low, high = self._axes_box.bounds.T.copy()
+        for place, (name, variable) in enumerate(self.axes.items()):
+            if isinstance(ends := self.given.get(name), list):
+                low[place], high[place] = ends
+            elif ends is not None:
+                low[place] = high[place] = variable.code(ends)
+        return low, high
+
+    @property
+    def is_free(self) -> Bool[ndarray, "d"]:
+        """Which coordinates can be chosen."""
+        return np.ones(self.d, dtype=bool) if self.slice is None else ~self.slice.is_fixed
+
+    def drawn(self, U: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
+        """Return evenly drawn points of the unit cube as evenly drawn ones of the slice."""
+        return U if self.slice is None else self.slice.spread(U)
+
+    def onto(self, U: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
+        """Move points onto the slice, where there is one, and there to values that can be set."""
+        if self.slice is None:
+            return U
+        U = self.slice.clipped(U)
+        return U if self.grid is None else self.grid.snapped(U)
+
+    def lies_on(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
+        """Tell which points lie on the slice; of the whole space, all do."""
+        return np.ones(len(U), dtype=bool) if self.slice is None else self.slice.has(U)
+
+    @property
+    def steps(self) -> Grid | None:
+        """The grid if some coordinate has several listed values to choose from; None: all others are continuous."""
+        grid = self.grid
+        is_fixed = grid is None or all(each is None or len(each) == 1 for each in grid.places)
+        return None if self.slice is not None and is_fixed else grid
 
     @property
     def listing(self) -> Listing | None:
@@ -80,6 +131,7 @@ class Space:
         """Tell which points could be proposed: those inside the box and on the grid."""
         lo, hi = self.bounds.T
         inside = ((lo <= X) & (hi >= X)).all(1)
+        inside = inside & self.lies_on(self.to_unit(X))
         return inside if self.grid is None else inside & self.grid.has(self.to_unit(X))
 
     def named_x(self, X: Float64[ndarray, "v"]) -> Named:

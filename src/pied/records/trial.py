@@ -85,6 +85,14 @@ class Why:
     noise, or nothing beside that at usual points, because others had been made there; 1 at most."""
     widened: float = 1.0
     """How many times as wide as the belief's own the bounds are, at most."""
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """The settings that were given, by name: it was proposed among points with these values; a list is a range."""
+
+    def anywhere(self) -> "Why":
+        """Return what of it depends on no coordinates of a cube: a slice may have others than the whole space."""
+        return replace(
+            self, lower=(), upper=(), optimistic=None, possible=None, margin=None, active=(), multipliers=(), memory={}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain data."""
@@ -108,7 +116,7 @@ class Why:
         read["assumes_smooth"] = read.get("assumes_smooth", read.get("possible") is not None) is True
         for name in ("optimistic", "possible", "margin"):
             read[name] = None if read.get(name) is None else _number(read[name], name)
-        for name, kind in (("aim", str), ("rung", str), ("memory", Mapping)):
+        for name, kind in (("aim", str), ("rung", str), ("memory", Mapping), ("given", Mapping)):
             if name in read and not isinstance(read[name], kind):
                 raise TypeError(f"'{name}' of why it was proposed is a {type(read[name]).__name__}")
         read["seconds"] = _number(read.get("seconds", 0.0), "seconds")
@@ -171,8 +179,21 @@ class Trial:
         """
         why = self.why
         if why.basis < correction:
-            return replace(self, why=Why(why.aim, rung=why.rung, pending=why.pending, repeats=why.repeats))
+            left = Why(why.aim, rung=why.rung, pending=why.pending, repeats=why.repeats, given=why.given)
+            return replace(self, why=left)
         return self if self.proposed is None else replace(self, why=replace(why, lower=(), upper=()))
+
+    def of_slice(self, given: Mapping[str, Any], *, same_coordinates: bool) -> "Trial":
+        """Return the trial with as much of why it was proposed as says something of a slice; none given: of the whole.
+
+        What is best on one slice says nothing of another. Bounds at the point, and models, hold in its coordinates.
+        """
+        why = self.why
+        if not same_coordinates:
+            return replace(self, why=why.anywhere())
+        if dict(why.given) == dict(given):
+            return self
+        return replace(self, why=replace(why, optimistic=None, possible=None, margin=None))
 
     @property
     def came_true(self) -> bool:

@@ -25,6 +25,7 @@ class Random(Solver):
     """Uniform points, independent of what was told."""
 
     name: ClassVar[str] = "random"
+    slices: ClassVar[bool] = True
     lists: ClassVar[bool] = True
     fronts: ClassVar[bool] = True
 
@@ -38,6 +39,7 @@ class Sobol(Solver):
     """Scrambled Sobol points: evenly spread, independent of what was told."""
 
     name: ClassVar[str] = "sobol"
+    slices: ClassVar[bool] = True
     fronts: ClassVar[bool] = True
 
     def start(self, problem: Problem, stream: Stream) -> Run:
@@ -220,7 +222,8 @@ class _RandomRun(Run):
     def ask(self, number: int, data: Dataset) -> Proposal:
         stream, candidates = self._stream.at("trial", number), self._problem.listing
         if candidates is None:
-            U = self._problem.settled(stream.uniform(self._problem.d)[None], stream.at("settled"))
+            U = self._problem.drawn(stream.uniform(self._problem.d)[None])
+            U = self._problem.settled(U, stream.at("settled"))
             return Proposal(U[0], Why("random"))
         taken = candidates.same(np.concatenate([data.U, data.imagined]) if self._problem.is_exact else data.imagined)
         left = np.setdiff1d(np.arange(len(candidates)), taken, assume_unique=True)
@@ -231,7 +234,8 @@ class _RandomRun(Run):
 
 class _SobolRun(Run):
     def __init__(self, problem: Problem, stream: Stream) -> None:
-        self._d, self._stream = problem.d, stream
+        self._problem, self._stream = problem, stream
 
     def ask(self, number: int, data: Dataset) -> Proposal:
-        return Proposal(self._stream.at("sobol").sobol(number, self._d)[number - 1], Why("sobol"))
+        u = self._stream.at("sobol").sobol(number, self._problem.d)[number - 1]
+        return Proposal(self._problem.drawn(u), Why("sobol"))

@@ -3,10 +3,11 @@
 from pied.search.enumeration import Enumeration, exact_weight
 from pied.search.functions import Functions, Held, Picked, Refined
 from pied.search.local import VIOLATION_WEIGHT, distinct, solve_locally
-from pied.search.mixed import Mixed, searching
+from pied.search.mixed import Mixed
 from pied.search.multistart import Search, white_feasible
 from pied.search.optimum import Optimum
 from pied.search.penalty import PenaltySearch
+from pied.search.slices import search_of, settings_of
 
 __all__ = [
     "VIOLATION_WEIGHT",
@@ -21,7 +22,8 @@ __all__ = [
     "Search",
     "distinct",
     "exact_weight",
-    "searching",
+    "search_of",
+    "settings_of",
     "solve_locally",
     "white_feasible",
 ]

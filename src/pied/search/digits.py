@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy import ndarray
 
-from pied.search.functions import Functions, Slice, Uncertain
+from pied.search.functions import Functions, Part, Sliced, Uncertain
 from pied.search.local import best_feasible, ranked, solve_locally
 from pied.search.optimum import Optimum
 from pied.shapes import Bool, Float64, Int64
@@ -91,6 +91,7 @@ def _solve_the_rest(
     """Solve for all coordinates but the fixed ones."""
     free: Bool[ndarray, "w"] = np.ones(len(u), dtype=bool)
     free[fixed] = False
-    part = Slice(functions, u, free)
-    found = best_feasible(part, scales, [solve_locally(part, scales, u[None, free], rounds)])
+    part = Part(np.where(free, 0.0, u), np.where(free, 1.0, u))
+    rest = Sliced(functions, part)
+    found = best_feasible(rest, scales, [solve_locally(rest, scales, u[None, free], rounds)])
     return u if found is None else part.whole(found.u[None])[0]

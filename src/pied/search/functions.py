@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -117,12 +118,40 @@ class Held:
 
 
 @dataclass(frozen=True, eq=False)
-class Slice:
-    """Functions of the free coordinates; the others are fixed at a point."""
+class Part:
+    """A box inside of a cube, and its free coordinates, each from 0 to 1 over its range; the others have one value."""
+
+    low: Float64[ndarray, "w"]
+    high: Float64[ndarray, "w"]
+    """Ends of the box; equal where a coordinate has one value."""
+
+    @cached_property
+    def free(self) -> Bool[ndarray, "w"]:
+        """Which coordinates are free."""
+        return np.asarray(self.low < self.high)
+
+    def whole(self, Z: Float64[ndarray, "b z"]) -> Float64[ndarray, "b w"]:
+        """Return complete points from their free coordinates."""
+        points = np.repeat(self.low[None], len(Z), 0)
+        points[:, self.free] += Z * self.width
+        return np.minimum(points, self.high)
+
+    def reduced(self, W: Float64[ndarray, "b w"]) -> Float64[ndarray, "b z"]:
+        """Return the free coordinates of points, of the nearest ones in the box."""
+        return np.clip((W[:, self.free] - self.low[self.free]) / self.width, 0.0, 1.0)
+
+    @cached_property
+    def width(self) -> Float64[ndarray, "z"]:
+        """How wide the box is along the free coordinates."""
+        return (self.high - self.low)[self.free]
+
+
+@dataclass(frozen=True, eq=False)
+class Sliced:
+    """Functions of the free coordinates of a part of the cube."""
 
     functions: Functions
-    u: Float64[ndarray, "w"]
-    free: Bool[ndarray, "w"]
+    part: Part
 
     @property
     def k(self) -> int:
@@ -134,19 +163,18 @@ class Slice:
         """Positions of the constraints that are known exactly."""
         return self.functions.white
 
-    def whole(self, Z: Float64[ndarray, "b z"]) -> Float64[ndarray, "b w"]:
-        """Return complete points from their free coordinates."""
-        points = np.repeat(self.u[None], len(Z), 0)
-        points[:, self.free] = Z
-        return points
+    def coarse(self) -> "Sliced | None":
+        """Return the cheaper version of the functions, if there is one."""
+        cheaper = self.functions.coarse() if isinstance(self.functions, Refined) else None
+        return None if cheaper is None else Sliced(cheaper, self.part)
 
     def values(self, Z: Float64[ndarray, "b z"]) -> Float64[ndarray, "b k"]:
         """Return them for screening."""
-        return self.functions.values(self.whole(Z))
+        return self.functions.values(self.part.whole(Z))
 
     def values_and_slopes(
         self, Z: Float64[ndarray, "b z"]
     ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k z"]]:
         """Return them and their slopes."""
-        f, J = self.functions.values_and_slopes(self.whole(Z))
-        return f, J[:, :, self.free]
+        f, J = self.functions.values_and_slopes(self.part.whole(Z))
+        return f, J[:, :, self.part.free] * self.part.width

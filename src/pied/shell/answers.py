@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pied.shell.laboratory import free_name, write
-from pied.shell.options import of_a_study, worker
+from pied.shell.laboratory import free_name, given_of, write
+from pied.shell.options import given, of_a_study, worker
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
@@ -126,7 +126,10 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
     metavar="[NAME=VALUE]",
     help="Of several objectives, one point of the front: as good as this at least; alone, the balanced one.",
 )
-def result(file: str, store: str | None, as_json: bool, rule: str | None, wishes: tuple[str, ...]) -> None:
+@given
+def result(
+    file: str, store: str | None, as_json: bool, rule: str | None, wishes: tuple[str, ...], given: tuple[str, ...]
+) -> None:
     """Recommend a point, with bounds, slacks and probabilities.
 
     With several objectives it is the front; --pick profit=120 shows the one point of it that is best in the other
@@ -138,7 +141,7 @@ def result(file: str, store: str | None, as_json: bool, rule: str | None, wishes
 
     with opened(file, store, read_only=True) as desk:
         picked = _read_wishes(desk.stated.problem, wishes) if wishes else None
-        found = desk.study.result(rule)
+        found = desk.study.result(rule, given=given_of(desk.stated.problem, given))
         if picked is not None and found.front is not None and len(found.front):
             point = found.pick(**picked)
             say_json(point.to_dict()) if as_json else say(str(point))

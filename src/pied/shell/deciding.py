@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from pied.shell.laboratory import free_name, write
-from pied.shell.options import of_a_study
+from pied.shell.laboratory import free_name, given_of, write
+from pied.shell.options import given, of_a_study
 from pied.shell.speech import NOTHING, Mistake, say, say_json
 
 POINTS, POINTS_OF_TWO = 13, 7
@@ -18,8 +18,15 @@ POINTS, POINTS_OF_TWO = 13, 7
 @click.argument("ranges", nargs=-1, required=True, metavar="NAME=FROM:TO[:COUNT]...")
 @click.option("--csv", "table", metavar="TABLE", help="Write the table to this file, with all digits.")
 @click.option("--plot", "picture", metavar="PICTURE", help="Draw the curve to this file: .png, .svg or .pdf.")
+@given
 def sweep(
-    file: str, store: str | None, as_json: bool, ranges: tuple[str, ...], table: str | None, picture: str | None
+    file: str,
+    store: str | None,
+    as_json: bool,
+    ranges: tuple[str, ...],
+    table: str | None,
+    picture: str | None,
+    given: tuple[str, ...],
 ) -> None:
     """Show the optimum over a range of one or two constants or limits, from the record as it is.
 
@@ -35,7 +42,7 @@ def sweep(
     if table is not None and Path(table).exists():
         raise Mistake(f"'{table}' exists already and was not changed: name another file, {free_name(table)}")
     with opened(file, store, read_only=True) as desk:
-        found = desk.study.sweep(values)
+        found = desk.study.sweep(values, given=given_of(desk.stated.problem, given))
         if table is not None:
             write(Path(table), found.to_csv())
         if picture is not None:

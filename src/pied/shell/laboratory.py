@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pied import writing
-from pied.shell.options import anyway, of_a_study, worker
+from pied.shell.options import anyway, given, of_a_study, worker
 from pied.shell.speech import Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ ROUNDED = 1e-4
 )
 @click.option("--why", is_flag=True, help="Say what is hoped for and in doubt, and how each point was chosen.")
 @click.option("--repeat", type=int, metavar="TRIAL", help="Measure at the settings of this trial once more.")
+@given
 def ask(
     context: click.Context,
     file: str,
@@ -45,6 +46,7 @@ def ask(
     sheet: str | None,
     why: bool,
     repeat: int | None,
+    given: tuple[str, ...],
 ) -> None:
     """Propose the next point to measure.
 
@@ -65,7 +67,8 @@ def ask(
     if sheet is not None and not Path(sheet).absolute().parent.is_dir():
         raise Mistake(f"'{sheet}' cannot be written: there is no folder {Path(sheet).parent}")
     with opened(file, store, worker=worker or me()) as desk:
-        trials = desk.study.open_trials(count) if repeat is None else [desk.study.repeat(repeat)]
+        fixed = given_of(desk.stated.problem, given)
+        trials = desk.study.open_trials(count, given=fixed) if repeat is None else [desk.study.repeat(repeat)]
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:
@@ -299,6 +302,22 @@ def settings_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, Any]:
             said = f"'{name}' is given twice" if name in found else f"'{name}' is not a variable."
             raise Mistake(said + ("" if name in found else did_you_mean(name, problem.variables)))
         found[name] = text.strip() if problem.variables[name].is_choice else to_number(text, f"'{name}'")
+    return found
+
+
+def given_of(problem: "Problem", words: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE and NAME=FROM:TO words about settings that are not free."""
+    from pied.shell.tables import to_number
+
+    found: dict[str, Any] = {}
+    for word in words:
+        name, text = pair(word, next(iter(problem.variables)))
+        low, sign, high = text.partition(":")
+        is_range = bool(sign) and name in problem.variables and not problem.variables[name].is_choice
+        if name in found:
+            raise Mistake(f"'{name}' is given twice")
+        ends = (to_number(low, f"'{name}'"), to_number(high, f"'{name}'")) if is_range else None
+        found |= settings_of(problem, (word,)) if ends is None else {name: ends}
     return found
 
 

@@ -11,6 +11,13 @@ Decorator = Callable[[Decorated], Decorated]
 as_json: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 worker: Decorator = click.option("--worker", metavar="NAME", help="Who works; by default your login name.")
 anyway: Decorator = click.option("--anyway", is_flag=True, help="Take values outside of their ranges: they are right.")
+given: Decorator = click.option(
+    "--given",
+    "given",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A setting that is not free: T=80, or T=78:82 within a range; repeat it for others.",
+)
 _store: Decorator = click.option(
     "--store",
     envvar="PIED_STORE",

@@ -196,14 +196,14 @@ def incumbent(scene: Scene) -> float | None:
     """Return the value to improve on; None while nothing is feasible.
 
     For an exact black box this is the best feasible value told. For a noisy one it is the best median among told and
-    pending points whose constraints are met in the median, because the best told value is biased by luck. If all
-    constraints are white and no told point meets them, it is the worst value told: any point that meets them is an
-    improvement.
+    pending points whose constraints are met in the median, because the best told value is biased by luck; on a slice,
+    the same of these points moved onto it. If all constraints are white and no told point meets them, it is the worst
+    value told: any point that meets them is an improvement.
     """
     problem = scene.composite.problem
-    values, fine = scene.f[:, 0], scene.is_feasible
-    if not problem.is_exact and len(scene.data.U):
-        U = np.concatenate([scene.data.U, scene.data.pending])
+    values, fine = scene.f[:, 0], scene.is_feasible_here
+    if len(scene.data.U) and not (problem.is_exact and (problem.slice is None or fine.any())):
+        U = problem.onto(np.concatenate([scene.data.U, scene.data.pending]))
         median = scene.composite.values(U, [0.5] * problem.k)
         values, fine = median[:, 0], feasible(problem, median)
     if fine.any():

@@ -56,6 +56,9 @@ class Solver(ABC):
     fronts: ClassVar[bool] = False
     """Whether it can seek the front of several objectives."""
 
+    slices: ClassVar[bool] = False
+    """Whether it can keep to given settings, a slice of the space."""
+
     @property
     def finds_exact(self) -> bool:
         """Whether a trial is repeated after the initial design if a program's noise is not stated."""

@@ -46,6 +46,7 @@ class CUQB(Solver):
     name: ClassVar[str] = "cuqb"
     lists: ClassVar[bool] = True
     fronts: ClassVar[bool] = True
+    slices: ClassVar[bool] = True
 
     level: Level = 0.95
     """p: the upper bound is Q(p), the lower Q(1 - p). Or a schedule (`bounds.quantile.confidence`, that of Lemma 1, or
@@ -168,6 +169,9 @@ class CUQB(Solver):
         for level in dict.fromkeys(levels):
             own = [i for i in sampled(problem, estimator) if levels[i] == level]
             estimator.check(level, [problem.functions[i] for i in own])
+        if problem.slice is not None and (problem.has_front or isinstance(self.search, PenaltySearch)):
+            what = "the front of several objectives" if problem.has_front else "the search of the paper"
+            raise SettingError(f"{what} cannot keep to given settings ({problem.slice}): {what} is over all of them")
         if problem.has_front:
             from pied.solvers.front import FrontRun
 

@@ -34,7 +34,7 @@ from pied.gp import GP, ModelChoice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
-from pied.search import Enumeration, Mixed, Optimum, PenaltySearch, Search, searching
+from pied.search import Enumeration, Mixed, Optimum, PenaltySearch, Search, search_of
 from pied.shapes import Bool, Float64
 from pied.solvers import batches
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
@@ -133,7 +133,7 @@ class BayesRun(Run):
         everything = self.scene(number, data, previous, stream)
         scene, kept = self._staged(everything)
         best, why = self._chosen(scene, kept)
-        u = self._on_grid(scene, best.u)
+        u = self.problem.onto(self._on_grid(scene, best.u))
         u, why = self._called(scene, u, why)
         if why.repeats is None and self.repeats(scene, u):
             other = self._narrow(scene) if len(data.pending) else None
@@ -186,10 +186,8 @@ class BayesRun(Run):
         is_feasible = feasible(problem, f)
         known = self._incumbents(data, f, is_feasible)
         search: Search | PenaltySearch | Enumeration | Mixed = self.settings.search
-        if problem.listing is not None:
-            search = Enumeration.of(problem.listing)
-        if isinstance(search, Search) and problem.grid is not None:
-            search = Mixed(replace(search, brevity=0.0), problem.grid, data.U[:0])
+        if isinstance(search, Search) or problem.listing is not None:
+            search = search_of(problem, search if isinstance(search, Search) else Search())
         if isinstance(search, Search) and len(data.imagined):
             search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
         pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
@@ -207,14 +205,14 @@ class BayesRun(Run):
     def _incumbents(
         self, data: Dataset, f: Float64[ndarray, "N k"], is_feasible: Bool[ndarray, "N"]
     ) -> Float64[ndarray, "s d"]:
-        """Return the best told points: feasible ones by value, then the least violated."""
+        """Return the best told points: feasible ones by value, then the least violated; moved onto a slice."""
         if not len(f):
             return data.U[:0]
         scale = spread(f[np.isfinite(f).all(1)])
         violation = np.maximum(-f[:, 1:] / scale[1:], 0.0).sum(1)
         value = np.where(is_feasible, f[:, 0] / scale[0], INFEASIBLE_VALUE - violation)
         order = (-np.nan_to_num(value, nan=UNKNOWN_VALUE)).argsort(kind="stable")
-        return np.clip(data.U[order[:INCUMBENTS]], 0.0, 1.0)
+        return self.problem.onto(np.clip(data.U[order[:INCUMBENTS]], 0.0, 1.0))
 
     def _of_told(self, scene: Scene) -> Composite:
         """What was told composed with g: a pending point is no evidence that its neighbours meet the constraints."""
@@ -276,7 +274,7 @@ class BayesRun(Run):
             return not is_held and bool(scene.composite.widths(best.u)[0] <= SETTLED_WIDTH * scene.scales[0])
         if self.problem.grid is None:
             return False
-        told = scene.f[scene.is_feasible, 0].max(initial=-np.inf)
+        told = scene.f[scene.is_feasible_here, 0].max(initial=-np.inf)
         return bool(best.f[0] - told <= VERIFIED_GAIN * scene.scales[0])
 
     def _settled(self, data: Dataset, composite: Composite, scales: Float64[ndarray, "k"]) -> Float64[ndarray, "p d"]:
@@ -325,7 +323,7 @@ class BayesRun(Run):
     def _twin(self, scene: Scene, u: Float64[ndarray, "d"]) -> int | None:
         """The row of the pending point that is the same as u, if there is one."""
         pending = scene.data.pending
-        found = batches.same(self.problem, scene.told, u[None], pending)[0]
+        found = batches.same(self.problem, scene.told, u[None], pending)[0] & self.problem.lies_on(pending)
         nearest = np.where(found, np.abs(pending - u).max(1), np.inf)
         return scene.data.waiting[int(nearest.argmin())] if found.any() else None
 
@@ -364,7 +362,7 @@ class BayesRun(Run):
         )
         pool = np.concatenate([scene.pool, more])
         likely = np.ones(len(pool), dtype=bool) if scene.success is None else scene.success.is_likely(pool)
-        best = scene.f[scene.is_feasible, 0].max(initial=-np.inf)
+        best = scene.f[scene.is_feasible_here, 0].max(initial=-np.inf)
         reach = [self._reach(scene, pool, factor) for factor in BATCH_WIDENINGS]
         for least in (batches.NEAR_SETTINGS, self._least_distance):
             allowed = likely & self._is_fresh(scene, pool, least)
@@ -411,19 +409,18 @@ class BayesRun(Run):
 
     def _honoured(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
         """Move a point that breaks white constraints to a near one that meets them."""
-        grid = self.problem.grid
         if self.problem.listing is not None or bool(meets_white(self.problem, u[None]).all()):
             return u
         white = White(self.problem, self.problem.white, near=u)
         stream = Stream(0).at("honoured")
-        search = searching(Search(pool=256, generations=0, starts=2), grid, u[None][:0])
+        search = search_of(self.problem, Search(pool=256, generations=0, starts=2, brevity=0.0))
         pool = search.screen(stream, self.problem.d, u[None])
         return search.solve(white, spread(white.values(pool)), pool, u[None], stream).u
 
     def _fill(self, data: Dataset, stream: Stream, reason: str, previous: tuple[ModelChoice, ...] | None) -> Proposal:
         """The last rung: the point of a Sobol pool that is farthest from all known ones and meets white constraints."""
         known = np.concatenate([data.U, data.imagined])
-        pool = stream.at("fill").sobol(FILL_POINTS, self.problem.d)
+        pool = self.problem.drawn(stream.at("fill").sobol(FILL_POINTS, self.problem.d))
         if self.problem.listing is not None:
             pool = Enumeration.of(self.problem.listing).screen(stream.at("fill"), self.problem.d, known[:0])
         elif self.problem.grid is not None:

@@ -198,7 +198,8 @@ class JointTest:
         """Search from a dense pool and many starts: a point that is missed here is a problem wrongly given up."""
         pool = self.scene.pool
         if self.problem.listing is None:
-            pool = np.concatenate([pool, self.scene.stream.at("dense").sobol(DENSE_POINTS, self.problem.d)])
+            dense = self.scene.stream.at("dense").sobol(DENSE_POINTS, self.problem.d)
+            pool = np.concatenate([pool, self.problem.drawn(dense)])
         return self._nearest(search, bounds, pool, found.u, THOROUGH_STARTS)
 
     def _nearest(

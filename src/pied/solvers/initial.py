@@ -39,10 +39,11 @@ def initial_point(problem: Problem, stream: Stream, index: int, data: Dataset) -
     known = np.concatenate([data.U, data.imagined])
     is_few = problem.choosable is not None and (problem.listing is not None or problem.is_exact)
     if is_few:
-        U = U[to_nearest(U, known, "chebyshev") > SAME]
-        if not len(U):
-            raise SolverDone("every point that can be set has been measured")
-        index = 0
+        fresh = U[to_nearest(U, known, "chebyshev") > SAME]
+        if not len(fresh) and (problem.slice is None or problem.is_exact):
+            which = "" if problem.slice is None else f" with {problem.slice}"
+            raise SolverDone(f"every point{which} that can be set has been measured")
+        U, index = (fresh, 0) if len(fresh) else (U, index)  # of a slice with noise, points are repeated
     if not len(data.failed):
         return U[index % len(U)]
     ahead = U[(index + np.arange(min(AHEAD, len(U)))) % len(U)]
@@ -75,7 +76,7 @@ def initial_design(problem: Problem, stream: Stream) -> Float64[ndarray, "s d"]:
     stream = stream.at("initial")
     if problem.listing is None:
         U = stream.uniform(SETTLED_POOL if problem.has_equalities else DESIGN_POOL, problem.d)
-        U = problem.settled(U, stream.at("settled"))
+        U = problem.settled(problem.drawn(U), stream.at("settled"))
         if problem.grid is not None:
             U = problem.grid.snapped(U)
             U = U[np.sort(np.unique(U, axis=0, return_index=True)[1])]

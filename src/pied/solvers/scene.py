@@ -68,6 +68,11 @@ class Scene:
             data.U, self.elsewhere, data.failed, coding, is_exact=self.composite.problem.is_exact
         )
 
+    @cached_property
+    def is_feasible_here(self) -> Bool[ndarray, "N"]:
+        """Which feasible told points lie on the slice that is searched: what is to be improved on."""
+        return self.is_feasible & self.composite.problem.lies_on(self.data.U)
+
     @property
     def has_regimes(self) -> bool:
         """Whether outputs have regimes, as far as was seen."""

@@ -88,7 +88,7 @@ class Turn:
 
     def promised(self, best: Optimum) -> float:
         """By how much an upper bound exceeds the best feasible told value; infinite without one."""
-        values = self.scene.f[self.scene.is_feasible, 0]
+        values = self.scene.f[self.scene.is_feasible_here, 0]
         return float(best.f[0] - values.max()) if len(values) else float("inf")
 
     def widened(self, factor: float) -> Composite:
@@ -117,7 +117,7 @@ class Turn:
 
     def top(self, best: Optimum) -> float | None:
         """The largest upper bound found; of a list, whose told candidates are not searched again, with their values."""
-        told = self.scene.f[self.scene.is_feasible, 0] if self.run.is_finite else self.scene.f[:0, 0]
+        told = self.scene.f[self.scene.is_feasible_here, 0] if self.run.is_finite else self.scene.f[:0, 0]
         tops = [*told.tolist(), *([float(best.f[0])] if best.satisfied else [])]
         return max(tops, default=None)
 

@@ -83,11 +83,11 @@ class Untried:
             rows = stream.at("listed").uniform(len(listing)).argsort()[:MOST_POINTS]
             return listing.U[np.sort(rows)]
         if not self.named.any():
-            U = stream.sobol(POOL, problem.d)
+            U = problem.drawn(stream.sobol(POOL, problem.d))
         else:
             combinations = self._combinations(stream.at("combinations"))
             each = min(POINTS_OF_EACH, max(1, MOST_POINTS // len(combinations)))
-            U = stream.sobol(each * len(combinations), problem.d)
+            U = problem.drawn(stream.sobol(each * len(combinations), problem.d))
             U[:, self.named] = np.repeat(combinations, each, axis=0)
         grid = problem.grid
         return problem.settled(U if grid is None else grid.snapped(U), stream.at("settled"))

@@ -36,7 +36,7 @@ def message(
         return _broken(moment)
     if not moment.trials:
         return "Nothing has been evaluated yet."
-    text = status.value
+    text = status.value if moment.problem.slice is None else f"Given {moment.problem.slice}. {status.value}"
     if (
         moment.used
         and not moment.is_exhausted
@@ -52,6 +52,12 @@ def message(
         said = "" if status is Status.INFEASIBLE or moment.patience is None else _outlook(moment, *outlook_of())
         text += f" No settings are known to meet all limits{said}. Closest so far:"
     return text
+
+
+def _no_settings(moment: Moment) -> str:
+    """Return what a verdict says, and of which slice."""
+    part = moment.problem.slice
+    return "No settings meet all limits" if part is None else f"No settings with {part} meet all limits"
 
 
 def _outlook(moment: Moment, untried: Sequence[str], chance: float | None) -> str:
@@ -93,17 +99,18 @@ def _verdict(moment: Moment, relaxation: Relaxation) -> str:
     together = " together" if len(relaxation.conflict) > 1 else ""
     if moment.white is not None:
         where = "within the ranges" if moment.problem.candidates is None else "by any candidate"
+        where = where if moment.problem.slice is None else f"with {moment.problem.slice}"
         white = [moment.problem.functions[place] for place in moment.problem.white]
         where = where if set(relaxation.conflict) <= set(white) else "by any value within the stated ranges"
         text = f"No settings meet the known limits: {quoted} cannot be met{together} {where}."
         text += " Nothing needed to be evaluated." if not moment.used else ""
     elif moment.is_exhausted:
         few = 0 if moment.problem.choosable is None else len(moment.problem.choosable)
-        text = f"No settings meet all limits: all {few} that can be chosen were tried."
+        text = f"{_no_settings(moment)}: all {few} that can be chosen were tried."
     else:
         count = f"{moment.patience} confirmation{'s' * (moment.patience != 1)}"
         test = "one at a time" if moment.settings.tests_singly else count
-        text = f"No settings meet all limits: {quoted} cannot be met{together} ({test}, {moment.used} evaluations)."
+        text = f"{_no_settings(moment)}: {quoted} cannot be met{together} ({test}, {moment.used} evaluations)."
     words = Words.of(moment.problem)
     helps = [words.relaxed(name, amount) for name, amount in relaxation.alone.items() if amount is not None]
     if helps:

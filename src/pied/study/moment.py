@@ -78,7 +78,9 @@ class Moment:
     @cached_property
     def believed(self) -> tuple[Trial, ...]:
         """The trials, with as much of why they were proposed as still holds."""
-        return tuple(trial.believed(self.correction) for trial in self.trials)
+        given, same = self.problem.given, not self.problem.is_turned
+        believed = (trial.believed(self.correction) for trial in self.trials)
+        return tuple(trial.of_slice(given, same_coordinates=same) for trial in believed)
 
     @property
     def current(self) -> tuple[Trial, ...]:
@@ -186,7 +188,8 @@ class Moment:
         }
         is_awaited = any(
             trial.number in awaited and not (trial.why.margin is not None and trial.why.margin < 0)
-            for trial in self.of_this_question
+            for trial in self.believed
+            if trial.revision == self.revision  # on other slices, too: what is feasible there is so here
         )
         return self.is_confirmed and not is_awaited
 
@@ -224,8 +227,10 @@ class Moment:
 
     @property
     def of_this_question(self) -> list[Trial]:
-        """The trials that were proposed for this question."""
-        return [trial for trial in self.believed if trial.revision == self.revision]
+        """The trials that were proposed for this question, on this slice."""
+        given = self.problem.given
+        mine = (trial for trial in self.believed if trial.revision == self.revision)
+        return [trial for trial in mine if dict(trial.why.given) == given]
 
     @property
     def initial_index(self) -> int | None:

@@ -357,11 +357,11 @@ class Outlook:
 
     @cached_property
     def told(self) -> Float64[ndarray, "s d"]:
-        """The best told point of the question as it stands."""
+        """The best told point of the question as it stands, moved onto its slice."""
         data = self.data
         f = data.functions(self.problem)
         order = (-np.where(feasible(self.problem, f), f[:, 0], -np.inf)).argsort(kind="stable")[:1]
-        return np.clip(data.U[order], 0.0, 1.0)
+        return self.problem.onto(np.clip(data.U[order], 0.0, 1.0))
 
     @cached_property
     def scales(self) -> Float64[ndarray, "k"]:
@@ -461,7 +461,7 @@ class Outlook:
         if not self.problem.is_exact:
             return None
         f = self._functions(case)
-        inside = ((self.data.U >= 0) & (self.data.U <= 1)).all(1)
+        inside = ((self.data.U >= 0) & (self.data.U <= 1)).all(1) & self.problem.lies_on(self.data.U)
         score = np.where(feasible(self.problem, f) & inside, f[:, 0], -np.inf)
         row = int(np.nan_to_num(score, nan=-np.inf).argmax())
         return row if score[row] >= least and math.isfinite(score[row]) else None

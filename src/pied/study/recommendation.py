@@ -78,8 +78,8 @@ class Recommendation:
 
 
 def default_rule(problem: Problem) -> str:
-    """Return "observed" for exact black boxes, "anywhere" for noisy ones."""
-    return "observed" if problem.is_exact else "anywhere"
+    """Return "observed" for exact black boxes, "anywhere" for noisy ones and on a slice, where few were measured."""
+    return "observed" if problem.is_exact and problem.slice is None else "anywhere"
 
 
 def recommend(
@@ -118,6 +118,9 @@ def recommend(
         raise SettingError(f"unknown rule '{rule}'.{did_you_mean(rule, RULES)}")
     if not bool(data.complete.any()):
         return None
+    is_measured = bool((_can_be_set(problem, data) & data.complete).any())
+    if problem.slice is not None and rule != "anywhere" and not is_measured:
+        raise SettingError(f"rule '{rule}' recommends measured settings, and none were measured with {problem.slice}")
     given = Inputs(
         problem, data, level, believer or Believer(), previous, asked or [None] * len(data.U), stream or Stream(0),
         search, penalty, belief_of, regimes,
@@ -167,7 +170,7 @@ def settable(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
 
 def _can_be_set(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
     """Tell which told points are in the box and on the grid."""
-    fine = np.asarray(((data.U >= 0) & (data.U <= 1)).all(1))
+    fine = np.asarray(((data.U >= 0) & (data.U <= 1)).all(1)) & problem.lies_on(data.U)
     return fine if problem.grid is None else fine & problem.grid.has(data.U)
 
 
@@ -289,6 +292,8 @@ def _best_of(
 ) -> Recommendation | None:
     """Return the best median objective where every lower bound holds, in a region; None if none is found.
 
+    On a slice of which nothing is known to meet all limits, it is the point that comes nearest to them.
+
     Where evaluations fail, the search stays away from all of the edge, also from points that succeeded there.
 
     Args:
@@ -303,9 +308,12 @@ def _best_of(
     if best.satisfied:
         there = describe(said, best.u, None, "anywhere", given.level, True)
         found.append(replace(there, multipliers=tuple(best.multipliers)))
-    if len(data.failures):
+    is_on_slice = given.problem.slice is not None
+    if len(data.failures) or is_on_slice:
         row = succeeded(given.problem, data, *said.bounds(data.U, given.level)[:2], among)
         found += [] if row is None else [describe(said, data.U[row], row, "anywhere", given.level, True)]
+    if is_on_slice and not found:  # there may be no measured settings to recommend instead
+        return describe(said, best.u, None, "anywhere", given.level, False)
     return max(found, key=lambda each: float(each.value[0])) if found else None
 
 
@@ -318,7 +326,7 @@ def _searched(given: Inputs, composite: Composite, region: SuccessModel | None) 
     if region is not None:
         fine, search = fine & region.is_likely(given.data.U), where_success_is_likely(search, region)
     order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
-    known = np.clip(given.data.U[order[:3]], 0.0, 1.0)
+    known = problem.onto(np.clip(given.data.U[order[:3]], 0.0, 1.0))
     pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     pool = problem.on_equalities(pool)

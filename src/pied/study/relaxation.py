@@ -128,6 +128,8 @@ def white_conflict(problem: Problem) -> Relaxation | None:
     pool = problem.on_equalities(pool)
     if isinstance(search, Enumeration):
         is_met = search.solve(white, scales).satisfied
+    elif problem.slice is not None:
+        is_met = search.solve(white, scales, pool, none, stream).satisfied
     else:
         settle = partial(problem.settled, stream=stream.at("settled"))
         is_met = white_feasible(white, scales, stream, problem.d, settle) is not None
@@ -144,8 +146,6 @@ def white_conflict(problem: Problem) -> Relaxation | None:
 
 def searched(problem: Problem, search: "Search | None") -> "Search | Enumeration | Mixed":
     """Return the search over the box, over the list of candidates, or on the grid."""
-    from pied.search import Enumeration, Search, searching
+    from pied.search import Search, search_of
 
-    if problem.listing is not None:
-        return Enumeration.of(problem.listing)
-    return searching(search or Search(brevity=0.0), problem.grid, np.zeros((0, problem.d)))
+    return search_of(problem, search or Search(brevity=0.0))

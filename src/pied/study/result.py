@@ -91,6 +91,8 @@ class Result:
     """While no settings are known to meet all limits: what was never tried and may, as phrases."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Solver and settings, as data."""
+    given: dict[str, Any] = field(default_factory=dict)
+    """The settings that were given: all that is said is said of points with these."""
     words: Words | None = None
     """Names, units and limits with which it prints."""
     front: Front | None = None
@@ -241,6 +243,7 @@ class Result:
         return {
             "status": self.status.name,
             "message": self.message,
+            **({"given": self.given} if self.given else {}),
             "x": dict(self.x) if self.x is not None else None,
             "y": dict(self.y) if self.y is not None else None,
             "value": _plain(self.value),

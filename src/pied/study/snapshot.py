@@ -4,14 +4,14 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import ndarray
 
 from pied.errors import SettingError, Status
 from pied.problem import Named, Problem
-from pied.records import feasible, ranges, spread
+from pied.records import Trial, feasible, ranges, spread
 from pied.shapes import Float64
 from pied.study.blame import Blame, blame_of
 from pied.study.gaps import Gap, Unknown, gap, told_width
@@ -79,6 +79,8 @@ class Snapshot(Moment):
         """Return how much better than a recommended point any could still be, or why that is not told."""
         if self.problem.has_front:  # its analogue is the growth of the front
             return Gap(None)
+        if self.problem.slice is not None:
+            return self._still_on_slice(recommendation)
         if self.is_exhausted and self.is_met:
             return Gap(0.0, 0.0)
         whys = [trial.why for trial in self.of_this_question]
@@ -95,6 +97,16 @@ class Snapshot(Moment):
         if self.settings.believer.cautious:
             width = max(width, self._possible_gain(found))
         return self.told_gap(width, found.certified)
+
+    def _still_on_slice(self, recommendation: "Recommendation | None") -> Gap:
+        """Return the same on a slice: by the bounds as they are said now, if a belief proposes at all."""
+        whys = [trial.why for trial in self.trials]
+        if not any(why.optimistic is not None or why.margin is not None for why in whys):
+            return Gap(None, None, self._why_unknown)
+        found = recommendation or self.recommended
+        if found is None or found.certified is None:
+            return Gap(math.inf, math.inf, Unknown.UNCERTAIN.value)
+        return self.told_gap(self._possible_gain(found), found.certified)
 
     def told_gap(self, width: float, certain: float) -> Gap:
         """Return a gap as it is told: not where it is so large, or rests on so little, that it says nothing.
@@ -116,7 +128,8 @@ class Snapshot(Moment):
     def _why_unknown(self) -> str:
         """Why no proposal says how much better is possible."""
         sought = [trial for trial in self.trials if not trial.is_added and trial.why.aim not in UNSOUGHT]
-        mine = [trial for trial in sought if trial.revision == self.revision]
+        given = self.problem.given
+        mine = [trial for trial in sought if trial.revision == self.revision and dict(trial.why.given) == given]
         if any(trial.why.optimistic is not None for trial in mine):
             return Unknown.CORRECTED.value
         return Unknown.UNTOLD.value if mine else Unknown.UNASKED.value if sought else Unknown.SPREAD.value
@@ -237,6 +250,14 @@ class Snapshot(Moment):
         return replace(
             self, problem=problem, revision=OTHER_QUESTION, conflict_of=lambda: None, belief_of=lambda: self.belief,
         )  # fmt: skip
+
+    def on(self, given: Mapping[str, Any]) -> "Snapshot":
+        """Return the same record asked on a slice; what was measured elsewhere counts fully. None given: all of it."""
+        if not given:
+            return self
+        problem = self.problem.sliced(given)
+        belief_of = None if problem.is_turned else lambda: self.belief
+        return replace(self, problem=problem, conflict_of=conflict_of(problem), belief_of=belief_of, is_done=False)
 
     def expected(
         self, X: Float64[ndarray, "b v"]
@@ -384,6 +405,7 @@ class Snapshot(Moment):
             level=self.level, seed=self.seed, relaxation=relaxation,
             settings={"solver": self.solver.name, "settings": repr(self.solver)}, words=Words.of(problem),
             confirmations=(self.confirmations, self.needed), doubtful_of=lambda: self.doubtful,
+            given=dict(problem.given),
         )  # fmt: skip
         if found is None:
             return nothing
@@ -436,3 +458,8 @@ class Snapshot(Moment):
     def doubt(self) -> str:
         """How many tests confirm that no settings meet all limits, as a phrase; empty if none do."""
         return confirmed(self)
+
+
+def lies_on(problem: Problem, trial: Trial) -> bool:
+    """Tell whether the settings of a trial lie on the slice of a problem; all do if it has none."""
+    return problem.slice is None or bool(problem.lies_on(problem.to_unit(np.array(trial.x.array))[None])[0])

@@ -57,7 +57,7 @@ from pied.study.reframing import reframe, revised, same_frame
 from pied.study.relaxation import Relaxation, conflict_of
 from pied.study.repetition import exact_outputs, look, to_repeat
 from pied.study.result import Result, Revision
-from pied.study.snapshot import Snapshot
+from pied.study.snapshot import Snapshot, lies_on
 from pied.study.words import expectation
 
 if TYPE_CHECKING:
@@ -179,10 +179,12 @@ class Study:
         self._run = None
         self._is_done = False
 
-    def _running(self) -> Run:
-        """Return the solver's run, and start it when there is none."""
+    def _running(self, given: Mapping[str, Any] | None = None) -> Run:
+        """Return the solver's run, and start it when there is none; a slice has a run of its own each time."""
+        problem = self.problem if self.solver.finds_exact else self.problem.found_exact(())
+        if given:
+            return self.solver.start(problem.sliced(given), self._stream)
         if self._run is None:
-            problem = self.problem if self.solver.finds_exact else self.problem.found_exact(())
             self._run = self.solver.start(problem, self._stream)
         return self._run
 
@@ -270,12 +272,20 @@ class Study:
 
     # ------------------------------------------------------------------------------------------------ ask and tell
 
-    def ask(self, *, again: bool = True, for_sweep: "Sweep | None" = None) -> Trial:
+    def ask(
+        self,
+        *,
+        given: Mapping[str, Any] | None = None,
+        again: bool = True,
+        for_sweep: "Sweep | None" = None,
+    ) -> Trial:
         """Propose the next point to evaluate.
 
         In a store, a named worker gets its own pending trial back (`again`). Trials with an expired lease come first.
 
         Args:
+            given: Settings that are not free for this trial, `{"T": 80}`, or within a range, `{"T": (78, 82)}`: the
+                best point with these, exactly. Measurements with others count fully.
             again: Whether a named worker gets its own pending trial back.
             for_sweep: A sweep of this study: the point is the one that would sharpen its curve most.
 
@@ -283,20 +293,26 @@ class Study:
             Infeasible: When no point can meet the constraints.
             SolverDone: When the solver has nothing more to propose.
         """
+        where = self._where(given)
         if for_sweep is not None:
-            return self._propose(for_sweep)
+            return self._propose(where.given, for_sweep)
         if not (self._is_named and again):
-            return self._offered(resume=False) or self._propose()
-        return self._offered(resume=True) or self._propose(most=1)
+            return self._offered(where, resume=False) or self._propose(where.given)
+        return self._offered(where, resume=True) or self._propose(where.given, most=1)
 
-    def open_trials(self, count: int) -> list[Trial]:
+    def open_trials(self, count: int, *, given: Mapping[str, Any] | None = None) -> list[Trial]:
         """Return this worker's open trials, with renewed leases, after new proposals until there are so many.
 
         There are fewer, and a warning says why, when the solver has nothing more to propose.
+
+        Args:
+            count: How many.
+            given: Settings that they have, as in `ask`; open trials with others do not count.
         """
-        while len(mine := self.held()) < count:
+        where = self._where(given)
+        while len(mine := [trial for trial in self.held() if lies_on(where, trial)]) < count:
             try:
-                self._offered(resume=False) or self._propose(most=count)
+                self._offered(where, resume=False) or self._propose(where.given, most=count)
             except SolverDone as done:
                 if not mine:
                     raise
@@ -304,8 +320,18 @@ class Study:
                 break
         return mine
 
-    def _offered(self, *, resume: bool) -> Trial | None:
-        """Take over a pending trial: the worker's own, or one with an expired lease."""
+    def _where(self, given: Mapping[str, Any] | None) -> Problem:
+        """Return the problem on the slice with given settings, or as it is; say what cannot be given."""
+        if not given:
+            return self.problem
+        if not self.solver.slices:
+            raise SettingError(
+                f"solver '{self.solver.name}' cannot keep to given settings: take 'cuqb', 'random' or 'sobol'"
+            )
+        return self.problem.sliced(given)
+
+    def _offered(self, where: Problem, *, resume: bool) -> Trial | None:
+        """Take over a pending trial of a slice: the worker's own, or one with an expired lease."""
         self._snapshot()
         if not self._record.is_shared:
             return None
@@ -313,35 +339,41 @@ class Study:
         is_open = [
             row for row in self._rows.values() if row.state == State.ASKED.value and row.number not in self._open
         ]
+        others = {row.number for row in is_open if not lies_on(where, self._trials[row.number])}
+        is_open = [row for row in is_open if row.number not in others]
         if not any((resume and row.worker == self.worker) or row.is_expired(now) for row in is_open):
             return None
-        row = self._record.claim(self.worker, self.lease, resume=resume, but=self._open)
+        row = self._record.claim(self.worker, self.lease, resume=resume, but=self._open | others)
         self._snapshot()
         return None if row is None else self._trials[row.number]
 
-    def _propose(self, for_sweep: "Sweep | None" = None, most: int | None = None) -> Trial:
+    def _propose(self, given: Mapping[str, Any], for_sweep: "Sweep | None" = None, most: int | None = None) -> Trial:
         """Ask the solver and take the next number; repeat when another worker has just taken it.
 
         Args:
+            given: The settings that are given.
             for_sweep: With a sweep the point is the one that it needs, instead of the solver's.
             most: Open trials that this worker may have beside those of its run; who has so many, perhaps from asking
                 twice at once, gets the first of them. None: any number.
         """
         for _ in range(ASK_ATTEMPTS):
-            snapshot = self._snapshot()
-            mine = self._mine()
-            if most is not None and len(mine - self._open) >= most:
-                return self._trials[min(mine - self._open)]
+            snapshot = self._snapshot().on(given)
+            problem, mine = snapshot.problem, self._mine()
+            counted = {number for number in mine - self._open if lies_on(problem, self._trials[number])}
+            if most is not None and len(counted) >= most:
+                return self._trials[min(counted)]
             if snapshot.status is Status.INFEASIBLE:
                 raise Infeasible(snapshot.message(Status.INFEASIBLE, snapshot.relaxation()))
             if snapshot.is_exhausted:
-                self._is_done = True
-                raise SolverDone("every setting that can be chosen has been measured")
+                self._is_done = not given
+                which = f" with {problem.slice}" if given else ""
+                raise SolverDone(f"every setting{which} that can be chosen has been measured")
             self._check_parallel(snapshot)
             number = max(self._trials, default=0) + 1
             proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
-            enough = None if most is None else most + len(mine & self._open)
-            if self._take(snapshot, number, self._settings_of(proposal), proposal.why, enough):
+            enough = None if most is None else most + len(mine - counted)
+            why, settings = replace(proposal.why, given=given), self._settings_of(proposal, snapshot.problem)
+            if self._take(snapshot, number, settings, why, enough):
                 return self._logged(number)
         raise StoreError(NUMBERS_TAKEN)
 
@@ -375,23 +407,25 @@ class Study:
         """Write a proposal under a number; tell whether no other worker was faster."""
         why = replace(why, pending=snapshot.pending, basis=snapshot.correction)
         row = self._record.take(
-            number, x, why=why.to_dict(), summary=expectation(self.problem, why),
+            number, x, why=why.anywhere().to_dict() if snapshot.problem.is_turned else why.to_dict(),
+            summary=expectation(self.problem, why),
             revision=self._revision, worker=self.worker, lease=self.lease, most=most,
         )  # fmt: skip
         return row is not None
 
     def _proposal(self, snapshot: Snapshot, number: int) -> Proposal:
         """Take the next point of the initial design, or ask the solver once it is complete."""
-        index, data = snapshot.initial_index, snapshot.record
+        index, data, problem = snapshot.initial_index, snapshot.record, snapshot.problem
         try:
             if index is None:
-                again = to_repeat(self.problem, snapshot.trials, data) if self.solver.finds_exact else None
+                is_whole = problem.slice is None
+                again = to_repeat(problem, snapshot.trials, data) if is_whole and self.solver.finds_exact else None
                 if again is not None:
                     return Proposal(data.U[data.numbers.index(again.number)], Why("compare", repeats=again.number))
                 return self._sought(snapshot, number)
-            return Proposal(initial_point(self.problem, self._stream, index, data), Why("initial"))
+            return Proposal(initial_point(problem, self._stream, index, data), Why("initial"))
         except SolverDone:
-            self._is_done = True
+            self._is_done = problem.slice is None
             raise
 
     def _sought(self, snapshot: Snapshot, number: int) -> Proposal:
@@ -403,15 +437,15 @@ class Study:
             self._change_noise(self.problem.found_exact(left))
             names = ", ".join(f"'{name}'" for name in scattering)
             logger.warning("values of %s scatter between points that lie close together: the noise is learned", names)
-        proposal = self._running().ask(number, snapshot.record)
+        proposal = self._running(snapshot.problem.given).ask(number, snapshot.record)
         memory = {**proposal.why.memory, "scatter": seen} if seen else proposal.why.memory
         return replace(proposal, why=replace(proposal.why, memory=memory))
 
-    def _settings_of(self, proposal: Proposal) -> dict[str, Any]:
+    def _settings_of(self, proposal: Proposal, problem: Problem) -> dict[str, Any]:
         """Return the variables of a proposal; those of a repetition are the same in all digits."""
-        if proposal.why.repeats is not None:
+        if proposal.why.repeats is not None and problem.slice is None:
             return dict(self._trials[proposal.why.repeats].x)
-        return dict(self.problem.named_x(self.problem.natural(proposal.u)))
+        return dict(problem.named_x(problem.natural(proposal.u)))
 
     def _logged(self, number: int) -> Trial:
         self._snapshot()
@@ -762,8 +796,8 @@ class Study:
                 return self._trials[number], False
         if left <= 0:
             return None, False
-        again = self._offered(resume=False)
-        return (again, False) if again is not None else (self._propose(), True)
+        again = self._offered(self.problem, resume=False)
+        return (again, False) if again is not None else (self._propose({}), True)
 
     def _answered(self, answer: Any) -> dict[str, float]:
         """Return the outputs that an answer of the black box has; say once per study what it has besides."""
@@ -802,18 +836,20 @@ class Study:
 
     # ------------------------------------------------------------------------------------------------ answers
 
-    def result(self, rule: str | None = None) -> Result:
+    def result(self, rule: str | None = None, *, given: Mapping[str, Any] | None = None) -> Result:
         """Return the recommended point and all that is known about it; with several objectives, also the front.
 
         Args:
             rule: "observed", "lower", "asked" or "anywhere"; by default "observed" for exact black boxes, "anywhere"
-                for noisy ones.
+                for noisy ones and with given settings.
+            given: Settings that are not free, `{"T": 80}`: everything is then said of points with these.
         """
-        snapshot = self._snapshot()
-        found = snapshot.result(rule, self._end)
+        outlook = self._seen(given)
+        snapshot = outlook.snapshot
+        found = snapshot.result(rule, None if given else self._end)
         if found.x is not None and not self.problem.has_front:
-            found = replace(found, sensitivities_of=partial(self._worth, self.outlook))
-        if rule is None:
+            found = replace(found, sensitivities_of=partial(self._worth, outlook))
+        if rule is None and not given:
             self._answer = (snapshot, found)
         return found
 
@@ -854,11 +890,15 @@ class Study:
             )
         return self._seen()
 
-    def _seen(self) -> "Outlook":
-        """Return the study at this moment, whatever it asks."""
+    def _seen(self, given: Mapping[str, Any] | None = None) -> "Outlook":
+        """Return the study at this moment, whatever it asks; given settings, of points with these."""
         from pied.study.outlook import Outlook
 
         snapshot = self._snapshot()
+        if given:
+            if snapshot.problem.has_front:
+                raise SettingError("given settings need one objective: ask a study of one of them")
+            return Outlook(snapshot.on(given))
         if self._looked is None or self._looked.snapshot is not snapshot:
             self._looked = Outlook(snapshot)
         return self._looked
@@ -877,32 +917,49 @@ class Study:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
         return self._snapshot().relaxation()
 
-    def expect(self, x: Any) -> dict[str, tuple[float, float, float]]:
-        """Return what a measurement at a point probably gives: for each output its lower end, median and upper end."""
-        snapshot = self._snapshot()
+    def expect(self, x: Any, *, given: Mapping[str, Any] | None = None) -> dict[str, tuple[float, float, float]]:
+        """Return what a measurement at a point probably gives: for each output its lower end, median and upper end.
+
+        Args:
+            x: The point.
+            given: Settings that the point leaves out because they are given.
+        """
+        snapshot, x = self._snapshot(), {**x, **given} if given else x
         low, middle, high = snapshot.expected(snapshot.problem.point(x)[None])
         ends = zip(low[0].tolist(), middle[0].tolist(), high[0].tolist(), strict=True)
         return dict(zip(snapshot.problem.outputs, ends, strict=True))
 
-    def what_if(self, changes: Mapping[str, float] | None = None, /, **named: float) -> "Answer":
+    def what_if(
+        self,
+        changes: Mapping[str, float] | None = None,
+        /,
+        *,
+        given: Mapping[str, Any] | None = None,
+        **named: float,
+    ) -> "Answer":
         """Return the best settings if constants and limits were others; nothing is recorded.
 
         Args:
             changes: New values by the names of constants and limits; a limit has the name of its constraint.
-            named: The same for names that are single words.
+            given: Settings that are not free.
+            named: The same as `changes` for names that are single words.
         """
-        return self.outlook.answer({**(changes or {}), **named})
+        outlook = self._seen(given) if given else self.outlook
+        return outlook.answer({**(changes or {}), **named})
 
-    def sweep(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> "Sweep":
+    def sweep(
+        self, values: Mapping[str, Any] | None = None, /, *, given: Mapping[str, Any] | None = None, **named: Any
+    ) -> "Sweep":
         """Return the optimum as a function of one or two constants or limits; nothing is recorded.
 
         Args:
             values: The values of each by its name; a limit has the name of its constraint.
+            given: Settings that are not free.
             named: The same for names that are single words: `study.sweep(price=np.linspace(8, 14, 25))`.
         """
         from pied.study.sweep import swept
 
-        return swept(self.outlook, {**(values or {}), **named})
+        return swept(self._seen(given) if given else self.outlook, {**(values or {}), **named})
 
     def sensitivities(self) -> "Sensitivities | None":
         """Return what limits and constants are worth at the optimum, with bounds and the ranges in which it holds.
@@ -922,7 +979,9 @@ class Study:
         """Say what a proposed trial is for: what is hoped for, what is in doubt, what would change the answer."""
         from pied.study.explain import explained
 
-        return explained(self.outlook, self._known(trial))
+        known = self._known(trial)
+        given = known.why.given
+        return explained(self._seen(given) if given else self.outlook, known)
 
     def importance(self) -> dict[str, dict[str, float]]:
         """Return how much each setting matters for each output, by the belief: total Sobol indices over the ranges."""
@@ -931,13 +990,19 @@ class Study:
         return importance(self._seen())
 
     def recommend(
-        self, rule: str | None = None, *, vary: Mapping[str, Any] | None = None, probability: float = 0.9
+        self,
+        rule: str | None = None,
+        *,
+        given: Mapping[str, Any] | None = None,
+        vary: Mapping[str, Any] | None = None,
+        probability: float = 0.9,
     ) -> "Result | Robust":
         """Recommend settings by a rule.
 
         Args:
             rule: As in `result`; or "robust": the best mean objective while all limits are met with a probability
                 though settings are not held exactly and constants move.
+            given: Settings that are not free, as in `result`.
             vary: What varies, evenly: a setting by so much down and up, `{"T": 1.0}`; a constant or limit over a range,
                 `{"price": (9, 12)}`. Needed with "robust".
             probability: That all limits are met, over what varies and by the belief.
@@ -945,10 +1010,10 @@ class Study:
         if rule != "robust":
             if vary is not None:
                 raise SettingError('vary= belongs to the rule "robust"')
-            return self.result(rule)
+            return self.result(rule, given=given)
         from pied.study.robust import robust
 
-        return robust(self.outlook, vary or {}, probability)
+        return robust(self._seen(given) if given else self.outlook, vary or {}, probability)
 
     def report(self, file: str | Path) -> Path:
         """Write a page that holds everything: question, answer, pictures, predictions, trials, history, settings."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pied.errors import IT_SAID, LAST_WORDS
-from pied.problem import Limit, Problem
+from pied.problem import Limit, Problem, said
 from pied.records import State, Trial, Why
 
 MOST_DIGITS = 9
@@ -316,11 +316,18 @@ def _as_precise(value: float, decimals: int) -> str:
     return end
 
 
+def given_text(given: Mapping[str, Any]) -> str:
+    """Return given settings as people write them: "T = 80, p from 2 to 3"."""
+    return ", ".join(said(name, value) for name, value in given.items())
+
+
 def expectation(problem: Problem, why: Why) -> str:
     """Return what is expected of a proposed trial, as a phrase."""
     text = AIMS.get(why.aim, why.aim)
     if why.repeats is not None:
         text = f"repeats trial {why.repeats}, {REASONS.get(why.aim, 'to average out the noise')}"
+    if why.given:
+        text += f"; given {given_text(why.given)}"
     if not why.lower:
         return text
     low, high = sorted((problem.user_value(why.lower[0]), problem.user_value(why.upper[0])))

@@ -13,6 +13,7 @@ from pied.shell.laboratory import (
     asked_data,
     failure_data,
     from_sheet,
+    given_of,
     settings_of,
     told_line,
     trial_column,
@@ -97,7 +98,9 @@ def ask(room: Room, given: Given) -> Any:
     if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_ASKED:
         raise StatementError(f"'count' is a whole number from 1 to {MOST_ASKED}")
     with room.desk(_worker(given), is_new=True) as desk:
-        return {"trials": [asked_data(desk.study, each) for each in desk.study.open_trials(count)]}
+        fixed = given_of(desk.stated.problem, words_of(_mapping(given, "given")))
+        trials = desk.study.open_trials(count, given=fixed)
+        return {"trials": [asked_data(desk.study, each) for each in trials]}
 
 
 def tell(room: Room, number: int, given: Given) -> Any:
@@ -286,7 +289,8 @@ TRIAL_ACTIONS: dict[str, Action] = {
 """Actions on one trial, by the last word of their address."""
 _CHANGES = {"constants": "new values of constants by name", "limits": "new limits by the names of constraints"}
 STUDY_ACTIONS: dict[str, Action] = {
-    "ask": Action(ask, {"count": f"open trials wanted in all, 1 to {MOST_ASKED}", "worker": _WORKER},
+    "ask": Action(ask, {"count": f"open trials wanted in all, 1 to {MOST_ASKED}", "worker": _WORKER,
+                        "given": 'settings that are not free by name: 80, or "78:82" within a range'},
                   "Propose what to measure next. Who asks again gets the same trials back until they are told."),
     "what-if": Action(what_if, {**_CHANGES, "map": "variables of a map, {across, up}; left out: no map"},
                       "The best settings if constants or limits were others. Nothing is written.", writes=False),

@@ -33,7 +33,7 @@ from pied.errors import (
 from pied.shell.answers import everything, export_rows
 from pied.shell.corrections import event_data
 from pied.shell.excel import to_excel
-from pied.shell.laboratory import sheet_of
+from pied.shell.laboratory import given_of, sheet_of
 from pied.shell.opening import me
 from pied.shell.pages import statement_lines
 from pied.shell.speech import Mistake, NoAnswer, Verdict, gathered
@@ -167,7 +167,8 @@ class _Pages:
         view = room.view()
         if view.snapshot is None:
             raise NoAnswer("nothing is recorded yet: ask for a proposal, or add old data")
-        return result_data(view, view.result(request.query_params.get("rule")))
+        given = given_of(view.stated.problem, request.query_params.getlist("given"))
+        return result_data(view, view.result(request.query_params.get("rule"), given))
 
     def _history(self, room: Any, request: Request) -> Any:
         number = request.query_params.get("trial")

@@ -5,9 +5,10 @@ action, as a command of the shell does, so pages, shells and workers can write a
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,17 +63,18 @@ class View:
             raise StatementError("nothing is recorded yet: ask for a proposal, or add old data")
         return self.snapshot
 
-    def result(self, rule: str | None = None) -> Result:
-        """Return the recommendation, with what its limits are worth, as the shell does."""
-        snapshot = self.believed()
+    def result(self, rule: str | None = None, given: Mapping[str, Any] | None = None) -> Result:
+        """Return the recommendation, with what its limits are worth, as the shell does; given settings, with these."""
+        snapshot = self.believed().on(given or {})
 
         def compute() -> Result:
             found = snapshot.result(rule)
             if found.x is None or snapshot.problem.has_front:
                 return found
-            return replace(found, sensitivities_of=lambda: sensitivities(self.outlook()))
+            outlook = partial(Outlook, snapshot) if given else self.outlook
+            return replace(found, sensitivities_of=lambda: sensitivities(outlook()))
 
-        return self.kept(("result", rule), compute)
+        return compute() if given else self.kept(("result", rule), compute)
 
     def base(self) -> Scenario:
         """Return the answer to the study's own question in the form of a scenario, to compare with others."""

@@ -52,7 +52,7 @@ def _off_bounds(turn: Turn) -> Float64[ndarray, "d"] | None:
         return None
     proposed = np.concatenate([scene.data.U, scene.data.imagined])
     best = scene.known[:1]
-    seen, grid = np.asarray(problem.active.any(0)), problem.grid
+    seen, grid = np.asarray(problem.active.any(0)) & problem.is_free, problem.grid
     if grid is not None:
         seen, best = seen & ~grid.is_discrete, grid.snapped(best)
     points = off_bounds(best[0], proposed, seen)
@@ -79,7 +79,7 @@ def _beside(turn: Turn) -> Float64[ndarray, "d"] | None:
     best = search.grid.snapped(scene.known[0])
     tried = np.concatenate([scene.data.U, scene.data.imagined])
     median = optimistic(scene.composite, 0.5)
-    seen = np.asarray(problem.active.any(0))
+    seen = np.asarray(problem.active.any(0)) & problem.is_free
     found = replace(search, allowed=is_allowed).beside(median, scene.scales, best, tried, seen)
     return found.u if found is not None and bool(is_allowed(found.u[None]).all()) else None
 

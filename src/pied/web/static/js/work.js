@@ -7,16 +7,16 @@ export async function workPage(page, study, app) {
   const head = h("div"), open = h("div"), done = h("section", { class: "card" });
   const drafts = new Map(); // what is typed stays, also when the page is drawn anew
   let about = null, trials = [];
-  const count = h("input", { type: "number", min: 1, max: 100, value: 1, "aria-label": "Open trials wanted in all" }), error = h("p", { class: "error", role: "alert" });
+  const count = h("input", { type: "number", min: 1, max: 100, value: 1, "aria-label": "Open trials wanted in all" }), given = h("input", { id: "given", placeholder: "T = 80", "aria-label": "Settings that are not free" }), error = h("p", { class: "error", role: "alert" });
   const asking = h("button", { class: "main", id: "ask", onclick: ask }, "Ask what to measure next");
   const drop = dropZone();
   fill(page, head,
-    app.read_only ? h("p", { class: "card" }, "This dashboard is read only.") : h("section", { class: "card noprint" }, h("h2", {}, "Next"), h("div", { class: "row" }, asking, h("label", {}, "open trials in all", count), h("button", { onclick: () => print() }, "Print the plan"), h("a", { class: "button", href: at(study, "/plan.csv") }, "Plan as CSV"), h("a", { class: "button", href: at(study, "/plan.xlsx") }, "Plan as Excel")), error),
+    app.read_only ? h("p", { class: "card" }, "This dashboard is read only.") : h("section", { class: "card noprint" }, h("h2", {}, "Next"), h("div", { class: "row" }, asking, h("label", {}, "open trials in all", count), h("label", {}, "given", given), h("button", { onclick: () => print() }, "Print the plan"), h("a", { class: "button", href: at(study, "/plan.csv") }, "Plan as CSV"), h("a", { class: "button", href: at(study, "/plan.xlsx") }, "Plan as Excel")), error),
     open, app.read_only ? null : drop.card, app.read_only ? null : done);
 
   async function ask() {
     asking.disabled = true; asking.textContent = "Computing …"; error.textContent = "";
-    try { const found = await post(at(study, "/ask"), { count: Number(count.value) || 1, worker: worker() }); say(`Open: trial ${found.trials.map((each) => each.trial).join(", ")}`); if (found.notes) error.textContent = found.notes.join(" "); }
+    try { const found = await post(at(study, "/ask"), { count: Number(count.value) || 1, given: Object.fromEntries(given.value.split(",").filter((each) => each.trim()).map((each) => { const [name, ...value] = each.split("="); return [name.trim(), value.join("=").trim()]; })), worker: worker() }); say(`Open: trial ${found.trials.map((each) => each.trial).join(", ")}`); if (found.notes) error.textContent = found.notes.join(" "); }
     catch (problem) { error.textContent = problem.message; }
     asking.disabled = false; asking.textContent = "Ask what to measure next";
   }

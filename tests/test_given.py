@@ -1,0 +1,254 @@
+"""Slices: proposals and answers with given settings, over all kinds of spaces."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pied import (
+    Choice,
+    Infeasible,
+    Integer,
+    Levels,
+    Mixture,
+    Problem,
+    SettingError,
+    SolverDone,
+    StatementError,
+    Status,
+    Study,
+    Variable,
+)
+from pied.problem import SAME
+from pied.rng import Stream
+from pied.search import Search, search_of
+from shells import data, pied_
+
+MIXED = {"solvent": Choice("EtOH", "DMF"), "n": Integer(1, 30), "d": Levels(10, 15, 22, 40), "T": (20.0, 80.0)}
+BLEND = {"blend": Mixture("a", "b", "c", bounds={"a": (0, 0.6)}), "T": (20, 80)}
+TABLE = {"T": [10.0, 20.0, 30.0] * 4, "p": [1.0] * 3 + [2.0] * 3 + [3.0] * 3 + [4.0] * 3}
+SPACES: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "box": ({"variables": {"T": (20, 100), "p": (1, 10)}}, [{"T": 80}, {"T": 33.3, "p": 2}, {"p": (2, 3)}]),
+    "logarithm": ({"variables": {"T": Variable(1e-3, 10, log=True), "p": (1, 10)}}, [{"T": 0.07}]),
+    "mixed": ({"variables": MIXED}, [{"T": 31.7}, {"solvent": "DMF", "n": 7}, {"d": 22}, {"n": (3, 9)}]),
+    "grid": ({"variables": {"n": Integer(1, 9), "s": Variable(0, 1, step=0.1)}}, [{"s": 0.3}, {"n": 4}]),
+    "mixture": ({"variables": BLEND}, [{"a": 0.3}, {"b": 0.25}, {"c": 0.4}, {"a": 0.2, "c": 0.3}]),
+    "curve": ({"variables": {"a": (0, 2), "b": (0, 2), "e": (0, 2)}, "subject_to": ["a*b + e^2 == 1"]}, [{"a": 0.5}]),
+    "candidates": ({"candidates": TABLE}, [{"T": 30}, {"p": 2}]),
+}
+ALL = [(name, given) for name, (_, slices) in SPACES.items() for given in slices]
+
+
+def problem_of(name: str, **words: Any) -> Problem:
+    return Problem(outputs=["y"], maximize="y", **({"noise": 0} | SPACES[name][0] | words))
+
+
+def measured(x: Any) -> dict[str, float]:
+    numbers = np.array([float(len(each)) if isinstance(each, str) else float(each) for each in x.values()])
+    return {"y": float(-np.square(numbers / (1 + abs(numbers)) - 0.4).sum())}
+
+
+def is_kept(x: Any, given: dict[str, Any]) -> bool:
+    return all(
+        value[0] <= x[name] <= value[1] if isinstance(value, tuple) else x[name] == value
+        for name, value in given.items()
+    )
+
+
+@pytest.mark.parametrize(("name", "given"), ALL)
+def test_points_of_a_slice_have_the_given_values_exactly_and_can_be_set(name: str, given: dict[str, Any]) -> None:
+    whole = problem_of(name)
+    part = whole.sliced(given)
+    pool = part.settled(part.drawn(Stream(1).uniform(200, part.d)), Stream(2))
+    if part.candidates is not None:
+        pool = part.candidates.U
+    points = [part.natural(part.onto(u)) for u in pool]
+    assert all(is_kept(part.named_x(point), given) for point in points)
+    assert whole.settable(np.array(points)).all()
+    if name == "mixture":
+        assert np.abs(np.array(points)[:, :3].sum(1) - 1).max() <= 1e-12
+    if name == "curve":
+        assert max(abs(x[0] * x[1] + x[2] ** 2 - 1) for x in points) <= 1e-8
+
+
+@pytest.mark.parametrize(("name", "given"), ALL)
+def test_the_initial_design_keeps_what_is_given(name: str, given: dict[str, Any]) -> None:
+    with Study(problem_of(name), seed=1) as study:
+        for _ in range(2):
+            trial = study.ask(given=given)
+            assert trial.why.aim == "initial"
+            assert is_kept(trial.x, given)
+            assert trial.why.given == {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
+            assert "given" in trial.summary
+            study.tell(trial, measured(trial.x))
+            if given == {"T": 33.3, "p": 2}:
+                break
+
+
+@pytest.mark.parametrize(("name", "noise"), [(name, 0) for name in SPACES] + [("box", None), ("mixture", None)])
+def test_proposals_and_answers_keep_what_is_given(name: str, noise: float | None) -> None:
+    slices = SPACES[name][1]
+    with Study(problem_of(name, noise=noise), seed=3, initial=4) as study:
+        for _ in range(5):
+            trial = study.ask()
+            study.tell(trial, measured(trial.x))
+        for given in slices:
+            trial = study.ask(given=given)
+            assert trial.why.aim != "initial"
+            assert is_kept(trial.x, given)
+            assert study.problem.settable(np.array([trial.x.array])).all()
+            study.tell(trial, measured(trial.x))
+        given = slices[-1]
+        found, answer = study.result(given=given), study.what_if(given=given)
+        assert found.x is not None
+        assert is_kept(found.x, given)
+        assert found.given
+        assert str(found).startswith("Given ")
+        assert answer.x is None or is_kept(answer.x, given)
+        assert study.ask().why.given == {}
+
+
+def test_measurements_off_the_slice_tell_where_its_optimum_is() -> None:
+    problem = Problem({"T": (0, 1), "p": (0, 1)}, ["y"], maximize="y", noise=0)
+    with Study(problem, seed=1) as study:
+        for T in np.linspace(0, 1, 5).tolist():
+            for p in np.linspace(0, 1, 5).tolist():
+                study.add({"T": T, "p": p}, {"y": -((p - 0.2 - 0.5 * T) ** 2) - T})
+        for T in (0.1, 0.6, 0.9):
+            found = study.result(given={"T": T})
+            assert found.x is not None
+            assert found.trial is None
+            assert found.x["p"] == pytest.approx(0.2 + 0.5 * T, abs=0.02)
+            assert found.bounds["y"][0] <= -T + 1e-3
+            assert found.bounds["y"][1] >= -T - 1e-3
+            assert study.ask(given={"T": T}).x["p"] == pytest.approx(0.2 + 0.5 * T, abs=0.1)
+        assert study.recommend(given={"T": 0.6}).x == study.result(given={"T": 0.6}).x
+        assert study.expect({"p": 0.5}, given={"T": 0.6}) == study.expect({"T": 0.6, "p": 0.5})
+
+
+def test_a_sweep_stays_on_the_slice() -> None:
+    problem = Problem({"T": (0, 1), "p": (0, 1)}, ["y"], maximize="price * y - p", constants={"price": 2.0}, noise=0)
+    with Study(problem, seed=1) as study:
+        for x in Stream(0).uniform(8, 2).tolist():
+            study.add(x, {"y": x[1] ** 0.5 + x[0]})
+        swept = study.sweep(price=[1.0, 2.0], given={"T": 0.25})
+        assert [each.x["T"] for each in swept.answers if each.x is not None] == [0.25, 0.25]
+        assert swept.next_x["T"] == 0.25
+        assert study.ask(for_sweep=swept, given={"T": 0.25}).x["T"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("box", {"T": 120}, r"'T' = 120 is outside of its range \[20, 100\]"),
+        ("box", {"t": 80}, "'t' is given, but is not a variable.*'T'"),
+        ("box", {"T": "warm"}, "'T' should be a number"),
+        ("box", {"T": (110, 120)}, "lies outside of its range"),
+        ("box", {"T": (50, 40)}, "the first end must not be above"),
+        ("mixed", {"d": 16}, "'d' = 16 cannot be set; the nearest values that can be are 10 and 15|15 and 22"),
+        ("mixed", {"n": 2.5}, "counts in whole numbers"),
+        ("mixed", {"n": (2.2, 2.8)}, "has no value to be set"),
+        ("mixed", {"solvent": "THF"}, "THF"),
+        ("mixture", {"a": 0.5, "b": 0.7}, "No settings have a = 0.5, b = 0.7: .*'blend' cannot hold"),
+        ("mixture", {"a": 0.3, "b": 0.3, "c": 0.5}, "'blend' needs"),
+        ("candidates", {"T": 15}, "None of the 12 candidates has T = 15"),
+    ],
+)
+def test_an_empty_slice_is_refused_in_words_before_anything_is_recorded(name: str, given: Any, said: str) -> None:
+    with Study(problem_of(name), seed=1) as study:
+        with pytest.raises(StatementError, match=said):
+            study.ask(given=given)
+        assert not study.trials
+
+
+def test_limits_that_the_slice_cannot_meet_are_said_before_anything_is_measured() -> None:
+    problem = Problem({"T": (0, 1), "p": (0, 1)}, ["y"], maximize="y", subject_to=["T + p <= 0.8"])
+    with Study(problem, seed=1) as study:
+        with pytest.raises(Infeasible, match=r"with T = 0\.9"):
+            study.ask(given={"T": 0.9})
+        assert study.status is Status.RUNNING
+        assert study.ask(given={"T": 0.7}).x["p"] <= 0.1
+
+
+def test_what_is_found_on_a_slice_is_no_verdict_and_no_bound_of_the_whole() -> None:
+    problem = Problem({"T": (0, 1), "p": (0, 1)}, ["y"], maximize="y", subject_to=["y <= 0.5"], noise=0)
+    with Study(problem, seed=1, patience=1, initial=4) as study:
+        for _ in range(9):
+            try:
+                trial = study.ask(given={"T": 0.95})
+            except (Infeasible, SolverDone):
+                break
+            study.tell(trial, {"y": trial.x["T"] + 0.1 * trial.x["p"]})
+        assert study.status is Status.RUNNING
+        assert all(trial.why.optimistic is None for trial in study.snapshot.believed)
+        assert study.ask().x["T"] != 0.95
+
+
+def test_a_slice_of_one_point_is_measured_once_if_exact_and_repeated_with_noise() -> None:
+    given = {"T": 80.0, "p": 2.0}
+    for noise in (0, None):
+        with Study(problem_of("box", noise=noise), seed=1) as study:
+            study.tell(study.ask(given=given), {"y": 1.0})
+            if noise == 0:
+                with pytest.raises(SolverDone, match="with T = 80, p = 2"):
+                    study.ask(given=given)
+                assert study.status is Status.RUNNING
+            else:
+                assert dict(study.ask(given=given).x) == given
+
+
+def test_solvers_that_cannot_keep_to_given_settings_say_so() -> None:
+    with Study(problem_of("box"), solver="eic-cf", seed=1) as study, pytest.raises(SettingError, match="take 'cuqb'"):
+        study.ask(given={"T": 80})
+    for solver in ("random", "sobol"):
+        with Study(problem_of("box"), solver=solver, seed=1, initial=2) as study:
+            for _ in range(4):
+                trial = study.ask(given={"T": 80})
+                assert trial.x["T"] == 80
+                study.tell(trial, measured(trial.x))
+
+
+def test_a_worker_gets_an_open_trial_back_only_if_it_has_what_is_given(tmp_path: Any) -> None:
+    with Study(problem_of("box"), name="s", store=tmp_path / "s.db", worker="ann", seed=1) as study:
+        first = study.ask(given={"T": 80})
+        second = study.ask(given={"T": 60})
+        assert (first.x["T"], second.x["T"]) == (80, 60)
+        assert study.ask(given={"T": 60}).number == second.number
+        assert [trial.number for trial in study.open_trials(1, given={"T": 80})] == [first.number]
+    with Study(problem_of("box"), name="s", store=tmp_path / "s.db") as again:
+        assert [trial.why.given for trial in again.trials] == [{"T": 80.0}, {"T": 60.0}]
+
+
+def test_the_search_of_a_slice_finds_its_optimum_as_a_search_of_its_free_coordinates_does() -> None:
+    class Bowl:
+        k, white = 1, ()
+
+        def values(self, U: Any) -> Any:
+            return -np.square(U - [0.3, 0.8, 0.1]).sum(1, keepdims=True) + (U[:, :1] * U[:, 1:2])
+
+        def values_and_slopes(self, U: Any) -> Any:
+            slopes = -2 * (U - [0.3, 0.8, 0.1])
+            slopes[:, 0] += U[:, 1]
+            slopes[:, 1] += U[:, 0]
+            return self.values(U), slopes[:, None]
+
+    problem = Problem({"a": (0, 1), "b": (0, 1), "e": (0, 1)}, ["y"], maximize="y").sliced({"b": 0.4, "e": (0.3, 0.6)})
+    search, stream = search_of(problem, Search()), Stream(1)
+    pool = search.screen(stream, 3, np.zeros((0, 3)))
+    assert problem.lies_on(pool).all()
+    best = search.solve(Bowl(), np.ones(1), pool, pool[:0], stream)
+    assert best.u == pytest.approx([0.5, 0.4, 0.3], abs=10 * SAME)
+
+
+def test_the_shell_takes_what_is_given_and_shows_it(lab: Path) -> None:
+    made = data("ask", "lab.toml", "--given", "temperature=80")
+    assert made["x"]["temperature"] == 80
+    assert "given temperature = 80" in made["why"]
+    assert 70 <= data("ask", "lab.toml", "--given", "temperature=70:71")["x"]["temperature"] <= 71
+    assert "outside of its range" in pied_("ask", "lab.toml", "--given", "temperature=800", code=2).output
+    for number in (1, 2):
+        pied_("tell", "lab.toml", str(number), f"product=0.{number}", "impurity=0.05")
+    found = data("result", "lab.toml", "--given", "temperature=77.5", code=(0, 3))
+    assert found["given"] == {"temperature": 77.5}
+    assert found["x"]["temperature"] == 77.5

@@ -37,6 +37,8 @@ class Believer:
         """Refuse stated processes that are not those of a problem's outputs."""
         if self.priors is None:
             return
+        if problem.is_turned:
+            raise SettingError(f"a stated prior is about other coordinates than {problem.slice}: give others of them")
         priors = self.priors if isinstance(self.priors, tuple) else (self.priors,) * problem.m
         if len(priors) != problem.m:
             wanted = f"one, or one for each of {', '.join(problem.outputs)}"

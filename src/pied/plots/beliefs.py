@@ -176,7 +176,7 @@ def predictions(study: Study | Snapshot) -> Predictions:
     """
     _check(study)
     data = study.snapshot.data
-    lower, middle, upper = study.snapshot.left_out()
+    lower, middle, upper = study.snapshot.left_out
     return Predictions(np.array(data.numbers, dtype=np.int64), data.Y, lower, middle, upper)
 
 

@@ -16,6 +16,7 @@ answered, the one as it stands and the one with a limit or constant moved, and s
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,8 @@ NUMERIC = 1e-3
 HOLDS = 0.01
 """Of the best value: while settings lose less, they are still the answer."""
 FIRST_STEP, DOUBLINGS, HALVINGS = 0.01, 8, 6
-"""How far a constant is moved in search of the end of a range: first step, of its size; doublings, then bisections."""
+"""How far a constant is moved in search of the end of a range: first step, of its size; steps, each twice as far; the
+halvings of the last one that are as exact as what is said."""
 
 
 @dataclass(frozen=True)
@@ -434,30 +436,47 @@ def _least(A: Float64[ndarray, "d c"], slope: Float64[ndarray, "d"], place: int)
 def _holds(outlook: Outlook, answer: Answer, best: Float64[ndarray, "d"], name: str, at: float) -> tuple[float, float]:
     """Return the range of a constant or limit within which the recommended settings lose at most 1 %."""
 
-    def is_held(value: float) -> bool:
-        return _loss(outlook, answer, best, outlook.case({name: value})) <= HOLDS
+    known = [best]
+
+    def loss(value: float) -> float:
+        return _loss(outlook, answer, known, outlook.case({name: value}))
 
     first = FIRST_STEP * (abs(at) or 1.0)
-    return -_end(lambda way: is_held(at - way), first) + at, at + _end(lambda way: is_held(at + way), first)
+    return -_end(lambda way: loss(at - way), first) + at, at + _end(lambda way: loss(at + way), first)
 
 
-def _end(is_held: Callable[[float], bool], first: float) -> float:
-    """Return how far a value can move, by doubling steps and bisection; infinite if no end is found."""
-    low, high = 0.0, first
-    for _ in range(DOUBLINGS):
-        if not is_held(high):
-            break
-        low, high = high, 2.0 * high
-    else:
+def _end(loss: Callable[[float], float], first: float) -> float:
+    """Return how far a value can move until too much is lost, by doubling steps, then as exactly as by some halvings.
+
+    Infinite if no end is found. Roots of losses are compared: a loss grows with the distance, or with its square.
+    """
+    from scipy.optimize import brentq
+
+    held = [0.0]
+
+    @cache
+    def excess(way: float) -> float:
+        found = loss(way)
+        if found <= HOLDS:
+            held.append(way)
+        return math.sqrt(min(max(found, 0.0), 1.0)) - math.sqrt(HOLDS)
+
+    steps = [first * 2**count for count in range(DOUBLINGS)]
+    high = next((step for step in steps if excess(step) > 0.0), None)
+    if high is None:
         return math.inf
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if is_held(middle) else (low, middle)
-    return low
+    low = max(held)
+    if low == 0.0 and excess(0.0) > 0.0:  # nothing can move: the settings are not the best of the medians
+        return 0.0
+    brentq(excess, low, high, xtol=(high - low) / 2 ** (HALVINGS + 1))
+    return max(held)
 
 
-def _loss(outlook: Outlook, answer: Answer, best: Float64[ndarray, "d"], case: Case) -> float:
-    """Return what the recommended settings lose against the best of a case, relative to it; infinite if not allowed."""
+def _loss(outlook: Outlook, answer: Answer, known: list[Float64[ndarray, "d"]], case: Case) -> float:
+    """Return what the recommended settings lose against the best of a case, relative to it; infinite if not allowed.
+
+    Where settings in `known` show that it is too much, no others are sought; else the best ones are added there.
+    """
     composite = outlook.composite(case.problem)
     functions = Shifted(Bounds(composite, (0.5,) * outlook.problem.k), case.shift)
     assert answer.u is not None
@@ -468,6 +487,12 @@ def _loss(outlook: Outlook, answer: Answer, best: Float64[ndarray, "d"], case: C
     told = np.concatenate([outlook.data.functions(outlook.problem), here])
     if not bool(feasible(outlook.problem, told)[-1]):
         return math.inf
-    found = outlook.solve(functions, best[None])
-    top = max(float(found.f[0]) if found.satisfied else -math.inf, float(here[0, 0]))
+    f = functions.values_and_slopes(np.stack(known))[0]
+    top = max(np.where((f[:, 1:] >= 0.0).all(1), f[:, 0], -math.inf).max(), float(here[0, 0]))
+    if (lost := (top - float(here[0, 0])) / (abs(top) or 1.0)) > HOLDS:
+        return lost
+    found = outlook.solve(functions, np.stack(known[-1:]))
+    if found.satisfied:
+        known.append(found.u)
+        top = max(top, float(found.f[0]))
     return (top - float(here[0, 0])) / (abs(top) or 1.0)

@@ -272,6 +272,7 @@ class Snapshot(Moment):
         factor = self.settings.believer.trust(self.problem, self.data, level).stated
         return predicted(self.problem, self.belief, U, level, factor)
 
+    @cached_property
     def left_out(
         self,
     ) -> tuple[Float64[ndarray, "N m"], Float64[ndarray, "N m"], Float64[ndarray, "N m"]]:

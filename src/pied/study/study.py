@@ -168,6 +168,7 @@ class Study:
         self._conflict_of = conflict_of(problem)
         self._latest: Snapshot | None = None
         self._looked: Outlook | None = None  # of the last snapshot
+        self._valued: tuple[Outlook, Sensitivities | None] | None = None  # what limits and constants were worth there
         self._answer: tuple[Snapshot, Result] | None = None  # the last result, for those who look again
         self._trials, self._rows, self._change = {}, {}, 0  # read with the names of this question
         self._continued = same_frame(self._record, problem.statement())
@@ -966,7 +967,10 @@ class Study:
 
         None while no settings are known to meet all limits.
         """
-        return self._worth(self.outlook, ranges=True)
+        outlook, kept = self.outlook, self._valued
+        if kept is None or kept[0] is not outlook:
+            kept = self._valued = outlook, self._worth(outlook, ranges=True)
+        return kept[1]
 
     @staticmethod
     def _worth(outlook: "Outlook", *, ranges: bool = False) -> "Sensitivities | None":

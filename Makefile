@@ -35,8 +35,8 @@ light: $(LIGHT)/.installed
 types: setup-dev
 	$(BIN)/mypy
 
-tests: setup-dev      # `light` runs the file that is left out, where torch really is not installed
-	$(BIN)/pytest -n 2 --dist loadfile --ignore tests/test_light.py
+tests: setup-dev      # three workers, because many tests wait; `light` runs the file that is left out, where torch really is not installed
+	$(BIN)/pytest -n 3 --dist loadfile --ignore tests/test_light.py
 
 check: setup-dev       ## the quick part of `make test`
 	$(BIN)/ruff check .

@@ -121,6 +121,7 @@ def measured(lab: Path) -> Path:
     return lab
 
 
+@pytest.mark.slow
 def test_the_result_is_a_page_with_units_and_its_data(measured: Path) -> None:
     shown = pied_("result", "lab.toml").output
     assert re.search(r"^    temperature = [\d.]+ degC$", shown, re.M)

@@ -84,8 +84,13 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imported(file: Path) -> Iterator[str]:
-    """Yield the full name of everything that a file imports, anywhere in its text, also for types alone."""
+@cache
+def imported(file: Path) -> tuple[str, ...]:
+    """Return the full name of everything that a file imports, anywhere in its text, also for types alone."""
+    return tuple(_imported(file))
+
+
+def _imported(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
@@ -140,6 +145,7 @@ def test_another_package_is_entered_by_its_face(module: str) -> None:
             assert other in ROOMS or package(other) in ROOMS, f"import it from pied.{package(other)}"
 
 
+@pytest.mark.slow
 def test_each_foreign_library_is_imported_where_the_table_says() -> None:
     found: dict[str, set[str]] = {}
     for file in modules().values():
@@ -167,6 +173,7 @@ def test_a_documented_path_of_an_older_version_still_works(door: str) -> None:
     assert all(hasattr(module, name) for name in names)
 
 
+@pytest.mark.slow
 def test_the_pages_picture_and_table_are_those_of_the_code() -> None:
     sys.path.insert(0, str(ROOT / "docs"))
     try:

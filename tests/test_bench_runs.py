@@ -153,6 +153,7 @@ def test_steps_tell_what_is_done_and_left(tmp_path: Path) -> None:
     assert steps[-1].left == 0.0
 
 
+@pytest.mark.slow
 def test_any_executor_will_do(tmp_path: Path) -> None:
     tasks = [Task("booth", "random", seed, 5) for seed in range(3)]
     with ThreadPoolExecutor(2) as pool:
@@ -398,6 +399,7 @@ def test_every_figure_of_the_paper_is_drawn_from_records(tmp_path: Path, monkeyp
     assert "| `cuqb` |" not in part
 
 
+@pytest.mark.slow
 def test_a_second_run_of_a_plan_skips_everything(filled: Path) -> None:
     done = CliRunner().invoke(bench, ["run", str(filled.with_suffix(".toml")), "--workers", "1"])
     assert "8 done before, 0 now" in done.output

@@ -209,7 +209,7 @@ def test_bounds_and_deviations_are_the_same_in_all_units(unit: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [0, None])
-@pytest.mark.parametrize("wild", [(1e160,), (-1e300,), (1e308, -1e308)])
+@pytest.mark.parametrize("wild", few([(1e308, -1e308), (1e160,), (-1e300,)], 1))
 @pytest.mark.filterwarnings("error")
 @unchecked()
 def test_sums_and_differences_of_wild_values_print_no_warning(wild: tuple[float, ...], noise: float | None) -> None:

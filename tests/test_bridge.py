@@ -199,6 +199,7 @@ def test_what_is_no_trained_model_is_refused():
 # -------------------------------------------------------------------------------------------- bounds under correlation
 
 
+@pytest.mark.slow
 def test_correlation_changes_the_bound_of_a_difference_as_brute_force_says():
     model = kronecker()
     tied = bridge.belief(model)

@@ -304,6 +304,7 @@ def test_pending_candidates_are_not_offered_to_others() -> None:
     assert tuple(asked[0].x.values()) not in points([study.ask()])
 
 
+@pytest.mark.slow
 def test_no_candidate_is_feasible_and_the_verdict_says_so() -> None:
     problem = listed(subject_to={"far": "y >= 40"}, blackbox=lambda x: (x.a - 3.0) ** 2 + (x.b - 2.0) ** 2)
     result = Study(problem, seed=0).run(30)

@@ -106,6 +106,7 @@ def test_an_unknown_solver_is_one_line_on_stderr_and_exit_code_2() -> None:
     assert shown.stderr == "pied: unknown solver 'cuqd'. Did you mean 'cuqb'?\n"
 
 
+@pytest.mark.slow
 def test_demo_prints_a_line_per_evaluation_and_the_recommended_beside_the_known_optimum(
     played: tuple[Result, Path],
 ) -> None:
@@ -126,6 +127,7 @@ def test_demo_writes_its_picture(played: tuple[Result, Path]) -> None:
     assert played[1].read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.slow
 def test_demo_as_json_holds_the_result_the_known_optimum_and_the_record(tmp_path: Path) -> None:
     shown = pied_("demo", "--budget", "3", "--json", "--plot", str(tmp_path / "picture.svg"))
     data = json.loads(shown.output)
@@ -173,6 +175,7 @@ def test_the_known_optimum_of_the_demo_is_the_suites() -> None:
     assert pytest.approx(dict(known.x), abs=1e-6) == demo.OPTIMUM
 
 
+@pytest.mark.slow
 def test_an_interrupted_demo_keeps_what_was_told_and_exits_with_130(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def test_the_page_and_the_readme_are_those_of_the_record(page: Any, record: dict
     assert page.small(record)[2] in readme
 
 
+@pytest.mark.slow
 def test_regret_is_that_of_a_point_which_keeps_limits_bounds_and_sums(page: Any) -> None:
     blend = page.TASKS["blend"]
     fine = {"resin": 0.5, "filler": 0.2, "solvent": 0.25, "additive": 0.05}

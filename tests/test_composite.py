@@ -409,6 +409,7 @@ def test_white_functions_and_closed_forms_that_are_not_finite_count_as_worst(cap
 # ------------------------------------------------------------------------------------------------ many points, misuse
 
 
+@pytest.mark.slow
 def test_many_points_are_evaluated_in_pieces_with_the_same_result():
     C = composite(stated(affine, product))
     many = Stream(0).sobol(20_000, 2)

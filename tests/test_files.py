@@ -327,6 +327,7 @@ VALUES = st.recursive(
 TOP_WORDS = ("variables", "outputs", "maximize", "subject_to", "constants", "inputs", "noise", "solver", "study", "run")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(TOP_WORDS), VALUES, st.binary(max_size=30))
 def test_random_files_raise_nothing_but_our_errors(tmp_path: Path, word: str, value: object, noise: bytes) -> None:

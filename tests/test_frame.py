@@ -79,6 +79,7 @@ def test_a_reopened_study_has_the_new_frame(tmp_path: Path):
         assert again.ask().x["a"] <= 2
 
 
+@pytest.mark.slow
 def test_units_and_limits_may_change(study):
     found = study.revise(
         variables={"a": Variable(0, 4, unit="m"), "b": Variable(0, 1, unit="s")}, subject_to={"small": "a <= 1"}

@@ -50,6 +50,7 @@ def studied(blackbox, count=16, **words):
     return study
 
 
+@pytest.mark.slow
 def test_a_small_gap_needs_smoothness_that_was_shown():
     rough, smooth = studied(lump), studied(parabola)
     span = np.ptp([trial.y["y"] for trial in rough.trials])
@@ -72,6 +73,7 @@ def asked():
     return study
 
 
+@pytest.mark.slow
 def test_the_gap_is_one_number_wherever_it_is_asked_for(asked):
     result, best = asked.result(), asked.snapshot.recommended
     assert math.isfinite(result.gap)
@@ -92,6 +94,7 @@ def test_the_gap_is_one_number_wherever_it_is_asked_for(asked):
     assert dearer.gap == pytest.approx(result.gap, rel=0.3), "another question is answered by the same computation"
 
 
+@pytest.mark.slow
 def test_why_no_gap_is_told_is_said_alike_everywhere(asked):
     assert asked.result().gap_why == ""
     asked.correct(2, {"y": asked.trials[1].y["y"] + 0.01}, why="misread")
@@ -147,11 +150,13 @@ def test_that_an_objective_is_cut_off_everywhere_is_doubted():
     assert study.trials[-1].why.possible > 6.0
 
 
+@pytest.mark.slow
 def test_a_limit_beyond_a_plateau_may_be_met_elsewhere():
     problem = Problem(BOX, ["y"], maximize="a", subject_to=["y >= 8"], blackbox=saturated, noise=0)
     assert added(problem, saturated).snapshot.chance > 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constant", [1.0, 0.1, -273.15, 1e-6, 1 / 3])
 def test_an_output_that_never_changes_is_explained_whatever_its_value(constant):
     problem = Problem(BOX, ["y", "s"], maximize="y", subject_to=[f"s <= {abs(constant) * 2 + 1}"], noise=0)
@@ -166,6 +171,7 @@ def test_a_trial_of_a_version_that_did_not_say_so_shows_no_smoothness():
     assert not Why.from_dict({}).assumes_smooth
 
 
+@pytest.mark.slow
 def test_the_record_says_so_without_a_belief():
     assert [trial.why.assumes_smooth for trial in studied(parabola).trials[-3:]] == [False] * 3
     said = [trial.why.assumes_smooth for trial in studied(lump).trials[-3:]]

@@ -26,6 +26,7 @@ def run(blackbox: Any, **words: Any) -> Result:
         return study.run(2, progress=False, **words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "is_printed"),
     [({}, True), ({"retries": 1}, True), ({"timeout": 60.0}, False), ({"executor": "processes"}, True)],

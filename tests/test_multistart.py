@@ -231,6 +231,7 @@ def test_local_solves_start_apart_and_include_what_is_known() -> None:
         assert (starts == point).all(1).any()
 
 
+@pytest.mark.slow
 def test_known_points_in_a_worse_basin_do_not_keep_the_search_there() -> None:
     """The second best optimum of Ex724, and points around it, against 2 parts in 100,000 of the box elsewhere."""
     truth = Truth("ex724")

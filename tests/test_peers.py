@@ -56,6 +56,7 @@ def test_a_peer_sees_functions_not_outputs(name: str) -> None:
     np.testing.assert_allclose(proposals[0].u, proposals[1].u, rtol=0, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INSTALLED)
 def test_the_seed_and_the_record_decide(name: str) -> None:
     problem = waves()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
-from pied import Problem, Study
+from pied import CUQB, Problem, Study
 from pied.gp import GP, Coding, Labels, Model, ModelChoice, Paths, misfits, plateaus
 from pied.rng import Stream
 
@@ -222,6 +222,7 @@ def test_what_is_doubted_is_not_cut_off():
     assert predicted(gp.beyond_plateaus, V[slip(V) > 1]) == pytest.approx(predicted(gp, V[slip(V) > 1]))
 
 
+@pytest.mark.slow
 def test_a_solver_without_samples_models_no_plateaus():
     from pied.bounds import Believer
     from pied.rivals.improvement import EIC
@@ -347,7 +348,5 @@ def test_a_limit_beyond_a_plateau_is_found():
 
 
 def test_the_paper_knows_of_no_plateaus():
-    from pied import CUQB
-
     assert not CUQB.paper().believer.model.plateaus
     assert "plateaus" in {field.name for field in dataclasses.fields(Model)}

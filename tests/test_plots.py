@@ -182,6 +182,7 @@ def test_a_region_needs_two_variables_and_two_evaluations() -> None:
         plots.region(told(parabola(), (0.1, 0.1)))
 
 
+@pytest.mark.slow
 def test_every_picture_draws_into_given_axes_and_returns_them(reactor: Study) -> None:
     figure = matplotlib.figure.Figure()
     for draw in (plots.plot_history, plots.plot_gap, plots.plot_region):

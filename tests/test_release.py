@@ -93,6 +93,7 @@ def test_names_that_leave_are_in_the_changelog_and_not_overdue() -> None:
         assert f"`{former}`" in (ROOT / "CHANGELOG.md").read_text()
 
 
+@pytest.mark.slow
 def test_public_names_of_the_package_raise_no_deprecation_warning() -> None:
     code = "import pied\nfor name in dir(pied): getattr(pied, name)"
     subprocess.run([sys.executable, "-W", "error::DeprecationWarning:pied", "-c", code], check=True)

@@ -33,6 +33,7 @@ def compared(study: Study) -> list[int]:
     return [trial.number for trial in study.trials if trial.why.aim == "compare"]
 
 
+@pytest.mark.slow
 def test_an_exact_program_is_found_to_be_one() -> None:
     study = Study(stated(), seed=SEED)
     study.run(14)
@@ -49,6 +50,7 @@ def test_an_exact_program_is_found_to_be_one() -> None:
     assert len(study.snapshot.data.U) == 13
 
 
+@pytest.mark.slow
 def test_it_then_searches_as_if_that_had_been_stated() -> None:
     found, known = Study(stated(), seed=SEED), Study(stated(noise=0), seed=SEED)
     found.run(22)
@@ -175,6 +177,7 @@ def test_old_rows_are_not_what_is_repeated() -> None:
     assert study.problem.noise == (0.0,)
 
 
+@pytest.mark.slow
 def test_a_restarted_study_knows_it_again(tmp_path: Any) -> None:
     store = f"sqlite:///{tmp_path / 'lab.db'}"
     with Study(stated(), name="one", store=store, seed=SEED) as study:
@@ -186,6 +189,7 @@ def test_a_restarted_study_knows_it_again(tmp_path: Any) -> None:
         assert len(compared(again)) == 1
 
 
+@pytest.mark.slow
 def test_a_solver_with_a_tolerance_is_not_exact_although_it_repeats_itself() -> None:
     def tolerant(x: Any) -> float:
         return (x["a"] - 0.4) ** 2 + 0.5 * (x["b"] - 0.3) ** 2 + 1e-4 * math.sin(1e5 * x["a"] + 3e5 * x["b"])
@@ -200,6 +204,7 @@ def test_a_solver_with_a_tolerance_is_not_exact_although_it_repeats_itself() -> 
     assert len(compared(study)) == 1
 
 
+@pytest.mark.slow
 def test_reports_and_pictures_of_predictions_leave_the_repetition_out(tmp_path: Any) -> None:
     study = Study(stated(), seed=SEED)
     study.run(9)

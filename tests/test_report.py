@@ -59,6 +59,7 @@ def page(study: Study, tmp_path_factory: pytest.TempPathFactory) -> str:
     return study.report(tmp_path_factory.mktemp("report") / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_report_is_one_page_that_needs_nothing_else(page: str) -> None:
     reader = Balance()
     reader.feed(page)
@@ -137,6 +138,7 @@ def test_cuts_show_the_limited_quantity_through_the_recommended_point(study: Stu
         plots.cuts(Study(reactor(), seed=0))
 
 
+@pytest.mark.slow
 def test_the_report_shows_withdrawn_trials_notes_names_and_steps(tmp_path: Path) -> None:
     made = Study(reactor(variables={"T": pied.Variable(60.0, 100.0, unit="degC", step=5.0)}, noise=0.01), seed=0)
     for T in (60.0, 75.0, 90.0):

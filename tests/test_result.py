@@ -91,6 +91,7 @@ def test_partial_values_are_null_in_json() -> None:
     assert data["trials"][0]["y"] == {"p": 1.0, "q": None}
 
 
+@pytest.mark.slow
 def test_an_infinite_gap_is_null_in_json_and_not_printed() -> None:
     problem = hill(subject_to={"impossible": "y <= -1", "line": "a + b <= 3"})
     result = solve(problem, 7, seed=0, patience=None, solver=fast())

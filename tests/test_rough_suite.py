@@ -32,6 +32,7 @@ def around(benchmark, sizes=(0.1, 1e-2, 1e-4)):
     return np.clip(np.concatenate(near), 0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", suite.rough_kinds)
 def test_a_seed_gives_the_same_rough_problem_and_no_pool_beats_its_optimum(kind):
     drawn = suite.random(11, kind, **SMALL, cache_in=DRAWS)

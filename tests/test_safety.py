@@ -111,6 +111,7 @@ def test_a_hostile_name_runs_nothing_and_prints_nothing_that_acts(lab: Path, pla
     check_harmless(lab, NAMES[place], text)
 
 
+@pytest.mark.slow
 def test_a_command_in_a_statement_is_started_by_run_alone(lab: Path) -> None:
     (lab / "lab.toml").write_text(f"{LAB}[run]\ncommand = 'touch ran'\n")
     (lab / "old.csv").write_text("temperature,time,product,impurity\n60,1,0.4,0.03\n70,2,0.5,0.04\n")
@@ -232,6 +233,7 @@ def test_a_view_in_place_of_a_table_calls_nothing(store: Path) -> None:
     assert not Path("ran").exists()
 
 
+@pytest.mark.slow
 def test_code_kept_as_text_in_a_store_is_never_run(store: Path) -> None:
     with sqlite3.connect(store) as base:
         kept = json.loads(base.execute("SELECT statement FROM studies").fetchone()[0])

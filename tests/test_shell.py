@@ -87,6 +87,7 @@ def test_check_writes_a_vector_on_one_line(lab: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- ask and tell
 
 
+@pytest.mark.slow
 def test_who_asks_again_gets_the_same_trial_back_until_it_is_told(lab: Path) -> None:
     first = data("ask", "lab.toml")
     assert data("ask", "lab.toml") == first

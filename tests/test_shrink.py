@@ -90,6 +90,7 @@ def front():
     )
 
 
+@pytest.mark.slow
 def test_an_exploration_with_less_hope_is_no_bound_of_the_optimum():
     study = Study(front(), seed=0, solver=CUQB(moves=("verify", "shrink", "feasible", "explore")))
     study.run(budget=20)

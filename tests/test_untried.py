@@ -14,7 +14,7 @@ from pied.errors import EvaluationError
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.solvers.untried import FAR, Untried
-from tiny import unchecked
+from tiny import few, unchecked
 
 SOLVENTS = ("MeCN", "DMF", "EtOH", "THF", "DMSO", "NMP")
 
@@ -154,8 +154,9 @@ def test_what_failed_is_not_tried_again_beside_it_and_a_label_that_always_fails_
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", few(range(2), 1))
 @unchecked()
-def test_a_tank_that_is_full_wherever_it_was_looked_at_is_no_verdict() -> None:
+def test_a_tank_that_is_full_wherever_it_was_looked_at_is_no_verdict(seed: int) -> None:
     """Where it would not be full, some evaluations fail."""
 
     def level(x: Any) -> float:
@@ -164,13 +165,10 @@ def test_a_tank_that_is_full_wherever_it_was_looked_at_is_no_verdict() -> None:
         return min(150.0, 100.0 + 100.0 * (x.a + x.b))
 
     box = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
-    for seed in range(2):
-        problem = Problem(
-            box, ["level"], blackbox=level, minimize="a + b**2", subject_to=["level <= 145"], noise=0
-        )  # fmt: skip
-        result = Study(problem, seed=seed).run(20)
-        assert result.status is not Status.INFEASIBLE
-        assert result.is_feasible or ("never tried" in result.message and result.chance is None)
+    problem = Problem(box, ["level"], blackbox=level, minimize="a + b**2", subject_to=["level <= 145"], noise=0)
+    result = Study(problem, seed=seed).run(20)
+    assert result.status is not Status.INFEASIBLE
+    assert result.is_feasible or ("never tried" in result.message and result.chance is None)
 
 
 @pytest.mark.slow

@@ -322,6 +322,7 @@ def test_bounds_that_are_off_by_nothing_are_no_surprise() -> None:
     assert surprised((1.0, 1.0, 1.0 + 1e-9), scale=1e-6) > 100.0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_three_points_and_a_few_more_are_no_ground_for_a_verdict(monkeypatch):
     """The output has a rough part, a logarithm was chosen from three points, and some settings do meet all limits."""

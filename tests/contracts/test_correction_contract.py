@@ -20,6 +20,7 @@ def told(place: Place) -> Record:
     return record
 
 
+@pytest.mark.slow
 def test_a_correction_counts_and_every_earlier_value_stays_with_its_author(place: Place) -> None:
     record = told(place)
     for second, value in enumerate((1.5, 1.25), 1):

@@ -104,6 +104,7 @@ def test_optimizers_lie_in_the_box_are_feasible_and_attain_the_value(name):
         assert bool(benchmark.is_strictly_feasible(x).all())
 
 
+@pytest.mark.slow
 @every
 def test_a_hundred_thousand_points_do_not_beat_the_optimum(name):
     benchmark = made(name)

@@ -20,15 +20,14 @@ class Exact(gpytorch.models.ExactGP):
         kernel: str,
         variance: float,
         scales: Sequence[float],
-        noise: float,
+        noise: float | ndarray,
         mean: float = 0.0,
     ) -> None:
         floor = gpytorch.constraints.GreaterThan(1e-12)
-        super().__init__(
-            torch.from_numpy(U),
-            torch.from_numpy(y),
-            gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor).double(),
-        )
+        likelihood = gpytorch.likelihoods.GaussianLikelihood(noise_constraint=floor).double()
+        if isinstance(noise, ndarray):
+            likelihood = gpytorch.likelihoods.FixedNoiseGaussianLikelihood(torch.from_numpy(noise))
+        super().__init__(torch.from_numpy(U), torch.from_numpy(y), likelihood)
         inner = {
             "squared exponential": gpytorch.kernels.RBFKernel(ard_num_dims=U.shape[1]),
             "matern 5/2": gpytorch.kernels.MaternKernel(2.5, ard_num_dims=U.shape[1]),
@@ -40,7 +39,8 @@ class Exact(gpytorch.models.ExactGP):
         self.mean_module.constant.data.fill_(mean)
         inner.lengthscale = torch.tensor(scales, dtype=torch.float64)
         self.covar_module.outputscale = torch.tensor(variance, dtype=torch.float64)
-        self.likelihood.noise = torch.tensor([noise], dtype=torch.float64)
+        if not isinstance(noise, ndarray):
+            self.likelihood.noise = torch.tensor([noise], dtype=torch.float64)
 
     def forward(self, X: Tensor) -> gpytorch.distributions.MultivariateNormal:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))

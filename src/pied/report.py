@@ -18,6 +18,7 @@ import scipy
 
 from pied import writing
 from pied.errors import MissingExtra, PiedError, SettingError
+from pied.measured import shown
 from pied.plots import Predictions, draw, predictions
 from pied.problem import Problem, Variable
 from pied.records import Dataset, State, Trial, feasible
@@ -342,7 +343,7 @@ def _with_unit(name: str, units: Mapping[str, str]) -> str:
 
 def _told(trial: Trial, name: str) -> str:
     value = math.nan if trial.y is None else trial.y[name]
-    return f"{value:.{DIGITS}g}" if math.isfinite(value) else ""
+    return shown(value, DIGITS) if math.isfinite(value) else ""
 
 
 def _state(problem: Problem, trial: Trial, is_met: bool) -> str:
@@ -376,7 +377,7 @@ def _history(study: Study) -> str:
         lines.append(_table(["when", "who", "trial", "what"], done))
     others = [each for each in study.values if not each.counts]
     if others:
-        told = [[str(v.number), v.output, f"{v.value:.{DIGITS}g}", v.worker, _when(v.told)] for v in others]
+        told = [[str(v.number), v.output, shown(v.value, DIGITS), v.worker, _when(v.told)] for v in others]
         lines.append("<p>Values told that do not count (replaced, repeated, contradicting or too late):</p>")
         lines.append(_table(["trial", "output", "value", "who", "when"], told))
     return "".join(lines)

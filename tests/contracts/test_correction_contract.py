@@ -179,6 +179,7 @@ def test_a_server_of_the_version_before_is_read_as_it_is_and_upgraded_in_place(s
     with base.begin() as tx:
         tx.exec_driver_sql("DROP TABLE events")
         tx.exec_driver_sql("ALTER TABLE trials DROP COLUMN run, DROP COLUMN corrected")
+        tx.exec_driver_sql('ALTER TABLE "values" DROP COLUMN deviation, DROP COLUMN repetitions')
         tx.exec_driver_sql("UPDATE schema SET version = 2")
     base.dispose()
     with Store.connect(url, read_only=True) as reader:

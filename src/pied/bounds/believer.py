@@ -51,12 +51,15 @@ class Believer:
             if (count := len(prior.scales(problem.d))) != problem.d:
                 raise SettingError(f"the prior of '{name}' has {count} length scales for {problem.d} variables")
 
-    def _conditioned(self, problem: Problem, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"]) -> GP | None:
-        """Return stated processes given some measurements; None if there are none."""
+    def _conditioned(self, problem: Problem, data: Dataset) -> GP | None:
+        """Return stated processes given what was told; None if there are none."""
         if self.priors is None:
             return None
         priors = self.priors if isinstance(self.priors, tuple) else (self.priors,) * problem.m
-        return GP.of_priors(U, Y, priors, active=problem.active, noise=problem.noise, coding=coding_of(problem))
+        return GP.of_priors(
+            data.U, data.Y, priors, active=problem.active, noise=problem.noise, coding=coding_of(problem),
+            errors=data.errors,
+        )  # fmt: skip
 
     def fit(
         self, problem: Problem, data: Dataset, previous: Sequence[ModelChoice] | None = None, *, imagine: bool = True
@@ -70,8 +73,8 @@ class Believer:
             imagine: Whether pending, failed and missing values are imagined at their mean, so that a search goes
                 elsewhere; what is said must not rest on them.
         """
-        gp = self._conditioned(problem, data.U, data.Y)
-        gp = gp or GP.fit(data.U, data.Y, previous=previous, **self._words(problem))
+        gp = self._conditioned(problem, data)
+        gp = gp or GP.fit(data.U, data.Y, previous=previous, errors=data.errors, **self._words(problem))
         gp = self.read_in(problem, data, gp)
         if not imagine:
             return gp
@@ -85,7 +88,7 @@ class Believer:
         """Return a belief without what was imagined, its models kept."""
         if not len(data.imagined) and data.complete.all():
             return belief
-        return self.read_in(problem, data, self.conditioned(problem, data.U, data.Y, belief.choices))
+        return self.read_in(problem, data, self.conditioned(problem, data, belief.choices))
 
     @staticmethod
     def read_in(problem: Problem, data: Dataset, belief: GP) -> GP:
@@ -97,11 +100,10 @@ class Believer:
         may_count = np.array([noise is None for noise in problem.noise]) & (steps % 1.0 == 0.0)
         return belief.read_in(np.where(may_count, 0.0, steps))
 
-    def conditioned(
-        self, problem: Problem, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], choices: Sequence[ModelChoice]
-    ) -> GP:
-        """Return the belief of chosen models about some measurements."""
-        return self._conditioned(problem, U, Y) or GP.at_choices(U, Y, choices, **self._words(problem))
+    def conditioned(self, problem: Problem, data: Dataset, choices: Sequence[ModelChoice]) -> GP:
+        """Return the belief of chosen models about what was told, nothing imagined."""
+        words = self._words(problem)
+        return self._conditioned(problem, data) or GP.at_choices(data.U, data.Y, choices, errors=data.errors, **words)
 
     def _words(self, problem: Problem) -> dict[str, Any]:
         """What a belief has to know of a problem, and how it is made."""

@@ -113,6 +113,8 @@ class ModelChoice:
     """Angular frequencies of the wave along each input of the unit cube; empty: none."""
     clipped: tuple[int, ...] = ()
     """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
+    noise: float = 0.0
+    """Usual noise, natural units, of an output with values that have errors of their own (`stated`); 0: none has."""
 
     def candidate(self, outputs: tuple[int, ...]) -> Candidate:
         """Return the choice as a candidate of some outputs."""

@@ -29,6 +29,7 @@ from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
 from pied.gp.regressions import regressions
 from pied.gp.selection import choose
+from pied.gp.stated import with_errors
 from pied.shapes import Bool, Float64
 
 PRIOR = 0.1
@@ -100,9 +101,11 @@ def misfits(
     noise: Sequence[float | None],
     model: Model,
     coding: Coding | None = None,
+    errors: Float64[ndarray, "N m"] | None = None,
 ) -> list[Misfit]:
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
     data = Observations.of(U, Y, active, ratios, noise, model, coding)
+    data = data if errors is None else with_errors(data, errors, [choice.noise for choice in choices])
     allowed = _plain(data, plateaus.allowed(data, choices))
     looks, found = int(data.rows.sum()), []
     for j, usual in enumerate(allowed):
@@ -225,11 +228,13 @@ class _Output:
         """Return pairs of measurements at the same settings that differ by more than their noise."""
         same = (np.abs(self.V[:, None] - self.V).max(2) < REPEATED) & np.tri(len(self.V), k=-1, dtype=bool).T
         y, found = self.task.y[0, :, 0], []
+        own = np.ones(len(self.V)) if self.task.scatter is None else self.task.scatter[0]
         for first, second in np.argwhere(same).tolist():
             apart, without = abs(float(y[first] - y[second])), sorted({*out, first, second})
-            if apart > max(SMALLEST, ROBUST_LIMIT * self._noise(theta, without)):
+            wide = math.sqrt(0.5 * float(own[first] + own[second]))
+            if apart > max(SMALLEST, ROBUST_LIMIT * wide * self._noise(theta, without)):
                 fitted, _ = self._fit(without, theta)  # neither of them is noise, perhaps
-                if apart > CONTRADICTION * math.sqrt(2.0) * self._noise(fitted, without):
+                if apart > CONTRADICTION * math.sqrt(2.0) * wide * self._noise(fitted, without):
                     found.append((first, second))
         return found
 

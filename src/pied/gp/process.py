@@ -18,6 +18,7 @@ from pied.gp.coding import Coding
 from pied.gp.observations import Observations
 from pied.gp.prior import Prior, observed
 from pied.gp.resolution import EVEN, Rounding
+from pied.gp.stated import scattered, with_errors
 from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
 
@@ -90,6 +91,7 @@ class GP:
         model: Model | None = None,
         previous: Sequence[ModelChoice] | None = None,
         coding: Coding | None = None,
+        errors: Float64[ndarray, "N m"] | None = None,
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -103,6 +105,7 @@ class GP:
             model: What may be chosen.
             previous: The choices of the last fit; length scales start there and hysteresis favours them.
             coding: Which coordinates are labels.
+            errors: Standard deviations of values that have their own, natural units; NaN for the others.
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
@@ -111,10 +114,11 @@ class GP:
         if ratios is None:
             ratios = np.ones(d)
         data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model, coding)
+        data = data if errors is None else with_errors(data, errors)
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
         old: list[ModelChoice | None] = list(previous) if previous is not None else [None] * m
-        return _assemble(data, plateaus.chosen(data, old))
+        return _assemble(data, _noted(data, errors, plateaus.chosen(data, old)))
 
     @classmethod
     @np.errstate(all="ignore")
@@ -129,9 +133,11 @@ class GP:
         noise: Sequence[float | None],
         model: Model,
         coding: Coding | None = None,
+        errors: Float64[ndarray, "N m"] | None = None,
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         data = Observations.of(U, Y, active, ratios, noise, model, coding)
+        data = data if errors is None else with_errors(data, errors, [choice.noise for choice in choices])
         return _assemble(data, plateaus.allowed(data, choices))
 
     @classmethod
@@ -145,9 +151,11 @@ class GP:
         active: Bool[ndarray, "m d"],
         noise: Sequence[float | None],
         coding: Coding | None = None,
+        errors: Float64[ndarray, "N m"] | None = None,
     ) -> "GP":
         """Condition processes that are stated, one for each output, on what was told, be it nothing."""
         data, choices = observed(U, Y, priors, active=active, noise=noise, coding=coding)
+        data = data if errors is None else scattered(data, errors)
         made = _assemble(data, choices)
         blocks = tuple(replace(block, variance=np.ones_like(block.variance)) for block in made.blocks)
         return replace(made, blocks=blocks)
@@ -300,6 +308,17 @@ class GP:
     def _inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
         """Return what the regressions see of points."""
         return U if self.coding is None else self.coding.inputs(U)
+
+
+def _noted(
+    data: Observations, errors: Float64[ndarray, "N m"] | None, choices: Sequence[ModelChoice]
+) -> list[ModelChoice]:
+    """Return choices with the usual noise of outputs whose values have errors of their own."""
+    has_errors = [False] * len(choices) if errors is None else np.isfinite(errors).any(0).tolist()
+    return [
+        replace(choice, noise=float(noise or 0.0) if has_own else 0.0)
+        for choice, noise, has_own in zip(choices, data.noise, has_errors, strict=True)
+    ]
 
 
 def _assemble(data: Observations, choices: Sequence[ModelChoice]) -> GP:

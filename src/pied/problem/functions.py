@@ -18,7 +18,7 @@ from pied.problem.limits import Limit, is_movable, limit_of
 from pied.problem.named import Function, Named
 from pied.problem.spaces import Space
 from pied.problem.structure import Structure
-from pied.problem.values import answered, numbers
+from pied.problem.values import answered, measured, numbers
 from pied.problem.white_box import Backs, WhiteBox
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
@@ -161,13 +161,18 @@ class Functions(Space):
             y: What was told.
             partial: Whether names may be missing; their values become NaN.
         """
+        return np.array(self.told(y, partial=partial), dtype=float)
+
+    def told(self, y: Any, *, partial: bool = True) -> list[float]:
+        """Read outputs as `output` does, those with an error with it (`values.measured`)."""
+        readers = dict.fromkeys(self._y, measured)
         try:
-            read = numbers(y, self._y, "output", EvaluationError, partial=partial)
+            read = numbers(y, self._y, "output", EvaluationError, partial=partial, readers=readers)
         except PiedError:
             raise
         except Exception as error:  # reading a user's object may raise anything
             raise _unreadable(y, error) from error
-        return np.array(read, dtype=float)
+        return read
 
     def evaluate(self, x: Any) -> Float64[ndarray, "m"]:
         """Call the black box at one point (named floats, a mapping or a sequence) and return all of its outputs."""
@@ -181,9 +186,9 @@ class Functions(Space):
         y, gaps, _ = self.answer(given)
         if gaps:
             raise EvaluationError(" ".join(gaps.values()))
-        return y
+        return np.array(y)
 
-    def answer(self, given: Any) -> tuple[Float64[ndarray, "m"], dict[str, str], list[str]]:
+    def answer(self, given: Any) -> tuple[list[float], dict[str, str], list[str]]:
         """Read an answer of the black box more leniently than what people tell: simulators are as they are.
 
         Text and booleans that are numbers count as such. Outputs that are missing, None or not finite are NaN.
@@ -197,7 +202,7 @@ class Functions(Space):
             raise
         except Exception as error:  # reading a user's object may raise anything
             raise _unreadable(given, error) from error
-        return np.array(read, dtype=float), gaps, ignored
+        return read, gaps, ignored
 
     # -------------------------------------------------------------------------------------------------------- functions
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pied.errors import EvaluationError, PiedError, WrongOutputs, closest, did_you_mean
+from pied.measured import Measured, checked, parts
 from pied.problem.tensors import dense, is_tensor
 
 MOST_LISTED = 6
@@ -32,6 +33,27 @@ def number(value: Any, what: str, error: type[PiedError]) -> float:
     if not math.isfinite(made):
         raise error(f"{what[0].upper()}{what[1:]} should be a finite number, got {made}.")
     return made
+
+
+def measured(value: Any, what: str, error: type[PiedError]) -> float:
+    """Read a told value: a number, or one with its error, as (0.52, 0.01), (0.52, 0.01, 3) or "0.52 ± 0.01 (n=3)"."""
+    if isinstance(value, Measured):
+        return value
+    if isinstance(value, str) and (found := parts(value)) is not None:
+        try:
+            value = (float(found[0]), float(found[1]), found[2])
+        except ValueError:
+            raise error(f"{_titled(what)} should be written like '0.52 ± 0.01 (n=3)', got {value!r}.") from None
+    if not (isinstance(value, tuple) and len(value) in (2, 3)):
+        return number(value, what, error)
+    try:
+        return checked(number(value[0], what, error), *value[1:])
+    except ValueError as reason:
+        raise error(f"{_titled(what)}: {reason}.") from None
+
+
+def _titled(what: str) -> str:
+    return f"{what[0].upper()}{what[1:]}"
 
 
 def _array(given: Any, what: str, error: type[PiedError]) -> np.ndarray:
@@ -133,11 +155,13 @@ def _lenient(value: Any, what: str, error: type[PiedError]) -> float | str:
         value = value.reshape(-1)[0]
     if isinstance(value, str | bytes):
         try:
-            value = float(value)
+            value = float(value) if parts(str(value)) is None else measured(value, what, error)
         except ValueError:
             raise error(f"{title} should be a number, got {value!r}.") from None
     if isinstance(value, bool | np.bool_):
         value = float(value)
+    if isinstance(value, Measured | tuple):
+        return measured(value, what, error)
     if value is None:
         return f"{title} is None."
     if isinstance(value, complex | np.complexfloating):

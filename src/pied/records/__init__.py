@@ -11,6 +11,7 @@ from pied.records.memory import Memory
 from pied.records.names import former_names, name_now, renamed
 from pied.records.plain import cleaned_name, key, to_plain
 from pied.records.record import About, Question, Record, Row, Value
+from pied.records.why import Why
 
 if TYPE_CHECKING:
     from pied.records.trial import (
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
         Dataset,
         State,
         Trial,
-        Why,
         are_equal,
         deviations,
         feasible,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from pied.measured import identity, says_no_more
 from pied.records import event
 from pied.records.event import Event
 from pied.records.names import name_now, name_then
@@ -47,12 +48,12 @@ def _told(values: Iterable[Value], stored: list[Event]) -> list[Event]:
     """
     corrected = [each for each in stored if each.kind == event.CORRECTED]
     made = {
-        (each.number, name_now(stored, name, each.made), value, each.made)
+        (each.number, name_now(stored, name, each.made), identity(value), each.made)
         for each in corrected
         for name, value in each.data.get("after", {}).items()
     }
     replaced = {
-        (each.number, name_now(stored, name, each.made), value)
+        (each.number, name_now(stored, name, each.made), identity(value))
         for each in stored
         if each.kind in (event.CORRECTED, event.FAILED)
         for name, value in each.data.get("before", {}).items()
@@ -61,12 +62,12 @@ def _told(values: Iterable[Value], stored: list[Event]) -> list[Event]:
     counted: dict[tuple[int, str], float] = {}
     for each in values:
         place = (each.number, each.output)
-        if (*place, each.value, each.told) in made:
+        if (*place, identity(each.value), each.told) in made:
             continue
-        if place not in counted and (each.counts or (*place, each.value) in replaced):
+        if place not in counted and (each.counts or (*place, identity(each.value)) in replaced):
             kind, counted[place] = event.TOLD, each.value
         else:
-            kind = event.REPEATED if counted.get(place) == each.value else event.REFUSED
+            kind = event.REPEATED if says_no_more(each.value, counted.get(place)) else event.REFUSED
         called = name_then(stored, each.output, each.told)
         found.setdefault((each.number, kind, each.worker, each.told), {})[called] = each.value
     return [

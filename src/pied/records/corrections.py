@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from pied.errors import TellError
+from pied.measured import identity, kept
 from pied.records import event
 from pied.records.event import Event
 from pied.records.plain import cleaned
@@ -55,7 +56,11 @@ def correct(
         if row.state == ASKED:
             raise TellError(f"trial {number} has no values that could be corrected: tell them")
         happened = Event(number, event.CORRECTED, worker, now, cleaned(why))
-        new = {name: float(value) for name, value in values.items() if row.y.get(name) != value}
+        new = {
+            name: kept(value)
+            for name, value in values.items()
+            if name not in row.y or identity(value) != identity(row.y[name])
+        }
         if at is not None and dict(at) != dict(row.x if row.run is None else row.run):
             row = moved(pen, row, at, replace(happened, kind=event.MOVED))
             pen.replace(row)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pied.measured import shown
+
 CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED = STORED = (
     "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed", "renamed",
 )  # fmt: skip
@@ -70,7 +72,7 @@ def _listed(values: Mapping[str, Any]) -> str:
 
 def _text(value: Any, digits: int = 9) -> str:
     """Return a value that was told or set: labels and whole numbers as they are."""
-    return f"{value:.{digits}g}" if isinstance(value, float) else str(value)
+    return shown(value, digits) if isinstance(value, float) else str(value)
 
 
 def _changed(before: Mapping[str, Any], after: Mapping[str, Any], digits: int) -> str:
@@ -87,4 +89,4 @@ def _apart(before: Any, after: Any, digits: int) -> str:
         return str(before)
     while digits < 17 and float(f"{before:.{digits}g}") == after != before:
         digits += 1
-    return f"{before:.{digits}g}"
+    return shown(before, digits)

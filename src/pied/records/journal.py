@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pied.errors import EvaluationError, ExecutorLost, StoreAway, StoreError, TellError, Unwritten, reason_of
+from pied.measured import kept
 from pied.records.event import Event
 from pied.records.names import former_names, renamed
-from pied.records.plain import cleaned
+from pied.records.plain import cleaned, from_plain, to_plain
 from pied.records.record import ASKED, Pen, Question, Record, Row, Value
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def keep(record: Record, entry: Entry) -> str | None:
     """Save a result beside the store; return the file, or None when no place can be written."""
     line = json.dumps(
         {
-            "study": identity(record), "name": record.about.name, "trial": entry.number, "values": entry.values,
-            "failure": cleaned(entry.failure), "kept": time.time(),
+            "study": identity(record), "name": record.about.name, "trial": entry.number,
+            "values": to_plain(entry.values), "failure": cleaned(entry.failure), "kept": time.time(),
         }
     )  # fmt: skip
     for place in record.fallbacks:
@@ -194,7 +195,7 @@ def _entry(data: Any, wanted: str) -> Entry:
         raise ValueError("the trial is not a number")
     if values is None:
         return Entry(number, failure=str(failure))
-    told = {str(name): float(value) for name, value in values.items()} if isinstance(values, dict) else {}
+    told = {str(name): kept(from_plain(each)) for name, each in values.items()} if isinstance(values, dict) else {}
     if not told or not all(math.isfinite(value) for value in told.values()):
         raise ValueError("the values are not numbers")
     return Entry(number, told)
@@ -346,7 +347,7 @@ class Keeper(Generic[Answer]):
         if outcome.failure is not None:
             return Entry(number, failure=outcome.failure)
         try:
-            return Entry(number, {name: float(value) for name, value in self._read(outcome.answer).items()})
+            return Entry(number, {name: kept(value) for name, value in self._read(outcome.answer).items()})
         except EvaluationError as error:
             return Entry(number, failure=reason_of(error))
 

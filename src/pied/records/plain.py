@@ -6,6 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from pied.measured import Measured
+
+_MEASURED = ("value", "deviation", "n")
+"""A number with its error, as JSON."""
 LONGEST_NAME = 200
 """Characters of a person's name that are kept."""
 LONGEST_REASON = 4000
@@ -34,7 +38,9 @@ def key(statement: Mapping[str, Any]) -> str:
 
 
 def to_plain(data: Any) -> Any:
-    """Convert data for JSON without loss: NaN becomes `{"float": "nan"}`, and infinities likewise."""
+    """Convert data for JSON without loss: NaN becomes `{"float": "nan"}`, a number with an error an object, too."""
+    if isinstance(data, Measured):
+        return dict(zip(_MEASURED, (float(data), data.deviation, data.count), strict=True))
     if isinstance(data, float) and not math.isfinite(data):
         return {"float": repr(data)}
     if isinstance(data, Mapping):
@@ -49,5 +55,7 @@ def from_plain(data: Any) -> Any:
     if isinstance(data, dict):
         if data.keys() == {"float"} and isinstance(data["float"], str):
             return float(data["float"])
+        if tuple(data) == _MEASURED and all(isinstance(each, int | float) for each in data.values()):
+            return Measured(*data.values())
         return {name: from_plain(value) for name, value in data.items()}
     return [from_plain(each) for each in data] if isinstance(data, list) else data

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pied.errors import Contradiction, TellError
+from pied.measured import kept, says_no_more
 from pied.records import event
 from pied.records.event import NOT_THE_SETTINGS, Event
 from pied.records.names import former_names, renamed
@@ -34,7 +35,7 @@ class Row:
     """The proposed point, natural units."""
     state: str
     y: Mapping[str, float] = field(default_factory=dict)
-    """The value of each output that has one: the first told, or the corrected one."""
+    """The value of each output that has one: the first told, or the corrected one, `Measured` if it has an error."""
     is_added: bool = False
     reason: str = ""
     why: Mapping[str, Any] = field(default_factory=dict)
@@ -335,11 +336,11 @@ class Record(ABC):
             row, now = self.known(pen, number), self.clock()
             values = self._by_present_names(pen, values)
             if not again:
-                values = {name: value for name, value in values.items() if row.y.get(name) != value}
+                values = {name: value for name, value in values.items() if not says_no_more(value, row.y.get(name))}
             is_open = row.state not in (FAILED, WITHDRAWN)
             fresh = {name: value for name, value in values.items() if name not in row.y and is_open}
             refusal = _refusal(row, values, fresh, at)
-            pen.note(Value(number, name, float(each), name in fresh, worker, now) for name, each in values.items())
+            pen.note(Value(number, name, kept(each), name in fresh, worker, now) for name, each in values.items())
             is_moved = at is not None and row.run is None and dict(at) != dict(row.x) and row.state in (ASKED, PARTIAL)
             if at is not None and is_moved:
                 row = moved(pen, row, at, Event(number, event.MOVED, worker, now))
@@ -372,7 +373,7 @@ class Record(ABC):
             added = []
             for number, (x, values) in enumerate(choose(pen.changed(since)), first):
                 row = Row(number, dict(x), ASKED, is_added=True, revision=revision, worker=worker, asked=now)
-                y = {name: float(value) for name, value in values.items()}
+                y = {name: kept(value) for name, value in values.items()}
                 added.append(self.settled(replace(row, y=y), now))
             pen.insert(added)
             pen.note(
@@ -502,12 +503,14 @@ def _refusal(
     others = {
         name: value
         for name, value in values.items()
-        if name not in fresh and row.y[name] != value and not (math.isnan(row.y[name]) and math.isnan(value))
+        if name not in fresh
+        and not says_no_more(value, row.y[name])
+        and not (math.isnan(row.y[name]) and math.isnan(value))
     }
     was, is_placed = (row.x if row.run is None else row.run), row.run is not None or row.state == TOLD
     points = {name: value for name, value in (at or {}).items() if is_placed and was[name] != value}
     refused = [
-        f"'{name}' was told as {row.y[name]!r} and cannot become {value!r}; the first value is kept"
+        f"'{name}' was told as {row.y[name]} and cannot become {value}; the first value is kept"
         for name, value in others.items()
     ] + [
         f"it counts as run at {name} = {_plain(was[name])}, not at {_plain(value)}; the first point is kept"
@@ -515,6 +518,6 @@ def _refusal(
     ]
     if not refused:
         return None
-    recorded = ", ".join(f"'{name}' = {value!r}" for name, value in fresh.items())
+    recorded = ", ".join(f"'{name}' = {value}" for name, value in fresh.items())
     said = f"trial {row.number}: {'; '.join(refused)}" + (f". Recorded: {recorded}" if recorded else "")
     return Contradiction(said, row.number, others, points)

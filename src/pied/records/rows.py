@@ -10,6 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from pied.errors import StoreError
+from pied.measured import checked
 from pied.records.complaints import REMEDY
 from pied.records.event import STORED, Event
 from pied.records.plain import from_plain, to_plain
@@ -91,11 +92,22 @@ def value(row: Any) -> Value:
     return Value(
         whole(row.number, label, "number"),
         _text(row.output, label, "output"),
-        number(row.exact, label),
+        _measured(row, label),
         _flag(row.counts, label, "counts"),
         _text(row.worker, label, "worker"),
         _time(row.told, label, "told"),
     )
+
+
+def _measured(row: Any, label: str) -> float:
+    """Read a told number, with its error if it has one."""
+    told = number(row.exact, label)
+    if row.deviation is None:
+        return told
+    try:
+        return checked(told, number(row.deviation, label), whole(row.repetitions, label, "repetitions"))
+    except ValueError as error:
+        raise broken(f"{label}: {error}") from error
 
 
 def event(row: Any) -> Event:

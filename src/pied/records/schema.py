@@ -53,7 +53,8 @@ tables = {
     "values": Table(
         {
             "id": KEY[0], "study": STUDY, "number": NUMBER, "output": WORDS, "value": "DOUBLE PRECISION",
-            "exact": WORDS, "counts": "BOOLEAN NOT NULL", "worker": WORDS, "told": TIME,
+            "exact": WORDS, "counts": "BOOLEAN NOT NULL", "worker": WORDS, "told": TIME, "deviation": "TEXT",
+            "repetitions": "INTEGER",
         },
         indexes={"values_by_trial": "study, number"},
     ),
@@ -66,8 +67,10 @@ tables = {
         since=3,
     ),
 }  # fmt: skip
-LATER = {"offers": (2, "1"), "run": (3, "NULL"), "corrected": (3, "0")}
-"""Columns of trials that were added later: the first version that has them, and what the upgrade writes there."""
+LATER = {
+    "offers": (2, "1"), "run": (3, "NULL"), "corrected": (3, "0"), "deviation": (4, "NULL"), "repetitions": (4, "NULL"),
+}  # fmt: skip
+"""Columns that were added later: the first version that has them, and what the upgrade writes there."""
 
 
 def create(tx: Transaction, name: str) -> None:
@@ -91,7 +94,13 @@ def _keep_events(tx: Transaction) -> None:
     create(tx, "events")
 
 
-UPGRADES: list[Callable[[Transaction], None]] = [_count_offers, _keep_events]
+def _keep_errors(tx: Transaction) -> None:
+    """Upgrade version 3 to 4: values with errors."""
+    tx.write('ALTER TABLE "values" ADD COLUMN deviation TEXT')
+    tx.write('ALTER TABLE "values" ADD COLUMN repetitions INTEGER')
+
+
+UPGRADES: list[Callable[[Transaction], None]] = [_count_offers, _keep_events, _keep_errors]
 """The upgrades: the first one turns version 1 into version 2, and so on."""
 VERSION = len(UPGRADES) + 1
 """Version of the tables that this library writes."""

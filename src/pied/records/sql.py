@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from pied.address import masked
 from pied.errors import MissingExtra, StoreError, did_you_mean
+from pied.measured import Measured
 from pied.records import journal, rows, sqlite
 from pied.records.event import Event
 from pied.records.names import renamed
@@ -198,7 +199,8 @@ class _Kept(Record):
     def values(self) -> list[Value]:
         """Return all values ever told."""
         with self._store._begin(write=False) as tx:
-            found = tx.read(f"{select('values')} WHERE study = :study ORDER BY id", study=self._study)
+            version = self._store.version(tx)
+            found = tx.read(f"{select('values', version)} WHERE study = :study ORDER BY id", study=self._study)
             return [rows.value(row) for row in found]
 
     def events(self) -> list[Event]:
@@ -282,8 +284,10 @@ class _Pen(Pen):
         made = [
             {
                 "study": self._study, "number": each.number, "output": each.output, "exact": each.value.hex(),
-                "value": each.value if each.value - each.value == 0 else None, "counts": each.counts,
+                "value": float(each.value) if each.value - each.value == 0 else None, "counts": each.counts,
                 "worker": each.worker, "told": each.told,
+                "deviation": each.value.deviation.hex() if isinstance(each.value, Measured) else None,
+                "repetitions": each.value.count if isinstance(each.value, Measured) else None,
             }
             for each in values
         ]  # fmt: skip
@@ -340,7 +344,7 @@ def _rows(tx: Transaction, study: int, which: str, version: int = VERSION, **val
     told: dict[int, dict[str, float]] = {}
     numbers = f"SELECT number FROM trials WHERE {mine}"
     counting = f"study = :study AND counts = TRUE AND number IN ({numbers})"
-    for row in tx.read(f"{select('values')} WHERE {counting} ORDER BY id", study=study, **values):
+    for row in tx.read(f"{select('values', version)} WHERE {counting} ORDER BY id", study=study, **values):
         value = rows.value(row)
         told.setdefault(value.number, {}).setdefault(value.output, value.value)
     found = tx.read(f"{select('trials', version)} WHERE {mine} ORDER BY number", study=study, **values)

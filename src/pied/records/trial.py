@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pied.measured import Measured, errors, kept, shown
 from pied.problem import Named, Problem, raw
 from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Row
+from pied.records.why import Why
 from pied.shapes import Bool, Float64
 
 DEFAULT_TOLERANCE = 1e-6
@@ -38,98 +40,6 @@ class State(Enum):
     WITHDRAWN = WITHDRAWN
 
 
-@dataclass(frozen=True)
-class Why:
-    """Why a point was proposed, with the bounds at that time; plain data, stored with the trial."""
-
-    aim: str
-    """"initial", "explore", "verify", "probe" (off a box bound on which all points near the best lie, or in a setting
-    beside that of the best), "widen" (explore with wider bounds, because the level promises no gain or nothing but
-    noise), "improve" (the largest expected improvement), "feasibility" (no point satisfies the bounds), "spread" (any
-    other point would be a repetition), "narrow" (the same, of a batch: where the best may be and is least known),
-    "sweep" (it sharpens a sweep most), "fill" (the search failed), "repeat" (someone asked for these settings once
-    more), "compare" (the same, to see whether a program gives the same values)."""
-    lower: tuple[float, ...] = ()
-    """Lower bounds of objective and constraints at the point, in the paper's form."""
-    upper: tuple[float, ...] = ()
-    """Upper bounds there."""
-    optimistic: float | None = None
-    """Largest upper bound of the objective under the optimistic constraints, when it was searched."""
-    possible: float | None = None
-    """The same as far as the belief is to be doubted where little was measured, over many points of the box."""
-    assumes_smooth: bool = False
-    """Whether the belief takes exact outputs for smoother than the told values show: a small gap says nothing then."""
-    margin: float | None = None
-    """Joint test of feasibility: max over points of the smallest scaled constraint at z = 3, when it was needed."""
-    active: tuple[str, ...] = ()
-    """Constraints that were active at the optimum of the search."""
-    multipliers: tuple[float, ...] = ()
-    """Lagrange multipliers of the search, one per constraint, natural units."""
-    rung: str = "plain"
-    """Rung of the numerical ladder."""
-    seconds: float = 0.0
-    """Time the proposal took."""
-    memory: Mapping[str, Any] = field(default_factory=dict)
-    """What the solver wants to reuse: for a belief, the chosen models."""
-    pending: tuple[int, ...] | None = None
-    """Numbers of the trials that were pending when this one was proposed; None in records that lack them."""
-    basis: int = 0
-    """Number of the last correction of the record that was known: after a later one, the bounds no longer hold."""
-    repeats: int | None = None
-    """Number of the trial that this one repeats on purpose: the same settings again, to average out the noise, or
-    because it does not fit."""
-    expected: tuple[tuple[float, ...], ...] = ()
-    """Of each output, what was said of the measurement: lower end, median and upper end, its noise included."""
-    telling: tuple[float, ...] = ()
-    """Of each output, how much a measurement there could show whether the belief is right: 0 if its deviation was all
-    noise, or nothing beside that at usual points, because others had been made there; 1 at most."""
-    widened: float = 1.0
-    """How many times as wide as the belief's own the bounds are, at most."""
-    given: Mapping[str, Any] = field(default_factory=dict)
-    """The settings that were given, by name: it was proposed among points with these values; a list is a range."""
-
-    def anywhere(self) -> "Why":
-        """Return what of it depends on no coordinates of a cube: a slice may have others than the whole space."""
-        return replace(
-            self, lower=(), upper=(), optimistic=None, possible=None, margin=None, active=(), multipliers=(), memory={}
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain data."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> "Why":
-        """Read the fields from plain data; ignore fields of other versions."""
-        known = {name: value for name, value in data.items() if name in cls.__dataclass_fields__}
-        read: dict[str, Any] = {"aim": "added", **known}
-        for name in ("lower", "upper", "multipliers", "telling"):
-            read[name] = tuple(_number(each, name) for each in read.get(name, ()))
-        read["expected"] = tuple(tuple(_number(each, "expected") for each in ends) for ends in read.get("expected", ()))
-        read["widened"] = _number(read.get("widened", 1.0), "widened")
-        read["active"] = tuple(str(each) for each in read.get("active", ()))
-        if read.get("pending") is not None:
-            read["pending"] = tuple(int(_number(each, "pending")) for each in read["pending"])
-        read["basis"] = int(_number(read.get("basis", 0), "basis"))
-        if read.get("repeats") is not None:
-            read["repeats"] = int(_number(read["repeats"], "repeats"))
-        read["assumes_smooth"] = read.get("assumes_smooth", read.get("possible") is not None) is True
-        for name in ("optimistic", "possible", "margin"):
-            read[name] = None if read.get(name) is None else _number(read[name], name)
-        for name, kind in (("aim", str), ("rung", str), ("memory", Mapping), ("given", Mapping)):
-            if name in read and not isinstance(read[name], kind):
-                raise TypeError(f"'{name}' of why it was proposed is a {type(read[name]).__name__}")
-        read["seconds"] = _number(read.get("seconds", 0.0), "seconds")
-        return cls(**read)
-
-
-def _number(value: Any, name: str) -> float:
-    """Read a stored number."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(f"'{name}' of why it was proposed has a {type(value).__name__}")
-    return float(value)
-
-
 @dataclass(frozen=True, eq=False)
 class Trial:
     """One evaluation of the black box: proposed, or added from old data.
@@ -143,7 +53,7 @@ class Trial:
     """The point, natural units: where it was really run if that was told, else the proposed one."""
     state: State
     y: Named | None = None
-    """The told values; a missing one is NaN. None before anything was told."""
+    """The told values; a missing one is NaN, and one with an error is `Measured`. None before anything was told."""
     is_added: bool = False
     """Whether it is old data that does not count against the budget."""
     reason: str = ""
@@ -222,7 +132,7 @@ class Trial:
         """Read a trial from its row of the record."""
         if row.state == TOLD and not set(problem.outputs) <= set(row.y):  # all were told, under other names
             raise KeyError(next(name for name in problem.outputs if name not in row.y))
-        y = tuple(float(row.y.get(name, math.nan)) for name in problem.outputs) if row.y else None
+        y = tuple(kept(row.y.get(name, math.nan)) for name in problem.outputs) if row.y else None
         x, proposed = (problem.codes(point) for point in (row.run or row.x, row.x))
         if not all(map(math.isfinite, (*x, *proposed))) or any(map(math.isinf, y or ())):
             raise ValueError("a number is not finite")
@@ -252,7 +162,7 @@ class Trial:
             return f"{text}   (withdrawn: {self.reason})"
         if self.y is not None:
             values = ((name, value) for name, value in self.y.items())
-            text += "  ->  " + "  ".join(f"{n} = {v:.6g}" if v == v else f"{n} = ?" for n, v in values)
+            text += "  ->  " + "  ".join(f"{n} = {shown(v, 6)}" if v == v else f"{n} = ?" for n, v in values)
         return f"{text}   ({self.summary})" if self.summary and self.y is None else text
 
 
@@ -280,6 +190,8 @@ class Dataset:
     """Numbers of the trials that were run elsewhere than proposed."""
     earlier: tuple[int, ...] = ()
     """Numbers of the trials that were proposed for an earlier question."""
+    errors: Float64[ndarray, "N m"] | None = None
+    """Standard deviations of outputs that were told with an error, NaN for the others; None: none was."""
 
     @property
     def failed(self) -> Float64[ndarray, "q d"]:
@@ -312,7 +224,20 @@ class Dataset:
 
     def first(self, count: int) -> "Dataset":
         """Return only the data of the first trials."""
-        return Dataset(self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0])
+        own = None if self.errors is None else self.errors[:count]
+        return Dataset(self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0], errors=own)
+
+    def at(self, rows: Sequence[int] | ndarray) -> "Dataset":
+        """Return the data with some of the told points."""
+        rows = [int(row) for row in rows]
+        return replace(
+            self,
+            numbers=tuple(self.numbers[row] for row in rows),
+            U=self.U[rows],
+            Y=self.Y[rows],
+            whys=tuple(self.whys[row] for row in rows) if self.whys else (),
+            errors=None if self.errors is None else self.errors[rows],
+        )
 
     @classmethod
     def of(cls, problem: Problem, trials: Iterable[Trial], revision: int = 1) -> "Dataset":
@@ -360,6 +285,7 @@ class Dataset:
             tuple(pending),
             moved,
             earlier,
+            _errors(outputs),
         )
 
     def distinct(self, problem: Problem) -> "Dataset":
@@ -377,25 +303,15 @@ class Dataset:
                 kept.append(row)
         if len(kept) == len(self.U):
             return self
-        return replace(
-            self,
-            numbers=tuple(self.numbers[row] for row in kept),
-            U=self.U[kept],
-            Y=self.Y[kept],
-            whys=tuple(self.whys[row] for row in kept) if self.whys else (),
-        )
+        return self.at(kept)
 
     def near(self, u: Float64[ndarray, "d"], most: int) -> "Dataset":
         """Return at most `most` told and `most` imagined points, those nearest to `u`."""
         told, away = (_nearest(each, u, most) for each in (self.U, self.imagined))
         failed = set(self.failures)
         return replace(
-            self,
-            numbers=tuple(self.numbers[row] for row in told),
-            U=self.U[told],
-            Y=self.Y[told],
+            self.at(told),
             imagined=self.imagined[away],
-            whys=tuple(self.whys[row] for row in told) if self.whys else (),
             failures=tuple(place for place, row in enumerate(away) if row in failed),
             away=tuple(self.away[row] for row in away) if self.away else (),
         )
@@ -410,6 +326,13 @@ class Dataset:
             return np.zeros((0, problem.k))
         G = problem.g(problem.from_unit(self.U), self.Y[None])
         return np.stack([g.reshape(-1, len(self.U))[0] for g in G], -1)
+
+
+def _errors(outputs: Sequence[Sequence[float]]) -> Float64[ndarray, "N m"] | None:
+    """Return the standard deviations of told rows; None where none was told with an error."""
+    if not any(isinstance(value, Measured) for row in outputs for value in row):
+        return None
+    return np.array([errors(column) for column in zip(*outputs, strict=True)]).T
 
 
 def _saying(problem: Problem, trials: Iterable[Trial]) -> list[Trial]:
@@ -515,11 +438,25 @@ def feasible(problem: Problem, f: Float64[ndarray, "N k"]) -> Bool[ndarray, "N"]
 def met(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:
     """Return at which told points every constraint is met: with noise, by the mean of all measurements there.
 
-    One lucky measurement of settings that break a limit would otherwise count for ever.
+    One lucky measurement of settings that break a limit would otherwise count for ever. Measurements with errors count
+    by their precision, others as much as a usual one of these.
     """
     if not len(data.U) or problem.is_exact:
         return feasible(problem, data.functions(problem))
     same = np.all([np.abs(each[:, None] - each) < REPEATED for each in data.U.T], 0).astype(float)
     told = np.isfinite(data.Y)
-    means = same @ np.where(told, data.Y, 0.0) / np.maximum(same @ told, 1.0)
+    weights = told * _precision(data)
+    means = same @ np.where(told, weights * data.Y, 0.0) / np.where(same @ told > 0, same @ weights, 1.0)
     return feasible(problem, replace(data, Y=np.where(told, means, np.nan)).functions(problem))
+
+
+def _precision(data: Dataset) -> Float64[ndarray, "N m"]:
+    """Return the weight of every told value beside others at the same settings: 1, or by errors in usual ones."""
+    if data.errors is None:
+        return np.ones(data.Y.shape)
+    known = np.isfinite(data.errors)
+    usual = [
+        float(np.median(own[is_known])) if is_known.any() else 1.0
+        for own, is_known in zip(data.errors.T, known.T, strict=True)
+    ]
+    return np.where(known, np.square(usual / np.where(known, data.errors, 1.0)), 1.0)

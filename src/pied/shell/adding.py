@@ -122,13 +122,13 @@ def added(
     from pied.shell.frame import former, is_recorded
     from pied.shell.laboratory import by_present_names, pass_over, trial_column
     from pied.shell.opening import opened
+    from pied.shell.readings import columns
     from pied.study import remark
 
     table.check_rows()
     problem, read = stated.problem, by_present_names(table, former(stated, store))
-    pass_over(
-        read, list(problem.variables), problem, *_own_columns(problem, read), trial_column(problem), ignored=ignore
-    )
+    own = (*_own_columns(problem, read), trial_column(problem), *columns(problem, read))
+    pass_over(read, list(problem.variables), problem, *own, ignored=ignore)
     rows, left_out = _rows(problem, read, anyway)  # all rows are checked before a study is created
     if left_out and not rows and not is_recorded(stated, store):
         raise Mistake(" ".join(left_out.values()))
@@ -148,11 +148,12 @@ def added(
 
 def _unknown(desk: "Desk", table: "Table", left_out: dict[int, str]) -> dict[int, str]:
     """Return the rows far outside of the ranges that are not in the record: ranges may have been narrowed since."""
-    from pied.shell.laboratory import row_settings, row_values
+    from pied.shell.laboratory import row_settings
+    from pied.shell.readings import row_values
     from pied.study import same_rows
 
     problem = desk.stated.problem
-    rows = [(row_settings(table, line, problem), row_values(table, line, problem.outputs)) for line in left_out]
+    rows = [(row_settings(table, line, problem), row_values(table, line, problem)) for line in left_out]
     known = same_rows(problem, desk.study.trials, rows)
     return {line: said for place, (line, said) in enumerate(left_out.items()) if place not in known}
 
@@ -171,7 +172,8 @@ def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], 
     """Return the rows of a table, of an export those that count; also why some are left out, by their place."""
     from pied.errors import StatementError, TellError
     from pied.shell.answers import own_columns
-    from pied.shell.laboratory import row_settings, row_values
+    from pied.shell.laboratory import row_settings
+    from pied.shell.readings import row_values
     from pied.study import added_point, told_values
 
     is_export, state = bool(_own_columns(problem, table)), own_columns(problem)["state"]
@@ -183,7 +185,7 @@ def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], 
         if is_export and table.rows[line][state] not in COUNTED:
             without += 1
             continue
-        x, y = row_settings(table, line, problem), row_values(table, line, problem.outputs)
+        x, y = row_settings(table, line, problem), row_values(table, line, problem)
         values.append(y)
         try:
             point = added_point(problem, x, anyway=True)

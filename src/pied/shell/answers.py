@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pied.measured import Measured
 from pied.shell.laboratory import free_name, given_of, write
 from pied.shell.options import given, of_a_study, worker
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
@@ -313,6 +314,7 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
     from pied.records import Dataset, feasible
     from pied.shell.laboratory import set_point
     from pied.shell.pages import when
+    from pied.shell.readings import error_columns
     from pied.study import AIMS
 
     problem, trials = desk.study.problem, desk.study.trials
@@ -342,12 +344,28 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
                 own["settled"]: when(row.settled),
                 **{name: value if full else _brief(value, DERIVED) for name, value in known.items()},
                 **{name: value if full else set_point(problem, name, value) for name, value in trial.x.items()},
-                **{name: value if full else _brief(value, TOLD) for name, value in told.items()},
+                **{name: float(value) if full else _brief(value, TOLD) for name, value in told.items()},
+                **_errors(problem, told, full),
             }
         )
     first, last = list(_OWN[:3]), list(_OWN[3:])
-    columns = [own[word] for word in first] + [*problem.variables, *problem.outputs, *whole.functions]
+    columns = [own[word] for word in first] + [*problem.variables]
+    for name in problem.outputs:
+        columns += [name, *(each for each in error_columns(problem, name) if any(each in row for row in table))]
+    columns += whole.functions
     return [*dict.fromkeys([*columns, *(own[word] for word in last)])], table
+
+
+def _errors(problem: "Problem", told: dict[str, float], full: bool) -> dict[str, float]:
+    """Return the errors with which outputs were told, by the headings of their columns."""
+    from pied.shell.readings import error_columns
+
+    found: dict[str, float] = {}
+    for name, value in told.items():
+        if isinstance(value, Measured):
+            deviation = value.deviation if full else _brief(value.deviation, TOLD)
+            found |= dict(zip(error_columns(problem, name), (deviation, value.count), strict=True))
+    return found
 
 
 def _brief(value: float, digits: int) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pied import writing
+from pied.measured import Measured
 from pied.shell.options import anyway, given, of_a_study, worker
 from pied.shell.speech import Mistake, note, pair, say, say_json
 
@@ -240,7 +241,7 @@ def tell(
 
 def _remedy(desk: "Desk", error: "Contradiction") -> str:
     """Return the command that corrects what was told before."""
-    right = [f"{shlex.quote(name)}={value!r}" for name, value in error.values.items()]
+    right = [f"{shlex.quote(name)}={shlex.quote(str(value))}" for name, value in error.values.items()]
     right += [f"--at {shlex.quote(f'{name}={value}')}" for name, value in error.at.items()]
     return desk.hint("correct", str(error.number), *right, "--why '...'")
 
@@ -281,8 +282,15 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
 
     y = {} if trial.y is None else {name: value for name, value in trial.y.items() if math.isfinite(value)}
     left = missing(problem, trial)
-    asked = {} if trial.proposed is None else {"asked": dict(trial.proposed)}
-    return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left, **asked}
+    more = {} if trial.proposed is None else {"asked": dict(trial.proposed)}
+    more |= {"errors": errors_data(trial)} if errors_data(trial) else {}
+    return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left, **more}
+
+
+def errors_data(trial: "Trial") -> dict[str, Any]:
+    """Return the errors with which outputs were told."""
+    told = {} if trial.y is None else {name: each for name, each in trial.y.items() if isinstance(each, Measured)}
+    return {name: {"deviation": each.deviation, "n": each.count} for name, each in told.items()}
 
 
 def failure_data(trial: "Trial") -> dict[str, Any]:
@@ -322,10 +330,10 @@ def given_of(problem: "Problem", words: Sequence[str]) -> dict[str, Any]:
 
 
 def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
-    """Read NAME=VALUE words; a vector of outputs takes its numbers with commas, c=0.1,0.2,0.3."""
+    """Read NAME=VALUE words, perhaps "y=0.52 ± 0.01"; a vector of outputs takes commas, c=0.1,0.2,0.3."""
     from pied.errors import did_you_mean, ways
     from pied.problem import groups
-    from pied.shell.tables import to_number
+    from pied.shell.readings import read
 
     vectors, values = groups(problem.outputs), {}
     for word in words:
@@ -344,7 +352,7 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
             output = problem.outputs[place]
             if output in values:
                 raise Mistake(f"'{output}' is given twice")
-            values[output] = to_number(part, f"'{output}'")
+            values[output] = read(part, f"'{output}'")
     return values
 
 
@@ -352,6 +360,7 @@ def from_sheet(desk: "Desk", table: "Table", anyway: bool) -> list[tuple[str, in
     """Read a run sheet completely before anything is told: place, trial, values and changed settings of each row."""
     from pied.errors import StatementError
     from pied.records import former_names
+    from pied.shell.readings import columns, row_values
     from pied.study import run_point
 
     table.check_rows()
@@ -359,10 +368,10 @@ def from_sheet(desk: "Desk", table: "Table", anyway: bool) -> list[tuple[str, in
     names = former_names(desk.record.events(), (*problem.variables, *problem.outputs))
     table, own = by_present_names(table, names), trial_column(problem)
     remarks = [name for name in [remark_column(problem)] if name in table.columns]
-    pass_over(table, [own], problem, own, *remarks)
+    pass_over(table, [own], problem, own, *remarks, *columns(problem, table))
     trials = {trial.number: trial for trial in desk.study.trials}
     for row in range(len(table.rows)):
-        values = row_values(table, row, problem.outputs)
+        values = row_values(table, row, problem)
         if not values:
             continue
         number, place = table.number(row, own), f"{table.place(row)}: "
@@ -398,12 +407,6 @@ def row_settings(table: "Table", row: int, problem: "Problem") -> dict[str, Any]
             value = table.label(row, name) if each.is_choice else table.number(row, name)
             found |= {name: value} if value is not None else {}
     return found
-
-
-def row_values(table: "Table", row: int, names: Any) -> dict[str, float]:
-    """Return the values of a row for these names."""
-    found = ((name, table.number(row, name)) for name in names if name in table.columns)
-    return {name: value for name, value in found if value is not None}
 
 
 def by_present_names(table: "Table", names: Mapping[str, str]) -> "Table":

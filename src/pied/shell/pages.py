@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pied.address import masked
+from pied.measured import shown
 from pied.problem import Problem, Variable, groups
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Words, figure, short, titled
@@ -228,12 +229,12 @@ def trial_line(problem: Problem, trial: Trial) -> str:
 def trial_lines(problem: Problem, trials: Sequence[Trial], leases: Mapping[int, Mapping[str, Any]]) -> list[str]:
     """Return all trials as a table: settings, outputs, what they mean, and who has those that are open."""
     few = outputs_of(problem, range(problem.m))
-    shown = [name for name in problem.outputs if name in few]
-    heads = ["trial", *problem.variables, *shown, ""]
+    names = [name for name in problem.outputs if name in few]
+    heads = ["trial", *problem.variables, *names, ""]
     rows = [heads]
     for trial in trials:
         settings = [setting(value, DIGITS) for value in trial.x.values()]
-        told = [f"{trial.y[n]:.{DIGITS}g}" if trial.y is not None and trial.y[n] == trial.y[n] else "-" for n in shown]
+        told = [shown(trial.y[n], DIGITS) if trial.y is not None and trial.y[n] == trial.y[n] else "-" for n in names]
         rows.append([str(trial.number), *settings, *told, _remark(problem, trial, leases.get(trial.number))])
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads) - 1)]
     cells = [[each.rjust(width) for each, width in zip(row, widths, strict=False)] for row in rows]

@@ -24,14 +24,18 @@ BAR = 40
 """Columns of a bar."""
 
 _UNPRINTABLE = re.compile(r"[^\n -~]")
+_COUNTED = re.compile(r"\(\s*n\s*=\s*\d+\s*\)\s*$")
+"""How many measurements a value is the mean of, behind it: the equals sign there does not end a name."""
 
 
 def pair(word: str, example: str) -> tuple[str, str]:
     """Split NAME=VALUE; otherwise explain the form."""
-    name, sign, text = word.rpartition("=")
+    counted = _COUNTED.search(word)
+    end = len(word) if counted is None else counted.start()
+    name, sign, text = word[:end].rpartition("=")
     if not sign or not name:
         raise Mistake(f"'{word}' should be NAME=VALUE, for instance {example}=0.5")
-    return name, text
+    return name, text + word[end:]
 
 
 class Mistake(click.ClickException):

@@ -291,7 +291,9 @@ class _Foretelling:
         knowing, ignorant = [], []
         for number in left_out.tolist():
             out = group.reshape(-1) == number
-            belief = self._believer.conditioned(self._problem, U[~out], Y[~out], self._belief.choices)
+            belief = self._believer.conditioned(
+                self._problem, self._data.at(np.flatnonzero(~out)), self._belief.choices
+            )
             others = np.delete(values, number, axis=0)[:SHOWN] * SAME
             elsewhere = np.repeat(U[out], len(others), axis=0)
             elsewhere[:, chosen] = np.tile(others, (int(out.sum()), 1))

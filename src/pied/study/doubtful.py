@@ -132,7 +132,7 @@ def doubtful_of(problem: Problem, data: Dataset, gp: "GP", settings: "Answers") 
         return ()  # nothing was chosen that one measurement could have misled
     found = misfits(
         data.U, data.Y, gp.choices, active=problem.active, ratios=ratios(problem), noise=problem.noise,
-        model=settings.believer.model, coding=coding_of(problem),
+        model=settings.believer.model, coding=coding_of(problem), errors=data.errors,
     )  # fmt: skip
     z, units = quantile.normal(level_at(settings.level, len(data.U))), Words.of(problem).units
     made = []

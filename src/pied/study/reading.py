@@ -17,6 +17,7 @@ from pied.errors import (
     did_you_mean,
     ways,
 )
+from pied.measured import Measured, says_no_more
 from pied.problem import Named, Problem, doubts
 from pied.records import Row, State, Trial, cleaned_name
 
@@ -51,11 +52,17 @@ def told_values(
     if y is None:
         return {}
     try:
-        outputs = problem.output(y, partial=True)
+        outputs = problem.told(y)
     except EvaluationError as error:
         raise TellError(f"{label}{error}") from error
-    told = zip(problem.outputs, outputs.tolist(), strict=True)
+    told = zip(problem.outputs, outputs, strict=True)
     values = {name: value for name, value in told if math.isfinite(value)}
+    for name, noise in zip(problem.outputs, problem.stated_noise, strict=True):
+        if noise == 0 and isinstance(values.get(name), Measured):
+            raise TellError(
+                f"{label}'{name}' is stated to be exact (noise = 0), and a value of it was told with an error: leave "
+                "the error out, or take noise = 0 from the statement"
+            )
     doubted = [] if anyway else doubts(problem, values, others)
     if doubted:
         raise TellError(
@@ -69,13 +76,13 @@ def answered(problem: Problem, answer: Any) -> tuple[dict[str, float], list[str]
     y, gaps, ignored = problem.answer(answer)
     if gaps:
         logger.warning("%s The other outputs count: the trial is measured in part", " ".join(gaps.values()))
-    return {name: float(y[place]) for place, name in enumerate(problem.outputs) if name not in gaps}, ignored
+    return {name: y[place] for place, name in enumerate(problem.outputs) if name not in gaps}, ignored
 
 
 def is_recorded(row: Row, values: Mapping[str, float], point: Mapping[str, Any] | None) -> bool:
     """Tell whether what is told of a trial is in the record already."""
     is_open = row.state in (State.ASKED.value, State.PARTIAL.value, State.TOLD.value)
-    is_same = all(row.y.get(name) == value for name, value in values.items())
+    is_same = all(says_no_more(value, row.y.get(name)) for name, value in values.items())
     return is_open and is_same and (point is None or dict(point) == dict(row.x if row.run is None else row.run))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pied.errors import StatementError, StoreError, StudyMismatch, UnknownName, did_you_mean, ways
+from pied.measured import kept
 from pied.problem import Named, Problem, element_names, renamed_formula, renamed_words
 from pied.records import Record, Row, Trial, cleaned_name, former_names, renamed
 from pied.study.opening import has_code, variable_text
@@ -310,7 +311,7 @@ def for_question(trial: Trial, old: Problem, names: Mapping[str, str]) -> Trial 
 
     def told(y: Named) -> Named:
         now = {name: names.get(name, name) for name in old.outputs}
-        return Named(list(now), tuple(float(y[new]) if new in y else math.nan for new in now.values()))
+        return Named(list(now), tuple(kept(y[new]) if new in y else math.nan for new in now.values()))
 
     return replace(
         trial,

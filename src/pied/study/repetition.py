@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from pied.measured import Measured
 from pied.problem import Problem, raw
 from pied.records import Dataset, State, Trial, are_equal, deviations, feasible
 
@@ -42,7 +43,8 @@ def exact_outputs(problem: Problem, trials: Sequence[Trial]) -> tuple[str, ...]:
         pairs = [pair for pair in (_values(group, j) for group in repeated) if len(pair[0]) > 1]
         is_same = all(are_equal(np.array(values)[:, None]).all() for values, _ in pairs)
         is_fine = any(_is_fine(values[0], deviation) for values, is_new in pairs if is_new)
-        if problem.stated_noise[j] is None and is_same and is_fine and name not in scattering:
+        has_errors = any(isinstance(row[j], Measured) for row in rows)
+        if problem.stated_noise[j] is None and not has_errors and is_same and is_fine and name not in scattering:
             found.append(name)
     return tuple(found)
 
@@ -59,7 +61,9 @@ def to_repeat(problem: Problem, trials: Sequence[Trial], data: Dataset) -> Trial
     groups = _by_settings(trials)
     pairs = [[_values(group, j) for group in groups] for j in range(problem.m)]
     is_open = [
-        noise is None and not any(len(values) > 1 and is_new for values, is_new in pairs[j])
+        noise is None
+        and not any(len(values) > 1 and is_new for values, is_new in pairs[j])
+        and (data.errors is None or not np.isfinite(data.errors[:, j]).any())
         for j, noise in enumerate(problem.noise)
     ]
     proposed = {trial.number: trial for trial in trials if not trial.is_added}

@@ -269,7 +269,7 @@ def open_of(room: Room) -> list[Trial]:
     return [trial for trial in room.view().trials if trial.state in (State.ASKED, State.PARTIAL) and not trial.is_added]
 
 
-_VALUES = "outputs by name; a part of them is fine"
+_VALUES = "outputs by name, also '0.52 ± 0.01 (n=3)' or {value, deviation, n}; a part of them is fine"
 _WORKER = "who acts; by default the login name of the server"
 _ANYWAY = "true: values outside of their ranges are right"
 TRIAL_ACTIONS: dict[str, Action] = {

@@ -11,6 +11,7 @@ from pied.errors import PiedError
 from pied.plots import cuts, gaps, importance, predictions, region, trade_offs
 from pied.problem import Problem, Variable
 from pied.records import State, Trial, feasible, to_plain
+from pied.shell.laboratory import errors_data
 from pied.shell.pages import missing, sense_of, statement_lines
 from pied.study import AIMS, FrontPoint, Result, Scenario, Snapshot, Words, about, counted, short
 from pied.web.room import Room, View
@@ -193,6 +194,7 @@ def _trial(view: View, trial: Trial, current: Trial, told: tuple[list[float], bo
         "x": dict(trial.x),
         **({} if trial.proposed is None else {"asked": dict(trial.proposed)}),
         "y": {} if trial.y is None else {name: each for name, each in trial.y.items() if math.isfinite(each)},
+        **({"errors": each} if (each := errors_data(trial)) else {}),
         "missing": missing(problem, trial) if is_data or trial.state is State.ASKED else [],
         "value": value if is_data else None,
         "margins": [number(each) for each in f[1:]] if is_data else [],
@@ -377,6 +379,8 @@ def words_of(values: Mapping[str, Any]) -> Sequence[str]:
     """Return NAME=VALUE words as the shell takes them; empty fields are left out, lists are vectors."""
     made = []
     for name, each in values.items():
+        if isinstance(each, Mapping) and {"value", "deviation"} <= set(each) <= {"value", "deviation", "n"}:
+            each = f"{each['value']} ± {each['deviation']} (n={each.get('n', 1)})"
         text = ",".join(map(str, each)) if isinstance(each, list) else "" if each is None else str(each)
         if text.strip():
             made.append(f"{name}={text.strip()}")

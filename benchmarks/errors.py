@@ -1,0 +1,120 @@
+"""What errors of values bring against ignoring them: predictions, and the true value of what is recommended.
+
+    PYTHONPATH=src python benchmarks/errors.py                 # predictions: a minute
+    PYTHONPATH=src python benchmarks/errors.py --runs 20       # and whole runs of 20 trials
+
+Half of the measurements are ten times as exact as the others. Errors are told with all values, with half of them, or
+with none. "Alike": all are equally exact, so that errors tell little.
+"""
+
+import argparse
+from collections.abc import Mapping
+
+import numpy as np
+from numpy import ndarray
+
+from pied import CUQB, Study, suite
+from pied.bounds import Believer
+from pied.records import spread
+from pied.records.trial import Dataset
+from pied.rng import Stream
+from pied.suite import Benchmark
+
+PROBLEMS = ("booth", "styblinski-tang", "rosen-suzuki", "st-bpv1", "williams-otto")
+TOLD = {"none": 0.0, "half": 0.5, "all": 1.0}
+"""Share of the values that are told with their error."""
+NOISES = {"ten times": (0.02, 0.2), "alike": (0.1, 0.1)}
+"""Noise of the two kinds of measurements, in spreads of the output."""
+POINTS = 24
+"""Measurements of a prediction, spread at random."""
+ELSEWHERE = 500
+LEVEL = 1.645
+"""Deviations that hold nine of ten true values."""
+
+
+class Laboratory:
+    """Measurements of a benchmark, each with an error that may be told."""
+
+    def __init__(self, benchmark: Benchmark, noise: tuple[float, float], share: float, seed: int) -> None:
+        self.benchmark, self.share, self.noise = benchmark, share, noise
+        self.stream = Stream(seed).at("laboratory", benchmark.name)
+        whole = benchmark.whole
+        self.size = spread(benchmark.outputs(whole.from_unit(self.stream.at("spread").sobol(256, whole.d))))
+
+    def measured(self, U: ndarray) -> tuple[ndarray, ndarray]:
+        """Return values at points of the unit cube, and their errors, NaN where they are not told."""
+        N, m = len(U), len(self.size)
+        kind, is_told = (self.stream.at(word).uniform(N, 1)[:, 0] for word in ("kind", "told"))
+        own = np.where(kind < 0.5, *self.noise)[:, None] * self.size
+        truth = self.benchmark.outputs(self.benchmark.whole.from_unit(U))
+        return truth + own * self.stream.at("values").normal(N, m), np.where(is_told[:, None] < self.share, own, np.nan)
+
+
+def predicted(laboratory: Laboratory) -> tuple[float, float]:
+    """Return the error of predictions, in spreads, and the share of true values within bounds of nine of ten."""
+    benchmark, stream = laboratory.benchmark, laboratory.stream
+    problem = benchmark.whole.revised(noise=None)
+    U, new = stream.at("points").uniform(POINTS, problem.d), stream.at("elsewhere").uniform(ELSEWHERE, problem.d)
+    Y, errors = laboratory.measured(U)
+    data = Dataset(tuple(range(1, POINTS + 1)), U, Y, U[:0], errors=errors if laboratory.share else None)
+    gp = Believer(cautious=False).fit(problem, data)
+    mean, deviation = gp.moments(new)
+    truth = benchmark.outputs(benchmark.whole.from_unit(new))
+    off = np.abs(gp.unwarp(mean) - truth) / laboratory.size
+    low, high = (gp.unwarp(mean + side * LEVEL * deviation) for side in (-1.0, 1.0))
+    inside = (np.minimum(low, high) <= truth) & (truth <= np.maximum(low, high))
+    return float(np.median(np.sqrt(np.square(off).mean(0)))), float(inside.mean())
+
+
+def recommended(laboratory: Laboratory, trials: int, seed: int) -> float:
+    """Return the true loss of the recommendation of a run: normalized regret, and twice what breaks limits."""
+    benchmark = laboratory.benchmark
+    problem = benchmark.whole.revised(noise=None, blackbox=None)
+    with Study(problem, solver=CUQB(), seed=seed, patience=None) as study:
+        Y, errors = laboratory.measured(np.zeros((trials, problem.d)))
+        noise = Y - benchmark.outputs(benchmark.whole.from_unit(np.zeros((trials, problem.d))))
+        for off, own in zip(noise, errors, strict=True):
+            trial = study.ask()
+            values = benchmark.outputs(problem.point(dict(trial.x))[None])[0] + off
+            study.tell(trial, _said(dict(zip(problem.outputs, zip(values, own, strict=True), strict=True))))
+        found = study.result()
+    x = problem.point(dict(found.x or trial.x))
+    broken = np.maximum(-benchmark.truth(x[None])[0, 1:] / benchmark.scales[1:], 0.0).sum()
+    return float(max(benchmark.normalized_regret(x[None])[0], 0.0) + 2.0 * broken)
+
+
+def _said(values: Mapping[str, tuple[float, float]]) -> dict[str, object]:
+    return {name: (y, own) if np.isfinite(own) else y for name, (y, own) in values.items()}
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--runs", type=int, default=0, help="trials of whole runs; 0: none")
+    parser.add_argument("--problems", nargs="*", default=PROBLEMS)
+    args = parser.parse_args()
+    for kind, noise in NOISES.items():
+        print(f"{kind}: error of predictions in spreads of the output, and cover of 90 % bounds")
+        for name in args.problems:
+            parts = []
+            for word, share in TOLD.items():
+                found = [predicted(Laboratory(suite.get(name), noise, share, seed)) for seed in range(args.seeds)]
+                off, inside = np.median([each for each, _ in found]), np.mean([each for _, each in found])
+                parts.append(f"{word} {off:.3f} ({inside:.2f})")
+            print(f"  {name:18}", "   ".join(parts), flush=True)
+    for name in args.problems if args.runs else ():
+        losses = {
+            word: [
+                recommended(Laboratory(suite.get(name), NOISES["ten times"], share, seed), args.runs, seed)
+                for seed in range(args.seeds)
+            ]
+            for word, share in TOLD.items()
+            if word != "half"
+        }
+        shown = "   ".join(f"{word} {np.median(each):.4f} (largest {max(each):.3f})" for word, each in losses.items())
+        print(f"loss of the recommendation after {args.runs} trials: {name:18} {shown}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -18,6 +18,7 @@ from pied import (
     StatementError,
     Status,
     Study,
+    TellError,
     Variable,
 )
 from pied.problem import SAME
@@ -239,6 +240,61 @@ def test_the_search_of_a_slice_finds_its_optimum_as_a_search_of_its_free_coordin
     assert problem.lies_on(pool).all()
     best = search.solve(Bowl(), np.ones(1), pool, pool[:0], stream)
     assert best.u == pytest.approx([0.5, 0.4, 0.3], abs=10 * SAME)
+
+
+def test_a_start_is_evaluated_first_and_the_design_goes_on_around_it() -> None:
+    asked = []
+
+    def blackbox(x: Any) -> dict[str, float]:
+        asked.append((x["T"], x["p"]))
+        return measured(x)
+
+    problem = problem_of("box", blackbox=blackbox)
+    with Study(problem, seed=1, start=[{"T": 80, "p": 2}, {"T": 40, "p": 3, "y": -1.0}], initial=4) as study:
+        study.enqueue([33.0, 4.0])
+        study.run(5)
+        assert asked[:2] == [(80, 2), (33, 4)]
+        assert [trial.why.aim for trial in study.trials[:5]] == ["added", "start", "start", "initial", "explore"]
+        assert len(asked) == study.used == 5
+
+
+def test_a_start_is_taken_once_and_only_if_it_is_not_there(tmp_path: Any) -> None:
+    start = {"a": 0.3, "b": 0.3, "c": 0.4, "T": 50}
+    for _ in range(2):
+        with Study(problem_of("mixture"), name="s", store=tmp_path / "s.db", seed=1, start=start) as study:
+            assert [dict(trial.x) for trial in study.trials] == [start]
+    with Study(problem_of("mixture"), name="s", store=tmp_path / "s.db", worker="ann") as ann:
+        trial = ann.ask()
+        assert dict(trial.x) == start
+        assert "given to begin with" in trial.summary
+        ann.tell(trial, {"y": 1.0})
+        assert ann.ask().why.aim == "initial"
+
+
+@pytest.mark.parametrize(
+    ("name", "x", "said"),
+    [
+        ("box", {"T": 120, "p": 2}, "outside of its range|outside its range"),
+        ("box", {"T": 80}, "p"),
+        ("mixed", {"solvent": "DMF", "n": 3, "d": 16, "T": 30}, "'d' = 16.* cannot be set"),
+        ("mixture", {"a": 0.3, "b": 0.3, "c": 0.5, "T": 30}, "does not fit the others"),
+        ("box", 5, "a point|mapping|number"),
+    ],
+)
+def test_a_start_that_cannot_be_set_is_refused(name: str, x: Any, said: str) -> None:
+    with pytest.raises(StatementError, match=said):
+        Study(problem_of(name), seed=1, start=x)
+
+
+def test_add_without_outputs_names_the_way_to_have_settings_evaluated() -> None:
+    with Study(problem_of("box"), seed=1) as study, pytest.raises(TellError, match=r"study\.enqueue"):
+        study.add({"T": 80, "p": 2})
+
+
+def test_the_shell_takes_settings_of_ones_own(lab: Path) -> None:
+    made = data("ask", "lab.toml", "--at", "temperature=80", "--at", "time=2")
+    assert made["x"] == {"temperature": 80, "time": 2}
+    assert data("ask", "lab.toml")["trial"] == made["trial"]
 
 
 def test_the_shell_takes_what_is_given_and_shows_it(lab: Path) -> None:

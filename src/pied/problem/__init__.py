@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pied.problem.ranges import doubts
     from pied.problem.reach import unreachable
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
-    from pied.problem.slices import Slice, said
+    from pied.problem.slices import Slice, ends_of, said
     from pied.problem.values import listed
     from pied.problem.variables import Box, Integer, Levels, Variable
 
@@ -40,6 +40,7 @@ __all__ = [
     "choices_of",
     "doubts",
     "element_names",
+    "ends_of",
     "groups",
     "listed",
     "raw",
@@ -68,6 +69,7 @@ _HOMES = {
     "Variable": "variables",
     "doubts": "ranges",
     "element_names": "renaming",
+    "ends_of": "slices",
     "listed": "values",
     "renamed_formula": "renaming",
     "renamed_words": "renaming",

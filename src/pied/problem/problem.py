@@ -346,7 +346,7 @@ class Problem(Functions):
         Raises:
             StatementError: When a value cannot be set, or no settings have them all.
         """
-        ends = slices.read(given, self.variables)
+        ends = slices.ends_of(given, self.variables)
         whole = self if all(name in self.axes for name in ends) else self._with_coordinates(tuple(ends))
         made = Problem.__new__(Problem)
         made._set(**{name: each for name, each in whole.__dict__.items() if name not in ("side_by_side", "choosable")})

@@ -61,7 +61,7 @@ def said(name: str, value: Any) -> str:
     return f"{name} = {value:.9g}" if isinstance(value, float) else f"{name} = {value}"
 
 
-def read(given: Mapping[str, Any], variables: Mapping[str, Variable]) -> dict[str, tuple[float, float]]:
+def ends_of(given: Mapping[str, Any], variables: Mapping[str, Variable]) -> dict[str, tuple[float, float]]:
     """Read given values; return the lower and upper end of each variable, equal where it has one value.
 
     Raises:

@@ -20,7 +20,7 @@ def cut(space: Space, ends: Mapping[str, tuple[float, float]]) -> dict[str, Any]
 
     Args:
         space: The whole space; the variables that are given are among its coordinates, or follow from such.
-        ends: Lower and upper ends of what is given, see `read`.
+        ends: Lower and upper ends of what is given, see `ends_of`.
 
     Raises:
         StatementError: When the slice is empty.

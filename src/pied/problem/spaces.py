@@ -59,6 +59,10 @@ class Space:
         X = self._axes_box.from_unit(U)
         return X if self._solved is None else self._solved.completed(X)
 
+    def completed(self, X: Float64[ndarray, "*b v"]) -> Float64[ndarray, "*b v"]:
+        """Return points with what linear equalities determine from the others."""
+        return X if self._solved is None else self._solved.completed(X[..., self._solved.free])
+
     def unit_slopes(self, X: Float64[ndarray, "*b v"]) -> Float64[ndarray, "*b d"]:
         """Return how fast each variable that is a coordinate changes with it, at points in natural units."""
         return self._axes_box.unit_slopes(X if self._solved is None else X[..., self._solved.free])

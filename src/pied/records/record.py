@@ -286,7 +286,7 @@ class Record(ABC):
                 expires = now + lease if math.isfinite(lease) else None
                 again = replace(found, worker=worker, leased=now, expires=expires, offers=found.offers + 1)
                 pen.replace(again)
-                if worker != found.worker:
+                if found.worker and worker != found.worker:
                     pen.log(Event(found.number, event.HANDED, worker, now, data={"from": found.worker}))
         except Taken:
             return None

@@ -36,6 +36,9 @@ ROUNDED = 1e-4
 )
 @click.option("--why", is_flag=True, help="Say what is hoped for and in doubt, and how each point was chosen.")
 @click.option("--repeat", type=int, metavar="TRIAL", help="Measure at the settings of this trial once more.")
+@click.option(
+    "--at", "settings", multiple=True, metavar="NAME=VALUE", help="Measure at settings of your own, all given."
+)
 @given
 def ask(
     context: click.Context,
@@ -47,6 +50,7 @@ def ask(
     sheet: str | None,
     why: bool,
     repeat: int | None,
+    settings: tuple[str, ...],
     given: tuple[str, ...],
 ) -> None:
     """Propose the next point to measure.
@@ -68,8 +72,13 @@ def ask(
     if sheet is not None and not Path(sheet).absolute().parent.is_dir():
         raise Mistake(f"'{sheet}' cannot be written: there is no folder {Path(sheet).parent}")
     with opened(file, store, worker=worker or me()) as desk:
-        fixed = given_of(desk.stated.problem, given)
-        trials = desk.study.open_trials(count, given=fixed) if repeat is None else [desk.study.repeat(repeat)]
+        problem = desk.stated.problem
+        if settings:
+            trials = [desk.study.enqueue(settings_of(problem, settings), take=True)]
+        elif repeat is not None:
+            trials = [desk.study.repeat(repeat)]
+        else:
+            trials = desk.study.open_trials(count, given=given_of(problem, given))
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:

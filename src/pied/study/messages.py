@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pied.errors import Status, is_everywhere
 from pied.problem import listed
-from pied.study.moment import Moment
+from pied.study.moment import DESIGNED, Moment
 from pied.study.relaxation import Relaxation
 from pied.study.words import REASONS_SHOWN, Words, failures, percent
 
@@ -40,7 +40,7 @@ def message(
     if (
         moment.used
         and not moment.is_exhausted
-        and all(trial.why.aim in ("initial", "added") for trial in moment.trials)
+        and all(trial.why.aim in (*DESIGNED, "added") for trial in moment.trials)
     ):
         text += (
             f" The first {moment.initial} points are spread over the ranges; after them each one is chosen."

@@ -18,7 +18,9 @@ from pied.study.relaxation import Relaxation
 if TYPE_CHECKING:
     from pied.solvers.answers import Answers
 
-UNSOUGHT = ("initial", "repeat", "compare")
+DESIGNED = ("initial", "start")
+"""Aims of the trials of a design: spread over the ranges, or given to begin with."""
+UNSOUGHT = (*DESIGNED, "repeat", "compare")
 """Aims of trials that were not sought by a belief."""
 FIRST_FAILURES = 3
 """Trials: if these first ones all fail for reasons that cannot depend on the point, a run stops."""
@@ -235,12 +237,16 @@ class Moment:
     @property
     def initial_index(self) -> int | None:
         """Index of the next point of the initial design; None when the design is complete."""
-        first = [trial for trial in self.trials if not trial.is_added and trial.why.aim == "initial"]
+        first = [trial for trial in self.trials if not trial.is_added and trial.why.aim in DESIGNED]
         added = sum(trial.is_added and trial.state is State.TOLD for trial in self.trials)
         told = [trial for trial in self.trials if trial.state in (State.TOLD, State.PARTIAL)]
         gone = [trial for trial in self.trials if trial.state is State.WITHDRAWN]
-        lost = sum(trial.is_added or trial.why.aim == "initial" for trial in gone)
-        chosen = sum(not trial.is_added and trial.why.aim != "initial" for trial in told)
+        lost = sum(trial.is_added or trial.why.aim in DESIGNED for trial in gone)
+        chosen = sum(not trial.is_added and trial.why.aim not in DESIGNED for trial in told)
         here = len(first) - sum(trial.state is State.WITHDRAWN for trial in first)
         is_complete = here + added + min(lost, chosen) >= self.initial  # chosen points stand in for withdrawn ones
-        return None if is_complete and len(told) >= min(2, self.initial) else len(first)
+        return (
+            None
+            if is_complete and len(told) >= min(2, self.initial)
+            else sum(trial.why.aim == "initial" for trial in first)
+        )

@@ -18,7 +18,7 @@ from pied.errors import (
     ways,
 )
 from pied.measured import Measured, says_no_more
-from pied.problem import Named, Problem, doubts
+from pied.problem import Named, Problem, doubts, ends_of
 from pied.records import Row, State, Trial, cleaned_name
 
 logger = logging.getLogger(__name__)
@@ -27,6 +27,8 @@ OUTSIDE = 0.05
 """In widths of a variable's range: how far outside of it a point may have been run; a larger distance is a typo."""
 ROUNDED = 1e-9
 """In widths of a variable's range: a point this little outside was put there by printing it."""
+ROUNDING = 1e-12
+"""The same: what a setting differs by after the arithmetic of an equality."""
 SAME_POINT = 2e-6
 """Relative to a variable's range: settings that differ by less are the same, since exports have rounded ones."""
 SAME_DIGITS = 1e-5
@@ -167,6 +169,40 @@ def added_point(problem: Problem, x: Any, *, anyway: bool = False) -> dict[str, 
         name: value if box.is_choice or abs(u - min(max(u, 0.0), 1.0)) > ROUNDED else min(max(value, box.lo), box.hi)
         for (name, box), value, u in zip(problem.variables.items(), point.values(), U.tolist(), strict=True)
     }
+
+
+def start_point(problem: Problem, x: Any) -> dict[str, Any]:
+    """Return settings that are to be evaluated, as they can be set.
+
+    Raises:
+        StatementError: When they cannot be set.
+    """
+    point = dict(problem.named_x(problem.point(x)))
+    ends = ends_of(point, problem.variables)
+    X = np.array([ends[name][0] for name in problem.variables])
+    exact = problem.completed(X)  # differs from what was written by rounding, or by as much as data may
+    is_rounding = np.abs(exact - X) <= ROUNDING * (problem.bounds[:, 1] - problem.bounds[:, 0])
+    return dict(problem.named_x(np.where(is_rounding, X, exact)))
+
+
+def starting(problem: Problem, start: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Read what a study starts with: the settings of each point, and its outputs if they were measured.
+
+    Args:
+        problem: The statement.
+        start: A mapping of variables, and of outputs that were measured; or several.
+    """
+    points = [start] if isinstance(start, Mapping) else start
+    if isinstance(points, str) or not isinstance(points, Iterable):
+        raise StatementError(f"start= is a point, {{'T': 80, 'p': 2}}, or a list of points, got {start!r}")
+    read = []
+    for each in points:
+        if not isinstance(each, Mapping):
+            raise StatementError(f"a point to start with comes by the names of variables, {{'T': 80}}, got {each!r}")
+        y = {name: value for name, value in each.items() if name in problem.outputs}
+        x = {name: value for name, value in each.items() if name not in y}
+        read.append((added_point(problem, x) if y else start_point(problem, x), y))
+    return read
 
 
 def remark(problem: Problem, point: Mapping[str, Any]) -> str:

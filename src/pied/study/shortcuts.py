@@ -9,7 +9,7 @@ from pied.study.study import Observer, Study
 
 STUDY_WORDS = (
     "name", "store", "solver", "seed", "on_tell", "patience", "initial", "stop_at_gap", "settings", "worker", "lease",
-    "executor", "workers", "timeout", "retries", "progress",
+    "executor", "workers", "timeout", "retries", "progress", "start",
 )  # fmt: skip
 """Arguments of `maximize` and `minimize` that go to the study; all others go to the problem."""
 

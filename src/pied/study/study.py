@@ -50,6 +50,8 @@ from pied.study.reading import (
     restored_trial,
     run_point,
     same_rows,
+    start_point,
+    starting,
     told_values,
     worker_name,
 )
@@ -76,6 +78,8 @@ logger = logging.getLogger(__name__)
 
 ASK_ATTEMPTS = 100
 """Attempts to take the next number of a trial while other workers take it first."""
+FIRST_OFFER = 2
+"""Offers of a trial that was enqueued and is now handed out for the first time; one is counted when it is written."""
 NUMBERS_TAKEN = f"other workers took the next number {ASK_ATTEMPTS} times in a row: ask again"
 PROGRAM_LEASE, PERSON_LEASE = 3600.0, 7 * 24 * 3600.0
 """Seconds, default leases: an hour for a program that evaluates, a week for people who measure."""
@@ -109,6 +113,8 @@ class Study:
         lease: Seconds after which a pending trial is offered to any worker again; by default an hour when the problem
             has a black box, a week when someone measures; infinite for never.
         read_only: Open the store for reading only.
+        start: The present design, `{"T": 80, "p": 2}`, or a list of points: evaluated first, unless their outputs are
+            there, too. Points that the record has already are passed over.
     """
 
     def __init__(
@@ -127,6 +133,7 @@ class Study:
         worker: str | None = None,
         lease: float | None = None,
         read_only: bool = False,
+        start: Any = (),
     ) -> None:
         check_settings(problem, patience, stop_at_gap, stop_at_growth, lease)
         is_default = solver is None and not settings
@@ -154,6 +161,15 @@ class Study:
             self._running()
         if None in problem.stated_noise:  # the record may say that outputs are exact
             self._snapshot()
+        if start and not read_only:
+            self._start_with(starting(problem, start))
+
+    def _start_with(self, points: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+        """Add the points that were measured, and enqueue the others, unless they are there."""
+        self.add_all((x, y) for x, y in points if y)
+        for x, y in points:
+            if not y and x not in [dict(trial.x) for trial in self.trials]:
+                self.enqueue(x)
 
     @cached_property
     def solver(self) -> Solver:
@@ -334,8 +350,6 @@ class Study:
     def _offered(self, where: Problem, *, resume: bool) -> Trial | None:
         """Take over a pending trial of a slice: the worker's own, or one with an expired lease."""
         self._snapshot()
-        if not self._record.is_shared:
-            return None
         now = self._record.clock()
         is_open = [
             row for row in self._rows.values() if row.state == State.ASKED.value and row.number not in self._open
@@ -396,6 +410,24 @@ class Study:
                 return self._logged(number)
         raise StoreError(NUMBERS_TAKEN)
 
+    def enqueue(self, x: Any, *, take: bool = False) -> Trial:
+        """Have settings of your own evaluated before any others, such as the present design; they count as proposed.
+
+        `ask` and `run` take them first, in order.
+
+        Args:
+            x: The settings.
+            take: Whether the trial is this worker's at once; else that of who asks next.
+        """
+        point = start_point(self.problem, x)
+        for _ in range(ASK_ATTEMPTS):
+            snapshot = self._snapshot()
+            last, number = snapshot.data.last, max(self._trials, default=0) + 1
+            why = Why("start", memory={} if last is None else last.memory)
+            if self._take(snapshot, number, point, why, is_mine=take):
+                return self._logged(number)
+        raise StoreError(NUMBERS_TAKEN)
+
     def _check_parallel(self, snapshot: Snapshot) -> None:
         """Refuse a second open trial where the solver takes one at a time."""
         pending = [trial for trial in snapshot.trials if trial.state is State.ASKED]
@@ -404,13 +436,23 @@ class Study:
                 f"solver '{self.solver.name}' takes one trial at a time: tell trial {pending[0].number} first"
             )
 
-    def _take(self, snapshot: Snapshot, number: int, x: dict[str, Any], why: Why, most: int | None = None) -> bool:
-        """Write a proposal under a number; tell whether no other worker was faster."""
+    def _take(
+        self,
+        snapshot: Snapshot,
+        number: int,
+        x: dict[str, Any],
+        why: Why,
+        most: int | None = None,
+        *,
+        is_mine: bool = True,
+    ) -> bool:
+        """Write a proposal under a number, for this worker or whoever asks; tell whether no other worker was faster."""
         why = replace(why, pending=snapshot.pending, basis=snapshot.correction)
         row = self._record.take(
             number, x, why=why.anywhere().to_dict() if snapshot.problem.is_turned else why.to_dict(),
             summary=expectation(self.problem, why),
-            revision=self._revision, worker=self.worker, lease=self.lease, most=most,
+            revision=self._revision, worker=self.worker if is_mine else "",
+            lease=self.lease if is_mine else 0.0, most=most,
         )  # fmt: skip
         return row is not None
 
@@ -536,12 +578,14 @@ class Study:
             logger.warning("trial %d: %s", trial.number, said)
         return point
 
-    def add(self, x: Any, y: Any, *, anyway: bool = False, again: bool = False) -> Trial:
+    def add(self, x: Any, y: Any = None, *, anyway: bool = False, again: bool = False) -> Trial:
         """Add old data, a point and its known outputs; it does not count against the budget.
 
         A row that is there already is not added twice, unless it was measured `again` with the same outcome. A point
         far outside of the variables' ranges and a value outside of its output's range are refused unless `anyway`.
         """
+        if y is None:
+            raise TellError("add takes measured outputs: to have settings evaluated first, study.enqueue(x)")
         new = self.add_all([(x, y)], anyway=anyway, again=again)
         if new:
             return new[0]
@@ -798,7 +842,10 @@ class Study:
         if left <= 0:
             return None, False
         again = self._offered(self.problem, resume=False)
-        return (again, False) if again is not None else (self._propose({}), True)
+        if again is None:
+            return self._propose({}), True
+        is_first = again.why.aim == "start" and self._rows[again.number].offers == FIRST_OFFER
+        return again, is_first
 
     def _answered(self, answer: Any) -> dict[str, float]:
         """Return the outputs that an answer of the black box has; say once per study what it has besides."""

@@ -34,6 +34,7 @@ LONGEST_REASON = 110
 _DIGITS = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 AIMS = {
     "initial": "one of the first points, spread over the ranges",
+    "start": "given to begin with",
     "explore": "may be better than the best so far",
     "improve": "may be better than the best so far",
     "verify": "expected to be the best that meets all limits",

@@ -99,7 +99,8 @@ def ask(room: Room, given: Given) -> Any:
         raise StatementError(f"'count' is a whole number from 1 to {MOST_ASKED}")
     with room.desk(_worker(given), is_new=True) as desk:
         fixed = given_of(desk.stated.problem, words_of(_mapping(given, "given")))
-        trials = desk.study.open_trials(count, given=fixed)
+        own = settings_of(desk.stated.problem, tuple(words_of(_mapping(given, "at"))))
+        trials = [desk.study.enqueue(own, take=True)] if own else desk.study.open_trials(count, given=fixed)
         return {"trials": [asked_data(desk.study, each) for each in trials]}
 
 
@@ -290,6 +291,7 @@ TRIAL_ACTIONS: dict[str, Action] = {
 _CHANGES = {"constants": "new values of constants by name", "limits": "new limits by the names of constraints"}
 STUDY_ACTIONS: dict[str, Action] = {
     "ask": Action(ask, {"count": f"open trials wanted in all, 1 to {MOST_ASKED}", "worker": _WORKER,
+                        "at": "settings of your own, all by name: they are the trial",
                         "given": 'settings that are not free by name: 80, or "78:82" within a range'},
                   "Propose what to measure next. Who asks again gets the same trials back until they are told."),
     "what-if": Action(what_if, {**_CHANGES, "map": "variables of a map, {across, up}; left out: no map"},

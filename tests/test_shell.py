@@ -6,10 +6,13 @@ import io
 import json
 import re
 import shlex
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from pied.shell import speech
 from shells import LAB, data, pied_
 
 # ------------------------------------------------------------------------------------------------------ init and check
@@ -361,3 +364,32 @@ def test_settings_are_printed_as_they_were_written(lab: Path) -> None:
     pied_("add", "lab.toml", "more.csv")
     shown = pied_("ask", "lab.toml", "--repeat", "1").output
     assert "  temperature = 61.3 degC\n  time = 8.7\n" in shown
+
+
+# ------------------------------------------------------------------------------------------------- what takes a while
+
+
+def test_on_a_terminal_what_takes_longer_than_a_moment_says_so_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(speech, "UNSAID", 0.0)
+    monkeypatch.setattr(speech, "TICK", 0.001)
+    for is_terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        said = ""
+        with speech.working("The report"):
+            for _ in range(2000 if is_terminal else 3):
+                said += capsys.readouterr().err
+                if said:
+                    break
+                time.sleep(0.005)
+        assert ("The report: " in said and "s so far" in said) == is_terminal
+        assert capsys.readouterr().err.endswith("\r\x1b[K") == is_terminal
+
+
+def test_a_slip_in_what_was_measured_is_seen_before_the_store_is_opened(lab: Path) -> None:
+    pied_("ask", "lab.toml")
+    (lab / "lab.db").write_text("not a store")
+    assert "name the trial, then what was measured" in pied_("tell", "lab.toml", "product=1", code=2).stderr
+    assert "'yield' is not an output" in pied_("tell", "lab.toml", "1", "yield=1", code=2).stderr
+    assert "is not a store of pied" in pied_("tell", "lab.toml", "1", "product=0.5", code=2).stderr

@@ -11,7 +11,7 @@ import click
 from pied.measured import Measured
 from pied.shell.laboratory import free_name, given_of, write
 from pied.shell.options import given, of_a_study, worker
-from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json
+from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json, working
 
 if TYPE_CHECKING:
     from pied.problem import Problem
@@ -142,7 +142,8 @@ def result(
 
     with opened(file, store, read_only=True) as desk:
         picked = _read_wishes(desk.stated.problem, wishes) if wishes else None
-        found = desk.study.result(rule, given=given_of(desk.stated.problem, given))
+        with working("The result"):
+            found = desk.study.result(rule, given=given_of(desk.stated.problem, given))
         if picked is not None and found.front is not None and len(found.front):
             point = found.pick(**picked)
             say_json(point.to_dict()) if as_json else say(str(point))
@@ -151,7 +152,9 @@ def result(
         elif as_json:
             say_json(found.to_dict())
         else:
-            say("\n".join(result_lines(found, desk.remedy)))
+            with working("The result"):
+                lines = result_lines(found, desk.remedy)
+            say("\n".join(lines))
             told = int(desk.study.data.complete.sum())
             if 0 < told < desk.study.initial:
                 note(f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}.")

@@ -7,7 +7,7 @@ import click
 
 from pied.shell.laboratory import free_name, given_of, write
 from pied.shell.options import given, of_a_study
-from pied.shell.speech import NOTHING, Mistake, say, say_json
+from pied.shell.speech import NOTHING, Mistake, say, say_json, working
 
 POINTS, POINTS_OF_TWO = 13, 7
 """Values of a range without a number of them: of one constant, and of each of two."""
@@ -42,7 +42,8 @@ def sweep(
     if table is not None and Path(table).exists():
         raise Mistake(f"'{table}' exists already and was not changed: name another file, {free_name(table)}")
     with opened(file, store, read_only=True) as desk:
-        found = desk.study.sweep(values, given=given_of(desk.stated.problem, given))
+        with working("The sweep"):
+            found = desk.study.sweep(values, given=given_of(desk.stated.problem, given))
         if table is not None:
             write(Path(table), found.to_csv())
         if picture is not None:
@@ -89,7 +90,8 @@ def sensitivities(file: str, store: str | None, as_json: bool) -> None:
     from pied.shell.opening import opened
 
     with opened(file, store, read_only=True) as desk:
-        found = desk.study.sensitivities()
+        with working("Sensitivities"):
+            found = desk.study.sensitivities()
         if as_json:
             say_json(None if found is None else found.to_dict())
         elif found is None:

@@ -213,18 +213,19 @@ def tell(
     """
     from pied.errors import Contradiction, TellError
     from pied.shell.opening import me, opened
+    from pied.shell.pages import hint
+    from pied.shell.statement_file import read
     from pied.shell.tables import Table
 
-    with opened(file, store, worker=worker or me(), is_new=False) as desk:
-        problem = desk.stated.problem
+    stated = read(file)
+    problem = stated.problem
+    if sheet is not None and (words or settings):
+        raise Mistake("tell either one trial, TRIAL NAME=VALUE..., or a table, --from TABLE")
+    example = hint("tell", file, "3", "NAME=VALUE", store=store)
+    told = [] if sheet is not None else [_told_words(problem, words, settings, example)]  # slips open no store
+    with opened(file, store, worker=worker or me(), stated=stated, is_new=False) as desk:
         if sheet is not None:
-            if words or settings:
-                raise Mistake("tell either one trial, TRIAL NAME=VALUE..., or a table, --from TABLE")
             told = from_sheet(desk, Table.read(Path(sheet)), anyway)
-        else:
-            if len(words) + len(settings) < 2 or not words or not words[0].isdecimal():
-                raise Mistake(f"name the trial, then what was measured: {desk.hint('tell', '3', 'NAME=VALUE')}")
-            told = [("", int(words[0]), values_of(problem, words[1:]), settings_of(problem, settings))]
         before = {trial.number: trial for trial in desk.study.trials}
         done, refused = [], []
         for place, number, values, at in told:
@@ -246,6 +247,15 @@ def tell(
                 say(f"{sheet} has nothing to tell yet: no cell of an output is filled in.")
         if refused:
             raise Mistake(". ".join(refused))
+
+
+def _told_words(
+    problem: "Problem", words: tuple[str, ...], settings: tuple[str, ...], example: str
+) -> tuple[str, int, dict[str, float], dict[str, Any]]:
+    """Read the words of `tell`: no place in a table, the trial, values and changed settings."""
+    if len(words) + len(settings) < 2 or not words or not words[0].isdecimal():
+        raise Mistake(f"name the trial, then what was measured: {example}")
+    return "", int(words[0]), values_of(problem, words[1:]), settings_of(problem, settings)
 
 
 def _remedy(desk: "Desk", error: "Contradiction") -> str:

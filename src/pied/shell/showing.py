@@ -6,7 +6,7 @@ import click
 
 from pied.shell.laboratory import free_name
 from pied.shell.options import of_a_study
-from pied.shell.speech import Mistake, say, say_json
+from pied.shell.speech import Mistake, say, say_json, working
 
 KINDS = ("history", "gap", "front", "slices", "region", "outputs", "residuals")
 
@@ -28,7 +28,8 @@ def plot(file: str, store: str | None, as_json: bool, kind: str | None, output: 
     with opened(file, store, read_only=True) as desk:
         place = Path(output or f"{desk.stated.file.stem}{f'-{kind}' if kind else ''}.png")
         _check_folder(place)
-        draw(desk.study, kind, file=place)
+        with working("The picture"):
+            draw(desk.study, kind, file=place)
     say_json({"picture": str(place)}) if as_json else say(f"{place} is written.")
 
 
@@ -49,7 +50,8 @@ def report(file: str, store: str | None, as_json: bool, output: str | None) -> N
         _check_folder(place)
         if place.exists() and not _is_report(place):
             raise Mistake(f"'{place}' exists already and is not a report: name another file, {free_name(place)}")
-        write(desk.study, place)
+        with working("The report"):
+            write(desk.study, place)
     say_json({"report": str(place)}) if as_json else say(f"{place} is written: open it in a browser.")
 
 

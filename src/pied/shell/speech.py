@@ -5,6 +5,8 @@ import logging
 import re
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,6 +24,8 @@ NARROW = 60
 """Width to which long texts are cut on narrow terminals."""
 BAR = 40
 """Columns of a bar."""
+UNSAID, TICK = 2.0, 1.0
+"""Seconds that a computation may take before a terminal says so, and between two times that are said."""
 
 _UNPRINTABLE = re.compile(r"[^\n -~]")
 _COUNTED = re.compile(r"\(\s*n\s*=\s*\d+\s*\)\s*$")
@@ -172,3 +176,27 @@ class Progress:
         """Remove the bar."""
         if self.has_bar:
             click.echo("\r\x1b[K", nl=False)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Say on a terminal how long something has taken so far, if that is more than a moment; nothing is left of it."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    began, has_ended = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        while not has_ended.wait(TICK):
+            if (spent := time.monotonic() - began) > UNSAID:
+                click.echo(f"\r{printable(what)}: {spent:.0f} s so far\x1b[K", nl=False, err=True)
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        thread.join()
+        if time.monotonic() - began > UNSAID:
+            click.echo("\r\x1b[K", nl=False, err=True)

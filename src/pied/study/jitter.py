@@ -8,6 +8,7 @@ said.
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -117,7 +118,7 @@ def said(problem: Problem, found: dict[str, float]) -> str:
         if found.get(name, noise) is not None
     }
     alone = set(stated) == set(problem.outputs) and len(set(stated.values())) == 1
-    noise = next(iter(stated.values())) if alone else stated
+    noise: Any = next(iter(stated.values())) if alone else stated
     if len(stated) > MOST_NAMED and not alone:  # as a table, hundreds of numbers say nothing
         noise = f"{{{', '.join(f'{name!r}: {found[name]}' for name in list(found)[:MOST_NAMED])}, ...}}"
     names = ", ".join(f"'{name}'" for name in list(found)[:MOST_NAMED])

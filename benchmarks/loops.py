@@ -211,8 +211,8 @@ def page(records: Sequence[Any]) -> str:
 def main(words: Sequence[str] | None = None) -> int | str:
     """Run the command line; return how many runs are left, or the page."""
     parser = slices.parser(__doc__, out="loops.jsonl.gz", seeds=1)
-    every = (*written.WRITTEN, *written.DRAWS)
-    parser.add_argument("--problems", nargs="+", choices=every, default=every, metavar="NAME", help="default all 16")
+    every = (*written.WRITTEN, *written.DRAWS, *written.LARGE)
+    parser.add_argument("--problems", nargs="+", choices=every, default=every, metavar="NAME", help="default all")
     parser.add_argument("--contenders", "--loops", dest="loops", nargs="+", choices=LOOPS, default=LOOPS)
     parser.add_argument("--only", dest="kinds", nargs="+", choices=("exact", "noisy"), default=("exact", "noisy"))
     parser.add_argument("--budget", type=int, default=BUDGET, help=f"evaluations; default {BUDGET}")

@@ -1,4 +1,4 @@
-"""Problems of the suite and random ones whose functions are written in Python with NumPy, exact or with noise."""
+"""Problems of the suite, random ones and ones of very many settings, with functions in NumPy, exact or with noise."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,17 +9,31 @@ import numpy as np
 
 from pied import suite
 from pied.bench.plan import _optima
-from pied.problem import Named
+from pied.problem import Choice, Integer, Named, Variable
 from pied.records.trial import spread
 from pied.rng import Stream
 from pied.suite import Benchmark
 from pied.suite.applied import FEED_A, MEASURED
+from pied.suite.benchmark import state
 
 DRAWS = (
     "gp-2-2-1-101", "polynomial-3-3-2-102", "oscillating-2-2-1-103", "steep-3-2-2-104",
     "reactor-3-3-2-105", "separation-4-3-2-106", "calibration-3-8-1-107", "gp-5-4-3-108",
 )  # fmt: skip
 """Random problems: kind, d, m, n and seed."""
+LARGE: dict[str, dict[str, Any]] = {
+    "settings-1e5": {
+        "grade": Choice(*"ABCDEF"), "shape": Choice(*"ABCDEFGH"), "stages": Integer(1, 12), "tubes": Integer(1, 15),
+        "length": Variable(0, 9.5, step=0.5), "reflux": Variable(0, 1), "split": Variable(0, 1),
+    },
+    "settings-1e6": {
+        "grade": Choice(*"ABCDE"), "shape": Choice(*"ABCDEF"), "stages": Integer(1, 10), "tubes": Integer(1, 20),
+        "length": Variable(0, 19.9, step=0.1), "reflux": Variable(0, 1), "split": Variable(0, 1),
+        "purge": Variable(0, 1),
+    },
+}  # fmt: skip
+"""Variables of problems with 172,800 and 1,200,000 combinations of labels, integers and steps."""
+LARGE_OUTPUTS = 6
 NOISE = 0.02
 """Of the spread of each output."""
 POOL = 1024
@@ -110,8 +124,51 @@ def in_numpy(formula: str, constants: dict[str, Any]) -> Function:
     return function
 
 
+def large(name: str) -> Benchmark:
+    """Return a calibration with very many settings: the outputs at one of them are wanted, and a sum of two is limited.
+
+    Each output is a sum over the variables, of a curve of each number and a height of each label.
+    """
+    variables, stream = LARGE[name], Stream(0).at(name)
+    shape = len(variables), LARGE_OUTPUTS
+    heights, slopes = stream.at("heights").normal(*shape, 8), stream.at("slopes").normal(*shape)
+    middles = stream.at("middles").uniform(*shape)
+
+    def part(j: int, output: int, variable: Any, x: Any) -> Any:
+        if isinstance(variable, Choice):
+            return heights[j, output][np.asarray(x, dtype=int)]
+        away = (x - variable.lo) / (variable.hi - variable.lo) - middles[j, output]
+        return slopes[j, output] * np.sin(3 * away) - 1.5 * away**2
+
+    def h(*x: Any) -> list[Any]:
+        return [
+            sum(part(j, output, variable, x[j]) for j, variable in enumerate(variables.values()))
+            for output in range(LARGE_OUTPUTS)
+        ]
+
+    chosen = []
+    for u, variable in zip(stream.at("wanted").uniform(len(variables)).tolist(), variables.values(), strict=True):
+        levels = variable.levels() if variable.is_stepped else [u]
+        chosen.append(levels[int(u * len(levels))])
+    wanted = np.array(h(*chosen))
+    return state(
+        name,
+        h,
+        variables=variables,
+        outputs=[f"y{output + 1}" for output in range(LARGE_OUTPUTS)],
+        minimize=lambda x, y: np.sum((y.array - wanted) ** 2, -1),
+        subject_to={"sum": lambda x, y: y.y1 + y.y2 - wanted[0] - wanted[1] + 0.1},
+        value=0.0,
+        at=[v.labels[int(x)] if v.labels else x for x, v in zip(chosen, variables.values(), strict=True)],
+        source="by construction",
+        feasible=None,
+    )
+
+
 def stated(name: str, noisy: bool = False, seed: int = 0) -> Benchmark:
     """Return a problem of the suite or a random one, its functions in Python, exact or with noise."""
+    if name in LARGE:
+        return _noisy(large(name), noisy, seed)
     if name in WRITTEN:
         made, (objective, constraints) = suite[name], WRITTEN[name]
     else:
@@ -125,7 +182,13 @@ def stated(name: str, noisy: bool = False, seed: int = 0) -> Benchmark:
     sense = "minimize" if made.whole.minimizes else "maximize"
     whole = made.whole.revised(**{sense: objective}, subject_to=constraints or None, constants=None)
     made = dataclasses.replace(made, whole=whole)
+    return _noisy(made, noisy, seed)
+
+
+def _noisy(made: Benchmark, noisy: bool, seed: int) -> Benchmark:
+    """Return a problem told exactly or with noise."""
     if not noisy:
         return made
-    std = NOISE * spread(made.outputs(whole.from_unit(Stream(0).at("noise").sobol(POOL, whole.d))))
+    whole = made.whole
+    std = NOISE * spread(made.outputs(made.settable(whole.from_unit(Stream(0).at("noise").sobol(POOL, whole.d)))))
     return made.told(noise=dict(zip(whole.outputs, std.tolist(), strict=True)), seed=seed)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pied import Integer, Levels, Problem, Study, Variable
+from pied import Choice, Integer, Levels, Problem, Study, Variable
 from pied.errors import SettingError, SolverDone, StatementError
 from pied.problem import Grid
 from pied.rng import Stream
@@ -186,6 +186,88 @@ class Turned(Bowl):
         wave = np.abs(U[:, 0] - 0.72) > 1e-6
         f[:, 0] -= wave
         return f, J
+
+
+class Counted:
+    """A smooth function with a label of its own height and ridges across the numbers, and how often it was called."""
+
+    k, white = 1, ()
+
+    def __init__(self, grid, seed):
+        draw = np.random.default_rng(seed)
+        d = len(grid.places)
+        self.calls, self.grid, self.aim = 0, grid, draw.random(d)
+        self.mix = np.linalg.qr(draw.normal(size=(d, d)))[0]
+        self.weights = 0.3 + draw.random(d)
+        self.heights = 0.1 * draw.random(len(grid.places[0]))
+
+    def values(self, U):
+        return self.values_and_slopes(U)[0]
+
+    def values_and_slopes(self, U):
+        self.calls += 1
+        away = (U - self.aim) @ self.mix
+        f = self.heights[self.grid.rows(U)[:, 0]] - (self.weights * away**2).sum(1)
+        return f[:, None], (-2.0 * (self.weights * away) @ self.mix.T)[:, None]
+
+
+def sought(sizes, continuous, seed):
+    """The best point that a search of such a grid finds, its function and grid; the first coordinate is a label."""
+    variables = [Choice(*"ABCDEFGH"[: sizes[0]]), *(Integer(1, size) for size in sizes[1:])]
+    grid = Grid.of([*variables, *(Variable(0, 1) for _ in range(continuous))])
+    functions, none = Counted(grid, seed), np.zeros((0, len(sizes) + continuous))
+    mixed = Mixed(Search(pool=128), grid, none)
+    pool = mixed.screen(Stream(seed), len(sizes) + continuous, none)
+    return mixed.solve(functions, np.ones(1), pool, none, Stream(seed)), functions, grid
+
+
+def test_search_of_a_grid_is_as_good_as_comparing_all_its_points():
+    lost = []
+    for seed in range(8):
+        best, functions, grid = sought((4, 12, 15), 0, seed)
+        every = np.array(list(itertools.product(*grid.places)))
+        lost.append(functions.values(every).max() - best.f[0])
+    assert np.median(lost) <= 1e-12
+    assert max(lost) <= 1e-2
+
+
+def test_search_beside_continuous_settings_is_as_good_as_solving_in_every_one():
+    lost = []
+    for seed in range(6):
+        best, functions, grid = sought((3, 9, 8), 1, seed)
+        rest = np.linspace(0, 1, 401)
+        every = np.array(list(itertools.product(*grid.places[:-1], rest)))
+        lost.append(functions.values(every).max() - best.f[0])
+    assert np.median(lost) <= 1e-8
+    assert max(lost) <= 1e-2
+
+
+@pytest.mark.parametrize("continuous", [0, 2])
+def test_a_thousand_times_as_many_settings_are_not_a_thousand_times_the_work(continuous):
+    _, few, _ = sought((4, 8, 8, 8), continuous, 1)
+    best, many, grid = sought((4, 80, 80, 80), continuous, 1)
+    assert grid.has(best.u[None]).all()
+    assert many.calls <= 3 * few.calls
+
+
+def test_a_limit_on_labels_and_numbers_alone_may_hold_with_nothing_to_spare():
+    """No other coordinate can move inside it, and the solves must end there all the same."""
+    grid = Grid.of([Integer(0, 10), Integer(0, 10), Variable(0, 1), Variable(0, 1)])
+
+    class Sum(Bowl):
+        k, white = 3, (1, 2)
+
+        def values_and_slopes(self, U):
+            aim, slopes = np.array([0.9, 0.9, 0.3, 0.6]), -np.array([[1.0, 1, 0, 0], [0, 0, 1, 1]])
+            f = np.concatenate([-((U - aim) ** 2).sum(1)[:, None], [1.0, 0.5] + U @ slopes.T], 1)
+            J = np.concatenate([-2 * (U - aim)[:, None], np.broadcast_to(slopes, (len(U), 2, 4))], 1)
+            return f, J
+
+    mixed = Mixed(Search(), grid, np.zeros((0, 4)))
+    pool = mixed.screen(Stream(0), 4, np.zeros((0, 4)))
+    best = mixed.solve(Sum(), np.ones(3), pool, pool[:0], Stream(0))
+    assert best.satisfied
+    assert best.f[0] == pytest.approx(-(2 * 0.4**2 + 2 * 0.2**2), abs=1e-6)
 
 
 def test_statement_without_steps_is_stored_as_before():

@@ -81,12 +81,12 @@ class Enumeration:
             SolverDone: When no candidate is on offer any more.
         """
         f = self._values(functions)
-        fine = self._satisfied(functions, scales, f) & self.offered
+        fine = satisfied(functions, scales, f) & self.offered
         if not fine.any():
             return self._least_violated(functions, scales, f)
         rows = _best(np.where(fine, f[:, 0], -np.inf), int(fine.sum()))
         there, _ = functions.values_and_slopes(self.U[rows])
-        fine = self._satisfied(functions, scales, there)
+        fine = satisfied(functions, scales, there)
         if not fine.any():
             return self._least_violated(functions, scales, f)
         best = np.where(fine, there[:, 0], -np.inf).argmax()
@@ -113,25 +113,28 @@ class Enumeration:
             f[first : first + AT_ONCE] = functions.values(self.U[first : first + AT_ONCE])
         return f
 
-    def _satisfied(self, functions: Functions, scales: ndarray, f: Float64[ndarray, "b k"]) -> Bool[ndarray, "b"]:
-        slack = np.full(len(scales), SATISFIED)
-        slack[list(functions.white)] = WHITE_SATISFIED
-        return np.isfinite(f).all(1) & (f[:, 1:] >= -(slack * scales)[1:]).all(1)
-
     def _least_violated(self, functions: Functions, scales: ndarray, f: Float64[ndarray, "c k"]) -> Optimum:
         """The offered candidate with the largest margin: the smallest scaled constraint, white constraints first."""
-        rows = _best(np.where(self.offered, self._margin(functions, scales, f), -np.inf), int(self.offered.sum()))
+        rows = _best(np.where(self.offered, margin_of(functions, scales, f), -np.inf), int(self.offered.sum()))
         there, _ = functions.values_and_slopes(self.U[rows])
-        best = self._margin(functions, scales, there).argmax()
-        is_fine = bool(self._satisfied(functions, scales, there[best][None])[0])
+        best = margin_of(functions, scales, there).argmax()
+        is_fine = bool(satisfied(functions, scales, there[best][None])[0])
         return optimum_at(self.U[rows[best]], there[best], scales, is_fine)
 
-    def _margin(self, functions: Functions, scales: ndarray, f: Float64[ndarray, "b k"]) -> Float64[ndarray, "b"]:
-        """The smallest scaled constraint; points that break white ones rank below all others."""
-        white = list(functions.white)
-        margin = np.nan_to_num((f / scales)[:, 1:].min(1, initial=np.inf), nan=UNKNOWN_MARGIN)
-        broken = (f[:, white] < -WHITE_SATISFIED * scales[white]).any(1)
-        return np.where(broken, np.minimum(margin, 0.0) - WHITE_BROKEN_MARGIN, margin)
+
+def satisfied(functions: Functions, scales: ndarray, f: Float64[ndarray, "b k"]) -> Bool[ndarray, "b"]:
+    """Tell at which points all constraints hold."""
+    slack = np.full(len(scales), SATISFIED)
+    slack[list(functions.white)] = WHITE_SATISFIED
+    return np.isfinite(f).all(1) & (f[:, 1:] >= -(slack * scales)[1:]).all(1)
+
+
+def margin_of(functions: Functions, scales: ndarray, f: Float64[ndarray, "b k"]) -> Float64[ndarray, "b"]:
+    """Return the smallest scaled constraint; points that break white ones rank below all others."""
+    white = list(functions.white)
+    margin = np.nan_to_num((f / scales)[:, 1:].min(1, initial=np.inf), nan=UNKNOWN_MARGIN)
+    broken = (f[:, white] < -WHITE_SATISFIED * scales[white]).any(1)
+    return np.where(broken, np.minimum(margin, 0.0) - WHITE_BROKEN_MARGIN, margin)
 
 
 def _best(score: Float64[ndarray, "c"], count: int) -> Int64[ndarray, "b"]:

@@ -93,7 +93,8 @@ class Held:
     functions: Functions
     held: Bool[ndarray, "d"]
     inside: Float64[ndarray, "k"]
-    """Taken off each function: so far inside its constraints a solve ends, which stops a little before or behind."""
+    """Taken off each function that the others change: so far inside its constraints a solve ends, which stops a little
+    before or behind."""
 
     @property
     def k(self) -> int:
@@ -107,14 +108,15 @@ class Held:
 
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
         """Return them for screening."""
-        return self.functions.values(U) - self.inside
+        return self.functions.values(U)
 
     def values_and_slopes(
         self, U: Float64[ndarray, "b d"]
     ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
         """Return them, and their slopes by the coordinates that may move."""
         f, J = self.functions.values_and_slopes(U)
-        return f - self.inside, np.where(self.held, 0.0, J)
+        J = np.where(self.held, 0.0, J)
+        return f - self.inside * (J != 0).any(2), J
 
 
 @dataclass(frozen=True, eq=False)

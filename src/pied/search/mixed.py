@@ -1,31 +1,35 @@
 """The best point where some coordinates take listed values only: a search of the cube, then moves on the grid.
 
-The cube is searched first as if every number could be set. Around its best point and the best points of the pool,
-points of the grid are compared, by other labels and by steps of one or two values in one or two coordinates, until none
-is better. A *setting* is what the discrete coordinates are; where others are continuous, these are solved for in many
-settings at once, in all settings if there are few. Points are compared as a list (`enumeration`), so constraints known
-exactly hold at the point that is chosen if they hold at any that was compared.
+The cube is searched first as if every number could be set. Then several of the best *settings* (what the discrete
+coordinates are) move on the grid at once: all their neighbours, by another label and by steps in one or two
+coordinates, are compared in one batch, and where other coordinates are continuous, these are solved for in the best
+neighbours, until no setting is better. If there are few settings, these are solved for in all of them. Points are
+compared as a list (`enumeration`), so constraints known exactly hold at the point that is chosen if they hold at any
+that was compared.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, product
 
 import numpy as np
 from numpy import ndarray
 
+from pied.distances import to_nearest
 from pied.problem import SAME, Grid
 from pied.rng import Stream
-from pied.search.enumeration import Enumeration
+from pied.search.enumeration import Enumeration, margin_of, satisfied
 from pied.search.functions import Functions, Held, Refined
 from pied.search.local import best_first, ranked, solve_locally, tied
 from pied.search.multistart import Search
 from pied.search.optimum import Optimum
 from pied.shapes import Bool, Float64, Int64
 
-MOVES = 40  # comparisons of a point with its neighbours, at most
+MOVES = 40  # rounds of moves, at most
 SOLVED_MOVES = 4  # the same where continuous coordinates are solved for each time
+LEADERS = 8  # settings whose neighbours are compared at once
 LEAST_GAIN = 1e-9  # scaled: a smaller gain is rounding error
 PAIRED = 8  # discrete coordinates up to which steps in two of them at once are tried
 CORNERS = 6  # discrete coordinates up to which a point is rounded down and up in all combinations
@@ -33,9 +37,7 @@ COMBINATIONS = 12  # combinations of labels from which local solves start
 SETTINGS = 16  # settings for which the continuous coordinates are solved at once
 EVERY_SETTING = 48  # settings up to which all of them are solved
 ROUNDS = 25  # of these solves
-DIVED = 4  # numbers that are fixed in turn, while the rest is solved for
-DIVE = 3  # values to either side at which each of them is fixed
-REFINED = 2  # neighbours of the best point that are compared with it precisely
+REFINED = 2  # next best points that are compared with the best precisely
 INSIDE = 3e-8  # scaled: how far inside the constraints they aim
 
 
@@ -66,9 +68,15 @@ class Mixed:
         rescue: bool = True,
     ) -> Optimum:
         """Maximize the first function subject to the others, on the grid."""
-        starts = np.concatenate([known, self._of_each_label(functions, scales, pool)])
-        relaxed = self.inner.solve(functions, scales, pool, starts, stream, rescue=rescue)
+        rough = _cheaper(functions)
+        starts = np.concatenate([known, self._of_each_label(rough, scales, pool)])
+        relaxed = self._brief.solve(rough, scales, pool, starts, stream, rescue=rescue)
         return self.near(functions, scales, relaxed.u, np.concatenate([known, pool]))
+
+    @property
+    def _brief(self) -> Search:
+        """The search for a first point: the moves go on from there, so that nothing is searched twice."""
+        return replace(self.inner, relays=0, afar=0, rounds=min(ROUNDS, self.inner.rounds), brevity=0.0)
 
     def _of_each_label(
         self, functions: Functions, scales: Float64[ndarray, "k"], pool: Float64[ndarray, "b d"]
@@ -78,18 +86,15 @@ class Mixed:
         Local solves move numbers only, so each combination needs a start of its own.
         """
         which = self.grid.is_choice
-        return self._best_of_each(functions, scales, pool, which, COMBINATIONS) if which.any() else pool[:0]
+        return (
+            self._best_of_each(pool, functions.values(pool) / scales, which, COMBINATIONS) if which.any() else pool[:0]
+        )
 
     def _best_of_each(
-        self,
-        functions: Functions,
-        scales: Float64[ndarray, "k"],
-        points: Float64[ndarray, "b d"],
-        which: Bool[ndarray, "d"],
-        most: int,
+        self, points: Float64[ndarray, "b d"], scaled: Float64[ndarray, "b k"], which: Bool[ndarray, "d"], most: int
     ) -> Float64[ndarray, "s d"]:
         """Return the best of some points for each combination of values of some coordinates, best first."""
-        order = best_first(tied(ranked(functions.values(points) / scales)[0]), len(points))
+        order = best_first(tied(ranked(scaled)[0]), len(points))
         _, first = np.unique(self.grid.rows(points[order])[:, which], axis=0, return_index=True)
         return points[order[np.sort(first)[:most]]]
 
@@ -102,15 +107,12 @@ class Mixed:
         self, functions: Functions, scales: Float64[ndarray, "k"], u: Float64[ndarray, "d"], also: ndarray
     ) -> Optimum:
         """Return the best point of the grid around u and among some others."""
-        rough = (functions.coarse() if isinstance(functions, Refined) else None) or functions
-        first = np.concatenate([self._rounded(u), self._dives(rough, scales, u), self.grid.snapped(also)])
-        best = self._moved(rough, scales, first)
-        if rough is functions:
-            return best
-        around = self._neighbours(best.u)
-        around = around[best_first(tied(ranked(rough.values(around) / scales)[0]), REFINED)]
-        last = np.concatenate([best.u[None], around])
-        return self._best_of(functions, scales, last if self._is_whole else self._solved(functions, scales, last))
+        rough = _cheaper(functions)
+        found = self._moved(rough, scales, np.concatenate([self._rounded(u), self.grid.snapped(also)]))
+        last = found[: 1 + REFINED]
+        if rough is not functions and not self._is_whole:
+            last, _ = self._solved(functions, scales, last)
+        return self._best_of(functions, scales, last)
 
     @np.errstate(all="ignore")
     def beside(
@@ -145,68 +147,75 @@ class Mixed:
         if not fresh:
             return None
         starts = self.grid.at(np.array(fresh), np.repeat(u[None], len(fresh), 0))
-        return self._best_of(functions, scales, starts if self._is_whole else self._solved(functions, scales, starts))
+        return self._best_of(functions, scales, self._solved(functions, scales, starts)[0])
 
     @property
     def _is_whole(self) -> bool:
         """Whether every coordinate is discrete."""
         return bool(self.grid.is_discrete.all())
 
-    def _moved(self, functions: Functions, scales: Float64[ndarray, "k"], first: Float64[ndarray, "b d"]) -> Optimum:
-        """Return the best of some points, and of what can be reached from it by moves that gain."""
-        if not self._is_whole:
-            return self._near_settings(functions, scales, first)
-        best = self._best_of(functions, scales, first)
-        for _ in range(MOVES):
-            better = self._best_of(functions, scales, np.concatenate([best.u[None], self._neighbours(best.u)]))
-            if not _is_better(better, best, float(scales[0])):
+    def _moved(
+        self, functions: Functions, scales: Float64[ndarray, "k"], first: Float64[ndarray, "b d"]
+    ) -> Float64[ndarray, "e d"]:
+        """Return the best point in each setting that moves on the grid lead to, best first."""
+        if self._has_few:
+            first = np.concatenate([first, self._in_every_setting(first[0])])
+        points, f = self._solved(functions, scales, first)
+        order = self._order(functions, scales, points, f)
+        for _ in range(0 if self._has_few else MOVES if self._is_whole else SOLVED_MOVES):
+            best = f[order[0]]
+            leaders = self._distinct(points[self._order(functions, scales, points, f, also_taken=True)])[:LEADERS]
+            ended = satisfied(functions, scales, f) | self._is_whole  # where a solve failed, another start may not
+            met = self._keys(points[ended])
+            groups = (self._neighbours(leaders[:1]), SETTINGS), (self._neighbours(leaders[1:]), SETTINGS // 2)
+            fresh = [(each[~np.isin(self._keys(each), met)], most) for each, most in groups]
+            around = np.concatenate([self._promising(functions, scales, each, most) for each, most in fresh])
+            if not len(around):
                 break
-            best = better
-        return best
+            more, more_f = self._ended(functions, scales, around)
+            points, f = np.concatenate([points, more]), np.concatenate([f, more_f])
+            order = self._order(functions, scales, points, f)
+            if not self._is_better(functions, scales, f[order[0]], best):
+                break
+        return self._distinct(points[order])
 
-    def _dives(
-        self, functions: Functions, scales: Float64[ndarray, "k"], u: Float64[ndarray, "d"]
-    ) -> Float64[ndarray, "b d"]:
-        """Fix one number after the other at each of its nearest values, solve for the rest, and round that.
+    def _distinct(self, points: Float64[ndarray, "b d"]) -> Float64[ndarray, "s d"]:
+        """Return the first point of each setting."""
+        return points[np.sort(np.unique(self._keys(points), return_index=True)[1])]
 
-        The best values of two coordinates may both lie far from those of the search that takes numbers as continuous,
-        and then no step in one of them is a gain.
-        """
-        ordered = (self.grid.is_discrete & ~self.grid.is_choice).nonzero()[0].tolist()
-        if len(ordered) < 2:
-            return self.grid.snapped(u[None])
-        found = []
-        for j in ordered[:DIVED]:
-            rows = np.repeat(self.grid.rows(u)[None], 2 * DIVE + 1, 0)
-            rows[:, j] += np.arange(-DIVE, DIVE + 1)
-            starts = np.repeat(u[None], len(rows), 0)
-            starts[:, j] = self.grid.at(rows, starts)[:, j]
-            held = self.grid.is_choice.copy()
-            held[j] = True
-            ends = solve_locally(self._held(functions, scales, held), scales, _unique(starts), ROUNDS)
-            found += [self._rounded(each) for each in ends.u]
-        return np.concatenate(found)
+    def _order(
+        self,
+        functions: Functions,
+        scales: Float64[ndarray, "k"],
+        points: Float64[ndarray, "b d"],
+        f: Float64[ndarray, "b k"],
+        *,
+        also_taken: bool = False,
+    ) -> Int64[ndarray, "b"]:
+        """Return the order of points: those that may be chosen, that meet all constraints, and are best come first."""
+        fine = satisfied(functions, scales, f)
+        key = np.where(fine, f[:, 0] / scales[0], margin_of(functions, scales, f))
+        free = np.ones(len(points), dtype=bool) if also_taken else self._is_free(points)
+        allowed = free if self.allowed is None else self.allowed(points)
+        return np.lexsort((-tied(key), ~fine, ~allowed, ~free))
+
+    @staticmethod
+    def _is_better(
+        functions: Functions, scales: Float64[ndarray, "k"], one: Float64[ndarray, "k"], other: Float64[ndarray, "k"]
+    ) -> bool:
+        """Whether functions at one point are better than at another by more than rounding error."""
+        f = np.stack([one, other])
+        is_fine, other_is_fine = satisfied(functions, scales, f).tolist()
+        if is_fine != other_is_fine:
+            return bool(is_fine)
+        gained = f[:, 0] / scales[0] if is_fine else margin_of(functions, scales, f)
+        return bool(gained[0] - gained[1] > LEAST_GAIN)
 
     def _held(self, functions: Functions, scales: Float64[ndarray, "k"], held: Bool[ndarray, "d"]) -> Held:
         """Return the functions for local solves that leave some coordinates as they are."""
         inside = INSIDE * scales
         inside[0] = 0.0
         return Held(functions, held, inside)
-
-    def _near_settings(
-        self, functions: Functions, scales: Float64[ndarray, "k"], points: Float64[ndarray, "b d"]
-    ) -> Optimum:
-        """Return the best point in the best settings among some points and around them."""
-        if self._has_few:
-            points = np.concatenate([points, self._in_every_setting(points[0])])
-        best = self._best_of(functions, scales, self._solved(functions, scales, points))
-        for _ in range(0 if self._has_few else SOLVED_MOVES):
-            around = self._solved(functions, scales, self._neighbours(best.u))
-            better = self._best_of(functions, scales, np.concatenate([best.u[None], around]))
-            if not _is_better(better, best, float(scales[0])):
-                break
-            best = better
-        return best
 
     @property
     def _has_few(self) -> bool:
@@ -222,13 +231,17 @@ class Mixed:
     def _best_of(self, functions: Functions, scales: ndarray, points: Float64[ndarray, "b d"]) -> Optimum:
         """Return the best of some points; of taken ones only if there is no other."""
         points = _unique(points)
-        free = np.ones(len(points), dtype=bool)
-        if len(self.taken):
-            free = (np.abs(points[:, None] - self.taken[None]).max(2) > SAME).all(1)
+        free = self._is_free(points)
         for wish in (free if self.allowed is None else free & self.allowed(points), free):
             if wish.any():
                 return Enumeration(points, wish).solve(functions, scales)
         return Enumeration(points, ~free).solve(functions, scales)
+
+    def _is_free(self, points: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
+        """Tell which points are not taken."""
+        if not len(self.taken):
+            return np.ones(len(points), dtype=bool)
+        return to_nearest(points, self.taken, "chebyshev") > SAME
 
     def _rounded(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "b d"]:
         """Return the nearest point of the grid and, in few dimensions, all corners of the cell around u."""
@@ -240,54 +253,77 @@ class Mixed:
         steps[:, which] = np.array(list(product((0, 1), repeat=len(which)))) * side
         return self.grid.at(rows + steps, np.repeat(u[None], len(steps), 0))
 
-    def _neighbours(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "b d"]:
-        """Return the points with another label, one or two values away in one coordinate, or one value away in two."""
-        is_ordered = self.grid.is_discrete & ~self.grid.is_choice
-        steps, rows = _steps(is_ordered), self.grid.rows(u)
-        around = [self.grid.at(rows + steps, np.repeat(u[None], len(steps), 0))]
-        for j in self.grid.is_choice.nonzero()[0].tolist():
-            places = self.grid.places[j]
-            others = np.repeat(u[None], 0 if places is None else len(places), 0)
-            others[:, j] = places
-            around.append(np.delete(others, rows[j], 0))
-        return np.concatenate(around)
+    def _neighbours(self, points: Float64[ndarray, "s d"]) -> Float64[ndarray, "b d"]:
+        """Return the points beside some points: with another label, or steps away in one or two coordinates."""
+        rows = self.grid.rows(points)[:, None] + self._steps
+        sizes = np.array([1 if each is None else len(each) for each in self.grid.places])
+        rows = np.where(self.grid.is_choice, rows % sizes, np.clip(rows, 0, sizes - 1)).reshape(-1, len(sizes))
+        return _unique(self.grid.at(rows, np.repeat(points, len(self._steps), 0)))
+
+    @cached_property
+    def _steps(self) -> Int64[ndarray, "b d"]:
+        """The steps to all neighbours, in values; those of labels go round."""
+        sizes = [0 if each is None else len(each) for each in self.grid.places]
+        numbers = (self.grid.is_discrete & ~self.grid.is_choice).nonzero()[0].tolist()
+        moves = [{j: by} for j in self.grid.is_choice.nonzero()[0].tolist() for by in range(1, sizes[j])]
+        moves += [{j: sign * by} for j in numbers for by in _doublings(sizes[j]) for sign in (-1, 1)]
+        if len(numbers) <= PAIRED:
+            moves += [{i: a, j: b} for i, j in combinations(numbers, 2) for a in (-1, 1) for b in (-1, 1)]
+        steps = np.zeros((len(moves), len(sizes)), dtype=np.int64)
+        for row, move in enumerate(moves):
+            steps[row, list(move)] = list(move.values())
+        return steps
+
+    def _keys(self, points: Float64[ndarray, "b d"]) -> Int64[ndarray, "b"]:
+        """Return a number for the setting of each point, so that settings are compared as numbers."""
+        weights = Stream(0).at("keys").generator().integers(2**62, size=points.shape[1])
+        return (self.grid.rows(points) * weights).sum(1)
 
     def _solved(
         self, functions: Functions, scales: Float64[ndarray, "k"], points: Float64[ndarray, "b d"]
-    ) -> Float64[ndarray, "c d"]:
-        """Solve for the continuous coordinates in the best settings of some points; return the ends and all points."""
+    ) -> tuple[Float64[ndarray, "c d"], Float64[ndarray, "c k"]]:
+        """Solve for the continuous coordinates in the best settings of some points; return starts, ends and functions.
+
+        Without continuous coordinates, that is every point.
+        """
+        most = EVERY_SETTING if self._has_few else SETTINGS
+        return self._ended(functions, scales, self._promising(functions, scales, points, most))
+
+    def _promising(
+        self, functions: Functions, scales: Float64[ndarray, "k"], points: Float64[ndarray, "b d"], most: int
+    ) -> Float64[ndarray, "s d"]:
+        """Return the best points of the best settings, and the one that meets the constraints most surely."""
         points = _unique(points)
-        which = self.grid.is_discrete
-        starts = self._best_of_each(functions, scales, points, which, EVERY_SETTING if self._has_few else SETTINGS)
-        held = self._held(functions, scales, which)
-        ends = solve_locally(held, scales, starts, ROUNDS, each_to_its_end=True)
-        return np.concatenate([ends.u, points])
+        if self._is_whole or not len(points):
+            return points
+        f = functions.values(points)
+        surest = points[self._order(functions, scales, points, f)[:1]]  # the only one, perhaps, that meets them all
+        return np.concatenate([surest, self._best_of_each(points, f / scales, self.grid.is_discrete, most)])
+
+    def _ended(
+        self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"]
+    ) -> tuple[Float64[ndarray, "c d"], Float64[ndarray, "c k"]]:
+        """Solve for the continuous coordinates from some points; return these, the ends, and functions there."""
+        found = starts = _unique(starts)
+        if not self._is_whole:
+            held = self._held(functions, scales, self.grid.is_discrete)
+            found = np.concatenate([solve_locally(held, scales, starts, ROUNDS).u, starts])
+        return found, functions.values(found)
 
 
 def searching(search: Search, grid: Grid | None, taken: Float64[ndarray, "p d"]) -> Search | Mixed:
     """Return the search for a problem with this grid, if it has one."""
-    return search if grid is None else Mixed(replace(search, brevity=0.0), grid, taken)
+    return search if grid is None else Mixed(search, grid, taken)
 
 
-def _is_better(one: Optimum, other: Optimum, scale: float) -> bool:
-    """Whether one point is better than another by more than rounding error."""
-    if one.satisfied != other.satisfied:
-        return one.satisfied
-    gain = (one.f[0] - other.f[0]) / scale if one.satisfied else one.margin - other.margin
-    return bool(gain > LEAST_GAIN)
+def _cheaper(functions: Functions) -> Functions:
+    """Return the cheaper version of functions, or themselves."""
+    return (functions.coarse() if isinstance(functions, Refined) else None) or functions
 
 
-def _steps(is_discrete: Bool[ndarray, "d"]) -> Int64[ndarray, "b d"]:
-    """Return the steps to all neighbours, in values."""
-    d, which = len(is_discrete), is_discrete.nonzero()[0].tolist()
-    moves = [{j: by} for j in which for by in (-1, 1, -2, 2)]
-    if len(which) <= PAIRED:
-        moves += [{i: a, j: b} for i, j in combinations(which, 2) for a in (-1, 1) for b in (-1, 1)]
-    steps = np.zeros((len(moves), d), dtype=np.int64)
-    for row, move in enumerate(moves):
-        for j, by in move.items():
-            steps[row, j] = by
-    return steps
+def _doublings(size: int) -> list[int]:
+    """Return 1, 2, 4 and so on, below a number of values."""
+    return [2**power for power in range((size - 1).bit_length())]
 
 
 def _unique(points: Float64[ndarray, "b d"]) -> Float64[ndarray, "c d"]:

@@ -301,16 +301,16 @@ class Outlook:
         Of the question as it stands it is what the result says. Where that is not told, no other is told either.
         """
         told = (self.origin or self).snapshot.told_still
-        if self._is_asked(answer.changes) or told.why:
+        if (self.origin is None and self._is_as_stated(answer.changes)) or told.why:
             return told
         if answer.u is None:
             return Gap(math.inf, math.inf, Unknown.UNCERTAIN.value)
         low, high = answer.bounds
         return self.snapshot.told_gap(high - low, -high if self.problem.minimizes else low)
 
-    def _is_asked(self, changes: Mapping[str, float]) -> bool:
-        """Whether changes leave the study's own question as it stands."""
-        return self.origin is None and all(self.parameters[name] == value for name, value in changes.items())
+    def _is_as_stated(self, changes: Mapping[str, float]) -> bool:
+        """Whether changes leave the question as it stands."""
+        return all(self.parameters[name] == value for name, value in changes.items())
 
     @cached_property
     def _belief(self) -> Remembered:
@@ -390,7 +390,7 @@ class Outlook:
             near: The answer to a similar question: its settings are looked at, too.
         """
         read = self.read(changes)
-        if self._is_asked(read):
+        if self._is_as_stated(read):
             return replace(self.base, changes=read)
         return self._answered(self.case(read), [self.base] if near is None else [self.base, near])
 

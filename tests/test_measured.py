@@ -119,6 +119,16 @@ def test_the_noise_of_values_without_an_error_is_learned_beside_the_others() -> 
     assert 0.6 < np.median(ratios) < 1.7
 
 
+def test_errors_of_an_output_over_decades_do_not_take_its_logarithm_away() -> None:
+    off = []
+    for seed in range(3):
+        U, draw = Stream(seed).at("points").uniform(20, 2), Stream(seed).at("noise").normal(20, 1)
+        truth = np.exp(4 * np.sin(2 * U[:, :1]) * U[:, 1:] - 2)
+        fits = [GP.fit(U, truth * np.exp(0.05 * draw), noise=[None], errors=each) for each in (None, 0.05 * truth)]
+        off.append([float(np.median(np.abs(gp.unwarp(gp.moments(U)[0]) / truth - 1))) for gp in fits])
+    assert np.median([known / ignored for ignored, known in off]) < 1.4
+
+
 def test_without_errors_nothing_changes() -> None:
     U, Y, _, _ = noisy(0)
     plain, none = (GP.fit(U, Y, noise=[None], errors=each) for each in (None, np.full(Y.shape, np.nan)))

@@ -114,7 +114,7 @@ class ModelChoice:
     clipped: tuple[int, ...] = ()
     """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
     noise: float = 0.0
-    """Usual noise, natural units, of an output with values that have errors of their own (`stated`); 0: none has."""
+    """Usual noise on the scale of the warp, where values have errors of their own (`stated`); 0: none has."""
 
     def candidate(self, outputs: tuple[int, ...]) -> Candidate:
         """Return the choice as a candidate of some outputs."""

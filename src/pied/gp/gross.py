@@ -105,7 +105,7 @@ def misfits(
 ) -> list[Misfit]:
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
     data = Observations.of(U, Y, active, ratios, noise, model, coding)
-    data = data if errors is None else with_errors(data, errors, [choice.noise for choice in choices])
+    data = data if errors is None else with_errors(data, errors, choices)
     allowed = _plain(data, plateaus.allowed(data, choices))
     looks, found = int(data.rows.sum()), []
     for j, usual in enumerate(allowed):

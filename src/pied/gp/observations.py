@@ -40,7 +40,7 @@ class Observations:
     coding: Coding | None = None
     """How labels became inputs; None: all inputs are coordinates of the cube."""
     scatter: Float64[ndarray, "m N"] | None = None
-    """The noise variance of each value in usual ones (`stated`, `plateaus.filled`); None: all are usual."""
+    """By how much the noise variance of each value is larger than usual (`plateaus.filled`); None: of none."""
     latent: Float64[ndarray, "m N"] | None = None
     """What is known of latent outputs beyond plateaus (`plateaus`), standardized; NaN for all other values."""
     ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
@@ -62,7 +62,7 @@ class Observations:
             U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
             model = replace(model, waves=False)  # with labels, too few points tell one
         rows = np.isfinite(Y).T
-        scales = tuple(scales_of(Y[rows[j], j], _possible_warps(model, noise[j])) for j in range(Y.shape[1]))
+        scales = tuple(_scales(Y[rows[j], j], _possible_warps(model, noise[j])) for j in range(Y.shape[1]))
         return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, scales, coding)
 
     def beside(self, sides: Mapping[int, Float64[ndarray, "N"]]) -> "Observations":
@@ -71,7 +71,7 @@ class Observations:
         for j, own in sides.items():
             rows[j] &= own == 0
             warps = _possible_warps(self.model, self.noise[j], begins=bool((own < 0).any()))
-            scales[j] = scales_of(self.Y[rows[j], j], warps, self.Y[own != 0, j])
+            scales[j] = _scales(self.Y[rows[j], j], warps, self.Y[own != 0, j])
         return replace(self, rows=rows, scales=tuple(scales))
 
     def on(self, scales: tuple[dict[str, Standardized], ...]) -> "Observations":
@@ -87,7 +87,6 @@ class Observations:
             active=self.active[which],
             noise=tuple(self.noise[j] for j in which),
             scales=tuple(self.scales[j] for j in which),
-            scatter=None if self.scatter is None else self.scatter[which],
         )
 
     def count(self, j: int) -> int:
@@ -110,7 +109,7 @@ class Observations:
         alike: dict[tuple[Any, ...], list[int]] = {}
         for j in range(len(self.rows)):
             noise = self.noise[j]
-            has_errors = self.scatter is not None and bool((self.scatter[j] != 1.0).any())
+            has_errors = any(each.scatter is not None for each in self.scales[j].values())
             key = (noise is None, noise == 0, self.rows[j].tobytes(), self.active[j].tobytes(), j if has_errors else -1)
             alike.setdefault(key, []).append(j)
         sized: dict[int, list[tuple[int, ...]]] = {}
@@ -124,7 +123,7 @@ class Observations:
             return self
         kept = far_apart(self.U, self.model.most_rows)
         part = self.at(kept)
-        scales = [{name: each.at(part.values(j)) for name, each in own.items()} for j, own in enumerate(self.scales)]
+        scales = [{name: each.at(part.values(j)) for name, each in own.items()} for j, own in enumerate(part.scales)]
         return replace(part, scales=tuple(scales))
 
     def only(self, j: int) -> "Observations":
@@ -133,13 +132,13 @@ class Observations:
 
     def at(self, kept: ndarray) -> "Observations":
         """Return the part with some of the points."""
-        scatter = None if self.scatter is None else self.scatter[:, kept]
-        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scatter=scatter)
+        scales = tuple({name: each.of_rows(kept) for name, each in own.items()} for own in self.scales)
+        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scales=scales)
 
     def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:
         """Return the known noise variance of output j on the scale of a warp, else 0, and the range of its nugget."""
-        known = self.noise[j]
-        deviation = self.scales[j][warp].deviation
+        scale = self.scales[j][warp]
+        known, deviation = scale.noise or self.noise[j], scale.deviation
         relative = float(f"{min(known / deviation, LARGEST_NOISE):.12g}") if known else 0.0  # the same in all units
         low, high = self.model.nugget
         if known is not None and relative**2 < EXACT_BELOW:
@@ -148,7 +147,7 @@ class Observations:
 
 
 @np.errstate(all="ignore")
-def scales_of(
+def _scales(
     y: Float64[ndarray, "n"], warps: Sequence[str], others: Float64[ndarray, "k"] | None = None
 ) -> dict[str, Standardized]:
     """Return the scales of these warps on which an output with these values, and others, could be modelled."""

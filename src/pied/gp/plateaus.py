@@ -210,8 +210,7 @@ def filled(data: Observations, choices: Sequence[ModelChoice]) -> Observations:
     if not sides:
         return data
     others, m = data.beside(sides), len(choices)
-    scatter = np.ones(data.rows.shape) if data.scatter is None else data.scatter.copy()
-    latent = np.full(data.rows.shape, np.nan)
+    scatter, latent = np.ones(data.rows.shape), np.full(data.rows.shape, np.nan)
     low, high = np.full(m, -np.inf), np.full(m, np.inf)
     for j, own in sides.items():
         sites = _sites(others, j, choices[j], own)

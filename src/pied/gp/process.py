@@ -118,7 +118,7 @@ class GP:
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
         old: list[ModelChoice | None] = list(previous) if previous is not None else [None] * m
-        return _assemble(data, _noted(data, errors, plateaus.chosen(data, old)))
+        return _assemble(data, _noted(data, plateaus.chosen(data, old)))
 
     @classmethod
     @np.errstate(all="ignore")
@@ -137,7 +137,7 @@ class GP:
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         data = Observations.of(U, Y, active, ratios, noise, model, coding)
-        data = data if errors is None else with_errors(data, errors, [choice.noise for choice in choices])
+        data = data if errors is None else with_errors(data, errors, choices)
         return _assemble(data, plateaus.allowed(data, choices))
 
     @classmethod
@@ -310,14 +310,11 @@ class GP:
         return U if self.coding is None else self.coding.inputs(U)
 
 
-def _noted(
-    data: Observations, errors: Float64[ndarray, "N m"] | None, choices: Sequence[ModelChoice]
-) -> list[ModelChoice]:
+def _noted(data: Observations, choices: Sequence[ModelChoice]) -> list[ModelChoice]:
     """Return choices with the usual noise of outputs whose values have errors of their own."""
-    has_errors = [False] * len(choices) if errors is None else np.isfinite(errors).any(0).tolist()
+    own = [scales.get(each.warp) for scales, each in zip(data.scales, choices, strict=True)]  # of plateaus: none
     return [
-        replace(choice, noise=float(noise or 0.0) if has_own else 0.0)
-        for choice, noise, has_own in zip(choices, data.noise, has_errors, strict=True)
+        replace(each, noise=0.0 if scale is None else scale.noise) for each, scale in zip(choices, own, strict=True)
     ]
 
 

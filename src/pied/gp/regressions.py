@@ -98,9 +98,18 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
         noise=noise,
         nugget=np.log(nugget),
         prior=1.0 if data.model.prior else 0.0,
-        scatter=None if data.scatter is None else data.scatter[first],
+        scatter=_scatter(data, chosen),
         ties=None if data.coding is None else data.coding.ties,
     ), baseline
+
+
+def _scatter(data: Observations, chosen: Sequence[Candidate]) -> Float64[ndarray, "B N"] | None:
+    """Return the noise variances of the values of candidates, in usual ones; None: all are usual."""
+    own = [data.scales[each.outputs[0]][each.warp].scatter for each in chosen]
+    if data.scatter is None and all(each is None for each in own):
+        return None
+    usual = np.ones(data.rows.shape) if data.scatter is None else data.scatter
+    return np.stack([usual[each.outputs[0]] if row is None else row for each, row in zip(chosen, own, strict=True)])
 
 
 def _standardized(

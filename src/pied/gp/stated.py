@@ -8,10 +8,11 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp import descent
-from pied.gp.choices import Candidate
-from pied.gp.observations import Observations, far_apart, scales_of
+from pied.gp.choices import Candidate, ModelChoice
+from pied.gp.observations import Observations, far_apart
 from pied.gp.regressions import regressions
-from pied.shapes import Bool, Float64
+from pied.gp.warps import Standardized
+from pied.shapes import Float64
 
 QUIETEST, LOUDEST = 2e-5, 10.0  # of the deviation of the data: less counts as exact, with more nothing is learned
 MOST_SCATTER = 1e12  # variance of one value, in usual ones
@@ -23,59 +24,68 @@ PRIOR_DEVIATION = 2.0  # of the log variance of the others: they were probably m
 
 
 def with_errors(
-    data: Observations, errors: Float64[ndarray, "N m"], known: Sequence[float | None] | None = None
+    data: Observations, errors: Float64[ndarray, "N m"], choices: Sequence[ModelChoice] | None = None
 ) -> Observations:
     """Return the data of values some of which have errors of their own, as standard deviations, NaN where none.
 
-    The noise of their outputs then counts as known: usually it is that of the values without an error, learned here, or
-    the median error if there are none of these. Each error is taken in units of it.
+    On each scale that their output could be modelled on, errors are those of small differences, and its noise counts as
+    known: usually it is that of the values without an error, learned here, or the median error if there are none of
+    these. Each error is taken in units of it.
 
     Args:
         data: What was told.
         errors: Standard deviation of each value, natural units.
-        known: The noise of each output that was found so before; None or 0 where it is not known.
+        choices: What was chosen, with the usual noise that was found then; None: nothing was.
     """
-    noise, scales = list(data.noise), list(data.scales)
+    scales = list(data.scales)
     for j, stated in enumerate(data.rows & np.isfinite(errors.T)):
         if not stated.any() or data.noise[j] == 0:
             continue
-        scales[j] = scales_of(data.values(j), ("none",))
-        unit = scales[j]["none"].deviation
-        usual = data.noise[j] or (known[j] if known is not None else None)
-        if not usual:
-            usual = float(np.median(errors[stated, j]))
-            if not stated[data.rows[j]].all():
-                part = replace(data, noise=tuple(noise), scales=tuple(scales)).of_outputs([j])
-                usual = _learned(part, errors[:, j], stated, usual)
-        noise[j] = min(max(usual, QUIETEST * unit), LOUDEST * unit)
-    return scattered(replace(data, noise=tuple(noise), scales=tuple(scales)), errors)
+        made = {}
+        for name, scale in data.scales[j].items():
+            own = np.where(stated, errors[:, j], np.nan)
+            own[stated] = own[stated] * scale.warp.steepness(data.Y[stated, j])
+            usual = data.noise[j] or (choices[j].noise if choices is not None and choices[j].warp == name else 0.0)
+            if not usual:
+                usual = float(np.median(own[stated]))
+                if choices is None and not stated[data.rows[j]].all():
+                    usual = _learned(data.of_outputs([j]), name, own, usual)
+            usual = min(max(usual, QUIETEST * scale.deviation), LOUDEST * scale.deviation)
+            made[name] = _with(scale, own, usual)
+        scales[j] = made
+    return replace(data, scales=tuple(scales))
 
 
 def scattered(data: Observations, errors: Float64[ndarray, "N m"]) -> Observations:
-    """Return the data with the errors of values in units of the known noise of their outputs."""
-    scatter = np.ones(data.rows.shape)
-    for j, stated in enumerate(data.rows & np.isfinite(errors.T)):
-        if noise := data.noise[j]:
-            scatter[j, stated] = np.minimum(errors[stated, j] / noise, math.sqrt(MOST_SCATTER)) ** 2
-    return replace(data, scatter=scatter)
+    """Return the data with the errors of values in units of the known noise of their outputs, which have no warp."""
+    pairs = zip(data.scales, data.noise, errors.T, strict=True)
+    scales = tuple({"none": _with(own["none"], each, noise)} if noise else own for own, noise, each in pairs)
+    return replace(data, scales=scales)
 
 
-def _learned(data: Observations, errors: Float64[ndarray, "N"], stated: Bool[ndarray, "N"], usual: float) -> float:
-    """Return the most plausible noise of the values without an error of their own, of the only output."""
-    unit = data.scales[0]["none"].deviation
+def _with(scale: Standardized, own: Float64[ndarray, "N"], usual: float) -> Standardized:
+    """Return a scale with the errors of values on it, NaN for those that have the usual one."""
+    scatter = np.where(np.isfinite(own), np.minimum(own / usual, math.sqrt(MOST_SCATTER)) ** 2, 1.0)
+    return scale._replace(noise=usual, scatter=scatter)
+
+
+def _learned(data: Observations, warp: str, own: Float64[ndarray, "N"], usual: float) -> float:
+    """Return the most plausible noise of the values without an error of their own, of the only output on a scale."""
+    unit = data.scales[0][warp].deviation
     rows = np.flatnonzero(data.rows[0])
     if len(rows) > MOST_ROWS:
         rows = rows[far_apart(data.U[rows], MOST_ROWS)]
-    part = replace(data.at(rows), noise=(unit,))
-    one, _ = regressions(part, [Candidate((0,), next(iter(data.model.kernels)), data.model.trends[0], "none", "plain")])
+    part = data.at(rows)
+    part = replace(part, scales=({warp: part.scales[0][warp]._replace(noise=unit)},))
+    one, _ = regressions(part, [Candidate((0,), next(iter(data.model.kernels)), data.model.trends[0], warp, "plain")])
     root = math.sqrt(max(1, int(data.active[0].sum())))
     starts = [(level, length) for level in LEVELS for length in LENGTHS]
     levels = np.array([level for level, _ in starts])
-    own = np.where(stated, errors / unit, np.nan)[rows]
+    relative = (own / unit)[rows] / levels[:, None]
     tasks = replace(
         one.at(np.zeros(len(starts), dtype=int)),
         noise=levels[:, None] ** 2,
-        scatter=np.where(np.isnan(own), 1.0, np.minimum((own / levels[:, None]) ** 2, MOST_SCATTER)),
+        scatter=np.where(np.isfinite(relative), np.minimum(relative, math.sqrt(MOST_SCATTER)) ** 2, 1.0),
     )
     d = part.U.shape[1]
     theta = np.array([[math.log(length * root)] * d + [2.0 * math.log(level)] for level, length in starts])

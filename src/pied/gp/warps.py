@@ -78,6 +78,14 @@ class Warp:
             return w
         return math.copysign(OUT_OF_REACH, y - self.top) if self.name == "logit" else -self.sign * OUT_OF_REACH
 
+    def steepness(self, y: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
+        """Return |dw/dy|."""
+        if self.name == "none":
+            return np.ones_like(y)
+        if self.name == "logit":
+            return 1.0 / (y + self.offset) + 1.0 / (self.top - y)
+        return 1.0 / (self.sign * y + self.offset)
+
     def log_slopes(self, y: Float64[ndarray, "n"], deviation: float) -> float:
         """Return sum log |dz/dv| with z = w / deviation, which is modelled, and v = y / unit.
 
@@ -143,6 +151,10 @@ class Standardized(NamedTuple):
     """Their standard deviation."""
     log_slopes: float
     """Of the told values (`Warp.log_slopes`)."""
+    noise: float = 0.0
+    """Usual noise on the warped scale, where values have errors of their own (`stated`); 0: none has."""
+    scatter: Float64[ndarray, "N"] | None = None
+    """The noise variance of each value in usual ones; None: all are usual."""
 
     @classmethod
     def of(cls, warp: Warp, y: Float64[ndarray, "n"]) -> "Standardized":
@@ -153,6 +165,10 @@ class Standardized(NamedTuple):
     def at(self, y: Float64[ndarray, "n"]) -> "Standardized":
         """Return the same map for a part of the told values."""
         return self._replace(log_slopes=self.warp.log_slopes(y, self.deviation))
+
+    def of_rows(self, kept: ndarray) -> "Standardized":
+        """Return the same for a part of the points."""
+        return self if self.scatter is None else self._replace(scatter=self.scatter[kept])
 
     def forward(self, y: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
         """Return (w - location) / deviation, rounded to the grain."""

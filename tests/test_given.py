@@ -19,6 +19,7 @@ from pied import (
     Status,
     Study,
     TellError,
+    UnknownName,
     Variable,
 )
 from pied.problem import SAME
@@ -295,6 +296,43 @@ def test_the_shell_takes_settings_of_ones_own(lab: Path) -> None:
     made = data("ask", "lab.toml", "--at", "temperature=80", "--at", "time=2")
     assert made["x"] == {"temperature": 80, "time": 2}
     assert data("ask", "lab.toml")["trial"] == made["trial"]
+
+
+@pytest.mark.parametrize(
+    ("name", "max_step"), [("box", {"T": 5, "p": 1}), ("mixed", {"T": 3, "n": 2}), ("mixture", {"c": 0.05})]
+)
+def test_steps_are_no_longer_than_they_may_be(name: str, max_step: dict[str, float]) -> None:
+    with Study(problem_of(name), seed=2, initial=4) as study:
+        study.add_all((trial, measured(trial)) for trial in (dict(study.ask().x) for _ in range(3)))
+        for _ in range(4):
+            before = next(trial for trial in reversed(study.trials) if trial.y is not None).x
+            trial = study.ask(max_step=max_step)
+            assert all(abs(trial.x[each] - before[each]) <= most + 1e-12 for each, most in max_step.items())
+            study.tell(trial, measured(trial.x))
+
+
+def test_steps_lead_to_the_optimum_and_say_what_is_missing() -> None:
+    problem = Problem({"T": (0, 100), "p": (0, 1)}, ["y"], maximize="y", noise=0)
+    with Study(problem, seed=1, initial=2) as study:
+        with pytest.raises(SettingError, match="not known where 'T' stands"):
+            study.ask(max_step={"T": 10})
+        for _ in range(14):
+            trial = study.ask(max_step={"T": 10}, present={} if study.trials else {"T": 5})
+            study.tell(trial, {"y": -(((trial.x["T"] - 80) / 50) ** 2) - (trial.x["p"] - 0.4) ** 2})
+        assert study.result().value >= -1e-3
+        with pytest.raises(SettingError, match="T = 10 is more than 5 away"):
+            study.ask(given={"T": 10}, max_step={"T": 5})
+        with pytest.raises(UnknownName, match="not a variable"):
+            study.ask(max_step={"t": 5})
+
+
+def test_the_shell_takes_steps(lab: Path) -> None:
+    made = data("ask", "lab.toml", "--max-step", "temperature=2", "--from", "temperature=70")
+    assert 68 <= made["x"]["temperature"] <= 72
+    pied_("tell", "lab.toml", "1", "product=0.5", "impurity=0.05")
+    assert (
+        abs(data("ask", "lab.toml", "--max-step", "temperature=2")["x"]["temperature"] - made["x"]["temperature"]) <= 2
+    )
 
 
 def test_the_shell_takes_what_is_given_and_shows_it(lab: Path) -> None:

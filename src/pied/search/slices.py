@@ -3,6 +3,7 @@
 Points of pools and those that are found are whole points. Coordinates that a caller adds (`joint`) come after them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from numpy import ndarray
 from pied.problem import Problem, Slice
 from pied.rng import Stream
 from pied.search.enumeration import Enumeration
-from pied.search.functions import Functions, Part, Sliced
+from pied.search.functions import Functions, Part, Refined, Sliced
 from pied.search.mixed import Mixed, searching
 from pied.search.multistart import Search
 from pied.search.optimum import Optimum
@@ -63,6 +64,64 @@ class SliceSearch(Search):
         return Part(np.append(self.slice.low, np.zeros(more)), np.append(self.slice.high, np.ones(more)))
 
 
+@dataclass(frozen=True, eq=False)
+class Clamped:
+    """Functions that are beyond a box what they are at its nearest point, so that a search may leave it for nothing."""
+
+    functions: Functions
+    slice: Slice
+
+    @property
+    def k(self) -> int:
+        """Number of functions."""
+        return self.functions.k
+
+    @property
+    def white(self) -> Sequence[int]:
+        """Positions of the constraints that are known exactly."""
+        return self.functions.white
+
+    def coarse(self) -> "Clamped | None":
+        """Return the cheaper version of the functions, if there is one."""
+        cheaper = self.functions.coarse() if isinstance(self.functions, Refined) else None
+        return None if cheaper is None else Clamped(cheaper, self.slice)
+
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
+        """Return them for screening."""
+        return self.functions.values(self.slice.clipped(U))
+
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
+        """Return them and their slopes; a slope that leads farther out is 0."""
+        f, J = self.functions.values_and_slopes(self.slice.clipped(U))
+        low, high = self.slice.low, self.slice.high
+        leads_out = ((low >= U)[:, None] & (J < 0)) | ((high <= U)[:, None] & (J > 0))
+        return f, np.where(leads_out, 0.0, J)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SliceMixed(Mixed):
+    """A search on a grid, of a slice that leaves a range of a continuous coordinate."""
+
+    slice: Slice
+
+    def solve(
+        self,
+        functions: Functions,
+        scales: Float64[ndarray, "k"],
+        pool: Float64[ndarray, "b d"],
+        known: Float64[ndarray, "s d"],
+        stream: Stream,
+        *,
+        rescue: bool = True,
+    ) -> Optimum:
+        """Maximize the first function subject to the others."""
+        clamped = Clamped(functions, self.slice)
+        best = super().solve(clamped, scales, pool, self.slice.clipped(known), stream, rescue=rescue)
+        return replace(best, u=self.slice.clipped(best.u))
+
+
 def settings_of(search: Search) -> dict[str, Any]:
     """Return the settings of a search, which a search around it takes as well."""
     return {each.name: getattr(search, each.name) for each in fields(Search)}
@@ -79,4 +138,7 @@ def search_of(problem: Problem, search: Search) -> Search | Enumeration | Mixed:
         return Enumeration.of(problem.listing)
     if problem.slice is not None:  # fewer digits might leave it
         search = SliceSearch(**(settings_of(search) | {"brevity": 0.0}), slice=problem.slice)
-    return searching(search, problem.steps, np.zeros((0, problem.d)))
+    found = searching(search, problem.steps, np.zeros((0, problem.d)))
+    if problem.slice is None or not isinstance(found, Mixed):
+        return found
+    return SliceMixed(found.inner, found.grid, found.taken, slice=problem.slice)

@@ -40,6 +40,12 @@ ROUNDED = 1e-4
     "--at", "settings", multiple=True, metavar="NAME=VALUE", help="Measure at settings of your own, all given."
 )
 @given
+@click.option(
+    "--max-step", "steps", multiple=True, metavar="NAME=DISTANCE", help="How far a setting may move; repeat it."
+)
+@click.option(
+    "--from", "present", multiple=True, metavar="NAME=VALUE", help="Where it stands; by default as last measured."
+)
 def ask(
     context: click.Context,
     file: str,
@@ -52,6 +58,8 @@ def ask(
     repeat: int | None,
     settings: tuple[str, ...],
     given: tuple[str, ...],
+    steps: tuple[str, ...],
+    present: tuple[str, ...],
 ) -> None:
     """Propose the next point to measure.
 
@@ -78,7 +86,9 @@ def ask(
         elif repeat is not None:
             trials = [desk.study.repeat(repeat)]
         else:
-            trials = desk.study.open_trials(count, given=given_of(problem, given))
+            far, at = (settings_of(problem, words) for words in (steps, present))
+            fixed = given_of(problem, given)
+            trials = desk.study.open_trials(count, given=fixed, max_step=far, present=at)
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:

@@ -293,6 +293,8 @@ class Study:
         self,
         *,
         given: Mapping[str, Any] | None = None,
+        max_step: Mapping[str, float] | None = None,
+        present: Mapping[str, Any] | None = None,
         again: bool = True,
         for_sweep: "Sweep | None" = None,
     ) -> Trial:
@@ -303,6 +305,8 @@ class Study:
         Args:
             given: Settings that are not free for this trial, `{"T": 80}`, or within a range, `{"T": (78, 82)}`: the
                 best point with these, exactly. Measurements with others count fully.
+            max_step: How far settings may move from where the equipment stands, `{"T": 5}`.
+            present: Where it stands, if that is not where the last trial was measured.
             again: Whether a named worker gets its own pending trial back.
             for_sweep: A sweep of this study: the point is the one that would sharpen its curve most.
 
@@ -310,14 +314,21 @@ class Study:
             Infeasible: When no point can meet the constraints.
             SolverDone: When the solver has nothing more to propose.
         """
-        where = self._where(given)
+        where = self._where(given, max_step, present)
         if for_sweep is not None:
             return self._propose(where.given, for_sweep)
         if not (self._is_named and again):
             return self._offered(where, resume=False) or self._propose(where.given)
         return self._offered(where, resume=True) or self._propose(where.given, most=1)
 
-    def open_trials(self, count: int, *, given: Mapping[str, Any] | None = None) -> list[Trial]:
+    def open_trials(
+        self,
+        count: int,
+        *,
+        given: Mapping[str, Any] | None = None,
+        max_step: Mapping[str, float] | None = None,
+        present: Mapping[str, Any] | None = None,
+    ) -> list[Trial]:
         """Return this worker's open trials, with renewed leases, after new proposals until there are so many.
 
         There are fewer, and a warning says why, when the solver has nothing more to propose.
@@ -325,8 +336,10 @@ class Study:
         Args:
             count: How many.
             given: Settings that they have, as in `ask`; open trials with others do not count.
+            max_step: How far settings may move.
+            present: From where.
         """
-        where = self._where(given)
+        where = self._where(given, max_step, present)
         while len(mine := [trial for trial in self.held() if lies_on(where, trial)]) < count:
             try:
                 self._offered(where, resume=False) or self._propose(where.given, most=count)
@@ -337,8 +350,17 @@ class Study:
                 break
         return mine
 
-    def _where(self, given: Mapping[str, Any] | None) -> Problem:
+    def _where(
+        self,
+        given: Mapping[str, Any] | None,
+        max_step: Mapping[str, float] | None = None,
+        present: Mapping[str, Any] | None = None,
+    ) -> Problem:
         """Return the problem on the slice with given settings, or as it is; say what cannot be given."""
+        if max_step:
+            from pied.study.steps import stepped
+
+            given = stepped(self.problem, self.trials, max_step, present, given)
         if not given:
             return self.problem
         if not self.solver.slices:

@@ -100,7 +100,12 @@ def ask(room: Room, given: Given) -> Any:
     with room.desk(_worker(given), is_new=True) as desk:
         fixed = given_of(desk.stated.problem, words_of(_mapping(given, "given")))
         own = settings_of(desk.stated.problem, tuple(words_of(_mapping(given, "at"))))
-        trials = [desk.study.enqueue(own, take=True)] if own else desk.study.open_trials(count, given=fixed)
+        far = _numbers(given, "max_step")
+        trials = (
+            [desk.study.enqueue(own, take=True)]
+            if own
+            else desk.study.open_trials(count, given=fixed, max_step=far, present=_mapping(given, "present"))
+        )
         return {"trials": [asked_data(desk.study, each) for each in trials]}
 
 
@@ -292,6 +297,8 @@ _CHANGES = {"constants": "new values of constants by name", "limits": "new limit
 STUDY_ACTIONS: dict[str, Action] = {
     "ask": Action(ask, {"count": f"open trials wanted in all, 1 to {MOST_ASKED}", "worker": _WORKER,
                         "at": "settings of your own, all by name: they are the trial",
+                        "max_step": "how far settings may move by name",
+                        "present": "where they stand, if not where the last trial was measured",
                         "given": 'settings that are not free by name: 80, or "78:82" within a range'},
                   "Propose what to measure next. Who asks again gets the same trials back until they are told."),
     "what-if": Action(what_if, {**_CHANGES, "map": "variables of a map, {across, up}; left out: no map"},

@@ -77,38 +77,35 @@ def test_points_of_a_slice_have_the_given_values_exactly_and_can_be_set(name: st
 @pytest.mark.parametrize(("name", "given"), ALL)
 def test_the_initial_design_keeps_what_is_given(name: str, given: dict[str, Any]) -> None:
     with Study(problem_of(name), seed=1) as study:
-        for _ in range(2):
+        for _ in range(1 if given == {"T": 33.3, "p": 2} else 2):
             trial = study.ask(given=given)
             assert trial.why.aim == "initial"
             assert is_kept(trial.x, given)
             assert trial.why.given == {k: list(v) if isinstance(v, tuple) else v for k, v in given.items()}
             assert "given" in trial.summary
             study.tell(trial, measured(trial.x))
-            if given == {"T": 33.3, "p": 2}:
-                break
 
 
-@pytest.mark.parametrize(("name", "noise"), [(name, 0) for name in SPACES] + [("box", None), ("mixture", None)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "noise"), [(name, 0) for name in SPACES] + [("box", None)])
 def test_proposals_and_answers_keep_what_is_given(name: str, noise: float | None) -> None:
     slices = SPACES[name][1]
     with Study(problem_of(name, noise=noise), seed=3, initial=4) as study:
         for _ in range(5):
             trial = study.ask()
             study.tell(trial, measured(trial.x))
-        for given in slices:
+        for given in (slices[0], slices[-1]):
             trial = study.ask(given=given)
             assert trial.why.aim != "initial"
             assert is_kept(trial.x, given)
             assert study.problem.settable(np.array([trial.x.array])).all()
             study.tell(trial, measured(trial.x))
         given = slices[-1]
-        found, answer = study.result(given=given), study.what_if(given=given)
+        found = study.result(given=given)
         assert found.x is not None
         assert is_kept(found.x, given)
         assert found.given
         assert str(found).startswith("Given ")
-        assert answer.x is None or is_kept(answer.x, given)
-        assert study.ask().why.given == {}
 
 
 def test_measurements_off_the_slice_tell_where_its_optimum_is() -> None:
@@ -126,6 +123,10 @@ def test_measurements_off_the_slice_tell_where_its_optimum_is() -> None:
             assert found.bounds["y"][1] >= -T - 1e-3
             assert study.ask(given={"T": T}).x["p"] == pytest.approx(0.2 + 0.5 * T, abs=0.1)
         assert study.recommend(given={"T": 0.6}).x == study.result(given={"T": 0.6}).x
+        answer = study.what_if(given={"T": 0.6})
+        assert answer.x is not None
+        assert answer.x["T"] == 0.6
+        assert study.ask().why.given == {}
         assert study.expect({"p": 0.5}, given={"T": 0.6}) == study.expect({"T": 0.6, "p": 0.5})
 
 

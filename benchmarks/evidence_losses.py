@@ -209,8 +209,9 @@ def _startup() -> tuple[str, str] | None:
     """Commands that are slower than was asked for."""
     rows = tables("startup.md")[0][1:]
     late = [
-        f"`{re.sub('`', '', row[0])}` {row[1]} s (wanted {row[3]})"
+        f"`{re.sub('`', '', row[0])}` {row[2]} (wanted {row[3]})"
         for row in rows
-        if row[3] != "-" and leading(row[1]) > leading(row[3])
+        if row[3] != "-" and leading(row[2]) > leading(row[3])
     ]
-    return (f"**Start-up.** Slower than we want: {', '.join(late)}.", "startup.md") if late else None
+    said = f"**Commands.** In times of `import numpy, scipy.linalg`: {', '.join(late)}."
+    return (said, "startup.md") if late else None

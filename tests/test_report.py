@@ -190,7 +190,8 @@ def test_the_shell_draws_and_reports(lab: Path) -> None:
 def test_the_shell_writes_a_report_and_replaces_only_a_report(lab: Path) -> None:
     (lab / "old.csv").write_text("temperature,time,product,impurity\n60,1,0.4,0.03\n70,2,0.5,0.04\n80,3,0.6,0.06\n")
     pied_("add", "lab.toml", "old.csv")
-    assert "lab.html is written" in pied_("report", "lab.toml").output
+    (lab / "lab.html").write_text("<!DOCTYPE html>\n<html><head><title>Report: an older one</title></head></html>")
     assert data("report", "lab.toml") == {"report": "lab.html"}
+    assert "Predicted against measured" in (lab / "lab.html").read_text()
     (lab / "lab.html").write_text("precious")
     assert "exists already and is not a report" in pied_("report", "lab.toml", code=2).stderr

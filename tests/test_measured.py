@@ -199,6 +199,13 @@ def test_what_cannot_have_an_error_is_refused() -> None:
             study.tell(1, {"q": "low ± 0.1"})
 
 
+def test_a_row_that_is_there_without_its_error_is_not_added_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    with Study(reactor(), seed=1) as study:
+        study.add({"x": 0.5}, {"p": 0.5, "q": (0.5, 0.1)})
+        assert study.add_all([({"x": 0.5}, {"p": (0.5, 0.1), "q": (0.5, 0.1)})]) == {}
+        assert "trial 1 is there without the error of 'p': correct it" in caplog.text
+
+
 def test_an_output_with_errors_does_not_count_as_exact() -> None:
     with Study(reactor(), seed=1, solver="random") as study:
         study.add({"x": 0.5}, {"p": (0.7, 0.1), "q": 0.7})

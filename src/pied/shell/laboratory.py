@@ -216,7 +216,7 @@ def tell(
     settings: tuple[str, ...],
     anyway: bool,
 ) -> None:
-    """Tell what was measured: the number of the trial, then NAME=VALUE for each output.
+    """Tell what was measured: the number of the trial, then NAME=VALUE for each output, or NAME="0.52 ± 0.01 (n=3)".
 
     Outputs may be told in parts. A value once told is never overwritten: telling it again is fine, another one is
     refused (and kept in the record beside the first) until it is corrected ('pied correct').

@@ -272,6 +272,19 @@ def same_rows(
     return found
 
 
+def more_said(
+    rows: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]], known: Mapping[int, Trial]
+) -> dict[int, list[str]]:
+    """Return by the places of rows that are in the record the outputs whose errors are not."""
+    found: dict[int, list[str]] = {}
+    for place, trial in known.items():
+        told: Mapping[str, float] = trial.y or {}
+        errors = {name: value for name, value in rows[place][1].items() if isinstance(value, Measured)}
+        missing = [name for name, value in errors.items() if not isinstance(told.get(name), Measured)]
+        found |= {place: missing} if missing else {}
+    return found
+
+
 def _is_same(problem: Problem, name: str, given: Any, kept: Any) -> bool:
     """Tell whether a setting is the known one, perhaps written with fewer digits."""
     box = problem.variables[name]

@@ -43,6 +43,7 @@ from pied.study.reading import (
     added_point,
     answered,
     is_recorded,
+    more_said,
     note_text,
     outcomes,
     reason,
@@ -641,16 +642,20 @@ class Study:
             for x, y in rows
         ]
         new: list[int] = []
+        without: dict[int, list[str]] = {}
 
         def choose(changed: list[Row]) -> list[tuple[dict[str, Any], dict[str, float]]]:
             seen = {**trials, **{row.number: restored_trial(self.problem, row) for row in changed}}
             known = {} if again else same_rows(self.problem, seen.values(), read)
             new[:] = [place for place in range(len(read)) if place not in known]
+            without.update({known[place].number: names for place, names in more_said(read, known).items()})
             return [read[place] for place in new]
 
-        if not choose([]):
-            return {}
-        made = self._record.add(choose, since=self._change, revision=self._revision, worker=self.worker)
+        made: list[Row] = []
+        if choose([]):
+            made = self._record.add(choose, since=self._change, revision=self._revision, worker=self.worker)
+        for number, names in without.items():
+            logger.warning("trial %d is there without the error of %s: correct it to add that", number, listed(names))
         now = {trial.number: trial for trial in self._snapshot().trials}
         found = {place: now[row.number] for place, row in zip(new, made, strict=True)}
         for trial in found.values():

@@ -9,6 +9,7 @@ from numpy import ndarray
 from pied import CUQB, Problem, SolverDone, Study
 from pied.bounds.quantile import shift
 from pied.errors import NumericalError
+from pied.gp import MOST_TOLD
 from pied.gp.factors import roots
 from pied.records.trial import Dataset, deviations
 from pied.rng import Stream
@@ -224,3 +225,14 @@ def test_sums_and_differences_of_wild_values_print_no_warning(wild: tuple[float,
     assert result.x is not None
     assert str(study)
     assert study.what_if({"l": 1.1}).u is not None
+
+
+def test_of_too_many_points_a_proposal_says_that_it_rests_on_a_part(caplog: pytest.LogCaptureFixture) -> None:
+    """And it still finds what they show."""
+    problem = Problem({"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y"], maximize="y", noise=0)
+    U = Stream(0).sobol(MOST_TOLD + 40, 2)
+    Y = -((U - [0.3, 0.6]) ** 2).sum(1, keepdims=True)
+    proposal = ask(problem, record(Y, U), CUQB())
+    assert f"rests on {MOST_TOLD} of {len(U)}" in caplog.text
+    assert proposal.why.rung.startswith("part of the points: ")
+    assert np.abs(proposal.u - [0.3, 0.6]).max() < 0.05

@@ -9,7 +9,7 @@ import pytest
 
 from beliefs import PLAIN, SCALES, V, chosen, fixed, numeric_slope, points, scales_of, wavy
 from oracles import Kriging
-from pied.gp import GP
+from pied.gp import GP, MOST_TOLD
 from pied.gp.choices import Model
 from pied.gp.kernels import KERNELS, TRENDS
 from pied.rng import Stream
@@ -399,3 +399,29 @@ def test_repeated_measurements_tell_the_noise():
     gp = GP.fit(U, noisy[:, None], noise=[None], model=model)
     level = math.sqrt(float(gp.variance[0]) * math.exp(gp.theta[0, -1])) * float(gp.deviation[0])
     assert level == pytest.approx(0.05, rel=0.4)  # 50 degrees of freedom: four standard errors
+
+
+def test_a_belief_of_fewer_points_is_as_near_to_the_truth_as_its_wider_deviations_say():
+    """What it is looked at for, it shows: the means agree within deviations, which leaving points out never narrows."""
+    U = Stream(3).sobol(500, 2)
+    gp = fixed(U, wavy(U), nugget=1e-6)
+    assert fixed(U[:300], wavy(U[:300]), nugget=1e-6).fewer is None
+    fewer = gp.fewer
+    assert fewer is not None
+    assert fewer.fewer is None
+    (mean, deviation), (rough, wide) = gp.moments(V), fewer.moments(V)
+    assert (wide >= deviation * (1 - 1e-6)).all()
+    assert (np.abs(mean - rough) <= 4 * wide + 1e-3 * gp.deviation).all()
+
+
+def test_of_more_points_than_can_be_worked_with_the_last_and_some_everywhere_count():
+    U = Stream(4).sobol(MOST_TOLD + 500, 2)
+    y, seldom = wavy(U), np.full(len(U), np.nan)
+    seldom[:40] = np.exp(U[:40, 0])
+    gp = GP.fit(U, np.column_stack([y, seldom]), model=PLAIN)
+    assert gp.counted == pytest.approx([MOST_TOLD, 40])  # every value of what was told seldom
+    mean, deviation = gp.moments(U[-200:])
+    assert mean[:, 0] == pytest.approx(np.ravel(y[-200:]), abs=1e-3)  # the last told are reproduced
+    away = np.abs(gp.moments(U)[0][:, 0] - np.ravel(y))
+    assert away.max() < 0.05 * np.ptp(y)
+    assert (deviation > 0).all()

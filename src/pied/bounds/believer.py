@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import quantile, worst
-from pied.bounds.composite import USUAL_LEVELS, Belief, Composite
+from pied.bounds.composite import USUAL_LEVELS, Belief, Composite, Thinned
 from pied.bounds.estimator import Estimator
 from pied.bounds.trust import Trust, widened
 from pied.errors import SettingError
@@ -151,6 +151,12 @@ class Widened:
         """Whether the belief is."""
         return self.belief.is_warped
 
+    @property
+    def fewer(self) -> "Widened | None":
+        """The same of fewer points; None where the belief rests on few."""
+        belief = self.belief.fewer if isinstance(self.belief, Thinned) else None
+        return None if belief is None else Widened(belief, self.factor)
+
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]]:
         """Return the mean and the wider deviations."""
         mean, root = self.belief.moments(U)
@@ -225,16 +231,16 @@ class Bounds:
     """Whether slopes are computed with the samples of screening, too."""
 
     def coarse(self) -> "Bounds | None":
-        """Return the bounds with fewer samples; None where everything has a closed form.
+        """Return the bounds with fewer samples, by a belief of fewer points; None where that is not cheaper.
 
         Few samples show little of an extreme quantile. It is then taken for a usual one under wider deviations: as many
         of its deviations from the mean, which is exact where g is affine.
         """
-        composite, levels = self.composite, self.levels
-        if self.screening or not composite.is_sampled:
+        composite, levels = self.composite.fewer or self.composite, self.levels
+        if self.screening or (composite is self.composite and not composite.is_sampled):
             return None
         if composite.screens(levels):
-            return replace(self, screening=True)
+            return replace(self, composite=composite, screening=True)
         z = [None if each is None else quantile.normal(each) for each in levels]
         factor = max(abs(each) for each in z if each is not None) / quantile.normal(USUAL_LEVELS[1])
         usual = tuple(None if each is None else quantile.level_of(each / factor) for each in z)

@@ -63,6 +63,15 @@ class Belief(Protocol):
         """Return the derivatives of `unwarp` where it gives these outputs."""
 
 
+@runtime_checkable
+class Thinned(Protocol):
+    """A belief that may have a cheaper version."""
+
+    @property
+    def fewer(self) -> Belief | None:
+        """The belief conditioned on fewer points; None where it rests on few."""
+
+
 class LastMoments:
     """The moments of a belief at the points looked up last: a pool is looked up several times.
 
@@ -135,7 +144,14 @@ class Composite:
         """Return the same functions, with the same base samples, under another belief about the same outputs."""
         other = copy(self)
         other.belief, other._moments, other._worsts = belief, LastMoments(belief), {}
+        other.__dict__.pop("fewer", None)
         return other
+
+    @cached_property
+    def fewer(self) -> "Composite | None":
+        """The same under a belief of fewer points, to find where to look; None where that is not cheaper."""
+        belief = self.belief.fewer if isinstance(self.belief, Thinned) else None
+        return None if belief is None else self.under(belief)
 
     def _has_closed_form(self, kind: str) -> bool:
         """With correlated outputs, only Proposition 2 holds: g affine, outputs neither warped nor clamped."""

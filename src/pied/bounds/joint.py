@@ -66,6 +66,11 @@ class Joint:
         last = np.concatenate([np.zeros_like(U), -4.0 * xi], 1)
         return np.concatenate([f, _inside(xi)], 1), np.concatenate([slopes, last[:, None]], 1)
 
+    def coarse(self) -> "Joint | None":
+        """Return the same by a belief of fewer points; None where that is not cheaper."""
+        fewer = self.composite.fewer
+        return None if fewer is None else replace(self, composite=fewer)
+
     @property
     def seen(self) -> Bool[ndarray, "d"]:
         """Which coordinates of a point some output depends on."""
@@ -98,7 +103,7 @@ class Joint:
         the outputs are few.
         """
         d, k, m = self.composite.problem.d, self.composite.problem.k, self.composite.problem.m
-        pairs = self.lifted(pool, scales)
+        pairs = (self.coarse() or self).lifted(pool, scales)
         if m < MANY_OUTPUTS:
             random = 2.0 * stream.at("outcomes").uniform(len(pool), m) - 1.0
             if self.in_ball:

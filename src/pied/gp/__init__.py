@@ -4,6 +4,7 @@ from pied.gp.border import Border
 from pied.gp.choices import Model, ModelChoice
 from pied.gp.coding import Coding, Labels, scaled
 from pied.gp.gross import Misfit, misfits
+from pied.gp.observations import MOST_TOLD
 from pied.gp.odds import evidence, kernel_of
 from pied.gp.paths import Paths
 from pied.gp.prior import Prior
@@ -14,6 +15,7 @@ from pied.gp.warps import Warp
 
 __all__ = [
     "GP",
+    "MOST_TOLD",
     "Border",
     "Coding",
     "Labels",

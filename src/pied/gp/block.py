@@ -17,7 +17,7 @@ from pied.gp.likelihood import EXACT_NUGGET, Tasks
 from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
 from pied.gp.regressions import regressions, view
-from pied.shapes import Float64
+from pied.shapes import Float64, Int
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,8 @@ class Block:
     """Degree of the trend basis."""
     soft: Float64[ndarray, "B N"] | None = None
     """1 for values that stand for what is known beyond a plateau; None: for none."""
+    density: Float64[ndarray, "B"] | None = None
+    """Leave-one-out density of the told values where it was found with the variance; None: not yet."""
     known: tuple[Posterior, float] | None = None
     """Posterior and jitter where they follow from another block's; None: the covariance is factorized."""
 
@@ -95,7 +97,22 @@ class Block:
             scatter=None if scatter is None else np.concatenate([scatter, np.full_like(own, noise)], 1),
         )
         soft = None if self.soft is None else np.concatenate([self.soft, np.zeros_like(own)], 1)
-        return replace(self, tasks=tasks, soft=soft, known=None)
+        return replace(self, tasks=tasks, soft=soft, density=None, known=None)
+
+    def at(self, kept: Int[ndarray, "c"]) -> "Block":
+        """Return the same models conditioned on some of the points."""
+        T = self.tasks
+        tasks = replace(
+            T,
+            U=T.U[..., kept, :],
+            basis=T.basis[..., kept, :],
+            y=T.y[:, kept],
+            rows=T.rows[:, kept],
+            scatter=None if T.scatter is None else T.scatter[:, kept],
+        )
+        return replace(
+            self, tasks=tasks, soft=None if self.soft is None else self.soft[:, kept], density=None, known=None
+        )
 
     def widened(self, factor: Float64[ndarray, "m"], shift: Float64[ndarray, "m"]) -> "Block":
         """Multiply the deviations of every output, and lower the logarithm of its nugget.
@@ -109,7 +126,7 @@ class Block:
         lower = np.maximum(nugget + shifts, np.minimum(nugget, math.log(EXACT_NUGGET)))
         theta = np.concatenate([self.theta[:, :-1], lower[:, None]], 1)
         known = None if shifts.any() else (self.posterior.widened(own), self.jitter)  # without a shift, K is the same
-        return replace(self, theta=theta, variance=self.variance * own**2, known=known)
+        return replace(self, theta=theta, variance=self.variance * own**2, density=None, known=known)
 
 
 def block_of(data: Observations, groups: Sequence[tuple[int, ...]], choices: Sequence[ModelChoice]) -> Block:
@@ -120,13 +137,14 @@ def block_of(data: Observations, groups: Sequence[tuple[int, ...]], choices: Seq
     theta = thetas(chosen)
     soft = None if data.latent is None else np.isfinite(data.latent)[[group[0] for group in groups]].astype(np.float64)
     hard = tasks if soft is None else _without(tasks, soft)
-    variance = likelihood.evaluate(hard, theta, with_slope=False).variance
+    fit = likelihood.evaluate(hard, theta, with_slope=False)
+    variance = fit.variance
     is_short = hard.rows.sum(1) <= hard.columns.sum(1)  # no row left to estimate a variance from
     variance = np.where(is_short[:, None], np.maximum(variance, 1.0), variance)
     if data.model.declustering is not None:
         variance = np.maximum(variance, _declustered_variance(hard, theta, data.model.declustering))
     degree = max(TRENDS[choice.trend] for choice in chosen)
-    return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree, soft)
+    return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree, soft, fit.density)
 
 
 def _without(tasks: Tasks, soft: Float64[ndarray, "B N"]) -> Tasks:

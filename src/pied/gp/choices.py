@@ -56,7 +56,7 @@ class Model:
     refit: int = 3
     """... then after this many new points; later, after the data have grown by a thirtieth."""
     most_rows: int = 256
-    """Choices and length scales are learned from at most so many points, far apart; the posterior uses all."""
+    """Choices and length scales are learned from at most so many points, far apart; the posterior uses 1,000."""
     shared: int | None = 32
     """From this many outputs on, outputs with the same inputs and rows share kernel, trend, warp and length scales (not
     their variances). None: never."""

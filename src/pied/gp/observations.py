@@ -13,6 +13,8 @@ from pied.gp.likelihood import NOISIEST, QUIETEST
 from pied.gp.warps import Standardized, Warp, grained
 from pied.shapes import Bool, Float64, Int
 
+MOST_TOLD = 1000  # points that a belief is made from: its time and memory grow with their square
+RECENT = 250  # of these, the last told ones: they lie where a run has come to
 EXACT_BELOW = 1e-10  # standardized variance of a known noise: below it, the nugget of an exact output covers the noise
 LARGEST_NOISE = 1e6  # of the deviation of the data: with more noise nothing is learned, and squares overflow
 
@@ -169,11 +171,25 @@ def _possible_warps(model: Model, noise: float | None, *, begins: bool = False) 
     return tuple(name for name in model.warps if name not in hidden)
 
 
-def far_apart(U: Float64[ndarray, "N d"], count: int) -> Int[ndarray, "c"]:
-    """Return the indices of so many points, each the farthest from those before it; the last told comes first."""
-    kept = [len(U) - 1]
-    distance = ((U - U[-1]) ** 2).sum(1)
-    for _ in range(count - 1):
-        kept.append(int(distance.argmax()))
+def affordable(U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"]) -> Int[ndarray, "b"]:
+    """Return the indices of the points a belief is made from: all, or of too many the last and others far apart.
+
+    Of outputs that were told seldom, every value counts.
+    """
+    if len(U) <= MOST_TOLD:
+        return np.arange(len(U))
+    told = np.isfinite(Y)
+    first = told[:, told.sum(0) <= RECENT].any(1)
+    first[-RECENT:] = True
+    return far_apart(U, MOST_TOLD, np.flatnonzero(first))
+
+
+def far_apart(U: Float64[ndarray, "N d"], count: int, first: Int[ndarray, "f"] | None = None) -> Int[ndarray, "c"]:
+    """Return the indices of so many points: the first, else the last told, then each the farthest from those before."""
+    kept: list[int] = []
+    waiting = [len(U) - 1] if first is None else first.tolist()
+    distance = np.full(len(U), np.inf)
+    while len(kept) < max(count, len(waiting)):
+        kept.append(waiting[len(kept)] if len(kept) < len(waiting) else int(distance.argmax()))
         distance = np.minimum(distance, ((U - U[kept[-1]]) ** 2).sum(1))
     return np.array(sorted(set(kept)))

@@ -14,6 +14,7 @@ from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretche
 from pied.shapes import Bool, Float64
 
 SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: less is rounding error
+READINGS = 4  # a piece is no smaller than this makes it: reading the factor takes as long as so many slopes
 ENTRIES_AT_ONCE = 100_000  # of kernel matrices worked on together: what a processor's cache holds
 
 
@@ -88,7 +89,8 @@ class Posterior:
         Float64[ndarray, "B b c"], Float64[ndarray, "B b c"], Float64[ndarray, "B b c d"], Float64[ndarray, "B b c d"]
     ]:
         """Return mean and standard deviation of every output, and their derivatives with respect to the point."""
-        step = max(1, ENTRIES_AT_ONCE // max(1, len(self._root) * self._root.shape[1] * self._inverse.shape[2]))
+        (B, N), d = self._root.shape[:2], self._inverse.shape[2]
+        step = max(1, ENTRIES_AT_ONCE // max(1, B * N * d), N // (READINGS * d))
         if len(U) <= step:
             return self._moments(U, slopes=True)
         parts = [self._moments(U[begin : begin + step], slopes=True) for begin in range(0, len(U), step)]

@@ -15,12 +15,16 @@ from pied.gp import likelihood, plateaus
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.coding import Coding
-from pied.gp.observations import Observations
+from pied.gp.observations import Observations, affordable, far_apart
 from pied.gp.prior import Prior, observed
 from pied.gp.resolution import EVEN, Rounding
 from pied.gp.stated import scattered, with_errors
 from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
+
+MANY = 400  # points from which on a search first looks at a belief of fewer ones
+FEWER = 200  # points of that belief: a look takes a quarter of the time, or less
+FEWER_RECENT = 50  # of these, the last told ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,8 +117,9 @@ class GP:
             active = np.ones((m, d), dtype=bool)
         if ratios is None:
             ratios = np.ones(d)
-        data = Observations.of(U, Y, active, ratios, noise or (0.0,) * m, model, coding)
-        data = data if errors is None else with_errors(data, errors)
+        kept = affordable(U, Y)
+        data = Observations.of(U[kept], Y[kept], active, ratios, noise or (0.0,) * m, model, coding)
+        data = data if errors is None else with_errors(data, errors[kept])
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
         old: list[ModelChoice | None] = list(previous) if previous is not None else [None] * m
@@ -136,8 +141,9 @@ class GP:
         errors: Float64[ndarray, "N m"] | None = None,
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
-        data = Observations.of(U, Y, active, ratios, noise, model, coding)
-        data = data if errors is None else with_errors(data, errors, choices)
+        kept = affordable(U, Y)
+        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding)
+        data = data if errors is None else with_errors(data, errors[kept], choices)
         return _assemble(data, plateaus.allowed(data, choices))
 
     @classmethod
@@ -178,7 +184,7 @@ class GP:
         """How many told values of each output `density` counts; a plateau may have more than are worked with."""
         return self.ordered([np.repeat(block.tasks.rows.sum(1), block.tasks.y.shape[2]) for block in self.blocks])
 
-    @property
+    @cached_property
     def density(self) -> Float64[ndarray, "m"]:
         """Leave-one-out log density of each output's told values on its scale; with shared models, the group's sum.
 
@@ -187,7 +193,10 @@ class GP:
         each, told, share = [], [], []
         for block in self.blocks:
             count = block.tasks.y.shape[2]
-            each.append(np.repeat(likelihood.evaluate(block.hard, block.theta, with_slope=False).density, count))
+            density = block.density
+            if density is None:
+                density = likelihood.evaluate(block.hard, block.theta, with_slope=False).density
+            each.append(np.repeat(density, count))
             told.append(np.repeat(block.hard.rows.sum(1), count))
             share.append(np.repeat(block.tasks.rows.sum(1) / np.maximum(block.hard.rows.sum(1), 1.0), count))
         return self.ordered(share) * (self.ordered(each) - self.ordered(told) * np.log(self.deviation))
@@ -304,6 +313,16 @@ class GP:
         if self.steps is None:
             return self
         return replace(self, rounding=Rounding(self.steps, self.nugget_deviation, self._scales, self.deviation))
+
+    @cached_property
+    def fewer(self) -> "GP | None":
+        """The same models conditioned on a part of many points, to find where to look; None of few points."""
+        seen = self.blocks[0].tasks.U
+        if seen.shape[-2] < MANY:
+            return None
+        last = np.arange(seen.shape[-2])[-FEWER_RECENT:]
+        kept = far_apart(seen if seen.ndim == 2 else seen[0], FEWER, last)
+        return replace(self, blocks=tuple(block.at(kept) for block in self.blocks))
 
     def _inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
         """Return what the regressions see of points."""

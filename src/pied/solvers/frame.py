@@ -30,7 +30,7 @@ from pied.bounds import (
 )
 from pied.distances import to_nearest
 from pied.errors import SolverDone
-from pied.gp import GP, ModelChoice
+from pied.gp import GP, MOST_TOLD, ModelChoice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
@@ -60,6 +60,8 @@ INCUMBENTS = 3  # told points that clouds and local solves start from
 FILL_POINTS = 1024  # Sobol points among which the last rung looks for the most distant one
 WHITE_BROKEN_DISTANCE = 10.0  # taken off the distance of a point that breaks a white constraint; above any distance
 INFEASIBLE_VALUE = -1e6  # scaled: ranks every infeasible told point behind every feasible one
+SOME = f"part of the points: the belief rests on {MOST_TOLD} of {{}}, the last told and others far apart"
+"""What is written down where all points would take too long."""
 UNKNOWN_VALUE = -1e300  # ranks a point whose functions are not all told behind every other
 
 
@@ -116,6 +118,8 @@ class BayesRun(Run):
         self._at(len(data.U))
         stream = self.stream.at("trial", number)
         previous = from_memory(data.last.memory) if data.last else None
+        if len(data.U) > MOST_TOLD:
+            logger.warning("trial %d: %s", number, SOME.format(len(data.U)))
         try:
             with np.errstate(all="ignore"):
                 proposal = self._propose(number, data, previous, stream)
@@ -192,7 +196,8 @@ class BayesRun(Run):
             search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
         pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
         count = SAMPLED_SCALE_POINTS if composite.is_sampled else SCALE_POINTS
-        scales = spread(composite.values(pool[:count], [0.5] * problem.k, screening=True))
+        rough = composite.fewer or composite
+        scales = spread(rough.values(pool[:count], [0.5] * problem.k, screening=True))
         if not isinstance(search, PenaltySearch):
             scales = _tamed(scales, composite, known)
         pool = problem.on_equalities(pool)  # afterwards: there, the scale of an equality would be nothing
@@ -245,7 +250,7 @@ class BayesRun(Run):
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
             telling=tuple(telling(self.problem, belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
             widened=float(factor.max()),
-            rung=scene.belief.rung,
+            rung=SOME.format(len(scene.data.U)) if len(scene.data.U) > MOST_TOLD else scene.belief.rung,
             memory=to_memory(scene.belief.choices),
         )
 

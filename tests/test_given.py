@@ -327,6 +327,14 @@ def test_steps_lead_to_the_optimum_and_say_what_is_missing() -> None:
             study.ask(max_step={"t": 5})
 
 
+def test_trials_of_a_plate_share_what_they_must_and_nothing_else(lab: Path) -> None:
+    plate = data("ask", "lab.toml", "--count", "3", "--same", "temperature")
+    assert len({each["x"]["temperature"] for each in plate}) == 1
+    assert len({each["x"]["time"] for each in plate}) == 3
+    assert data("ask", "lab.toml", "--count", "3", "--same", "temperature") == plate
+    assert "not a variable" in pied_("ask", "lab.toml", "--same", "temprature", code=2).output
+
+
 def test_the_shell_takes_steps(lab: Path) -> None:
     made = data("ask", "lab.toml", "--max-step", "temperature=2", "--from", "temperature=70")
     assert 68 <= made["x"]["temperature"] <= 72

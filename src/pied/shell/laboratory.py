@@ -40,6 +40,7 @@ ROUNDED = 1e-4
     "--at", "settings", multiple=True, metavar="NAME=VALUE", help="Measure at settings of your own, all given."
 )
 @given
+@click.option("--same", multiple=True, metavar="NAME", help="A setting that all open trials share; repeat it.")
 @click.option(
     "--max-step", "steps", multiple=True, metavar="NAME=DISTANCE", help="How far a setting may move; repeat it."
 )
@@ -60,6 +61,7 @@ def ask(
     given: tuple[str, ...],
     steps: tuple[str, ...],
     present: tuple[str, ...],
+    same: tuple[str, ...],
 ) -> None:
     """Propose the next point to measure.
 
@@ -88,7 +90,7 @@ def ask(
         else:
             far, at = (settings_of(problem, words) for words in (steps, present))
             fixed = given_of(problem, given)
-            trials = desk.study.open_trials(count, given=fixed, max_step=far, present=at)
+            trials = desk.study.open_trials(count, given=fixed, max_step=far, present=at, same=same)
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:

@@ -185,6 +185,15 @@ def start_point(problem: Problem, x: Any) -> dict[str, Any]:
     return dict(problem.named_x(np.where(is_rounding, X, exact)))
 
 
+def shared_names(problem: Problem, same: Iterable[str]) -> list[str]:
+    """Return the variables that trials are to share, or say which is none."""
+    names = [same] if isinstance(same, str) else list(same)
+    for name in names:
+        if name not in problem.variables:
+            raise UnknownName(f"'{name}' is not a variable.{did_you_mean(name, problem.variables)}", name)
+    return names
+
+
 def starting(problem: Problem, start: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Read what a study starts with: the settings of each point, and its outputs if they were measured.
 

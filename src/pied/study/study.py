@@ -51,6 +51,7 @@ from pied.study.reading import (
     restored_trial,
     run_point,
     same_rows,
+    shared_names,
     start_point,
     starting,
     told_values,
@@ -329,6 +330,7 @@ class Study:
         given: Mapping[str, Any] | None = None,
         max_step: Mapping[str, float] | None = None,
         present: Mapping[str, Any] | None = None,
+        same: Iterable[str] = (),
     ) -> list[Trial]:
         """Return this worker's open trials, with renewed leases, after new proposals until there are so many.
 
@@ -339,17 +341,25 @@ class Study:
             given: Settings that they have, as in `ask`; open trials with others do not count.
             max_step: How far settings may move.
             present: From where.
+            same: Settings that all of them share, as on a plate or in one oven; the first trial chooses them.
         """
+        shared = shared_names(self.problem, same)
         where = self._where(given, max_step, present)
-        while len(mine := [trial for trial in self.held() if lies_on(where, trial)]) < count:
+        while True:
+            mine = [trial for trial in self.held() if lies_on(where, trial)]
+            if shared and mine:
+                first = {name: mine[0].x[name] for name in shared}
+                where = self._where({**(given or {}), **first}, max_step, present)
+                mine = [trial for trial in mine if lies_on(where, trial)]
+            if len(mine) >= count:
+                return mine
             try:
                 self._offered(where, resume=False) or self._propose(where.given, most=count)
             except SolverDone as done:
                 if not mine:
                     raise
                 logger.warning("only %d of %d: %s", len(mine), count, done)
-                break
-        return mine
+                return mine
 
     def _where(
         self,

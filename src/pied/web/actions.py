@@ -72,6 +72,13 @@ def _mapping(given: Given, word: str) -> Mapping[str, Any]:
     return value
 
 
+def _names(given: Given, word: str) -> list[str]:
+    value = given.get(word) or []
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise StatementError(f"'{word}' is a list of names")
+    return value
+
+
 def _numbers(given: Given, word: str) -> dict[str, float]:
     found = {}
     for name, value in _mapping(given, word).items():
@@ -104,7 +111,9 @@ def ask(room: Room, given: Given) -> Any:
         trials = (
             [desk.study.enqueue(own, take=True)]
             if own
-            else desk.study.open_trials(count, given=fixed, max_step=far, present=_mapping(given, "present"))
+            else desk.study.open_trials(
+                count, given=fixed, max_step=far, present=_mapping(given, "present"), same=_names(given, "same")
+            )
         )
         return {"trials": [asked_data(desk.study, each) for each in trials]}
 
@@ -297,6 +306,7 @@ _CHANGES = {"constants": "new values of constants by name", "limits": "new limit
 STUDY_ACTIONS: dict[str, Action] = {
     "ask": Action(ask, {"count": f"open trials wanted in all, 1 to {MOST_ASKED}", "worker": _WORKER,
                         "at": "settings of your own, all by name: they are the trial",
+                        "same": "settings that all open trials share, a list of names",
                         "max_step": "how far settings may move by name",
                         "present": "where they stand, if not where the last trial was measured",
                         "given": 'settings that are not free by name: 80, or "78:82" within a range'},

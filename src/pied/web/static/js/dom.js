@@ -50,7 +50,7 @@ export function say(text) {
 
 export function field(label, input) { return h("label", {}, label, input); }
 
-export const error = (trial, name) => { const own = (trial.errors || {})[name]; return own ? ` ± ${num(own.deviation, 3)}${own.n > 1 ? ` (n=${own.n})` : ""}` : ""; };
+export const errorOf = (trial, name) => { const own = (trial.errors || {})[name]; return own ? ` ± ${num(own.deviation, 3)}${own.n > 1 ? ` (n=${own.n})` : ""}` : ""; };
 export function num(value, digits = 5) {
   if (value === null || value === undefined || value === "") return "–";
   if (typeof value !== "number") return String(value);

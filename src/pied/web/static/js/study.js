@@ -1,7 +1,7 @@
 // One study, live: the recommendation, the course, and all trials.
 import { at, get } from "./api.js";
 import { chart, chartCard } from "./charts.js";
-import { error, fill, h, num, span, united, when } from "./dom.js";
+import { errorOf, fill, h, num, span, united, when } from "./dom.js";
 import { frontCard } from "./front.js";
 import { statusTag } from "./studies.js";
 
@@ -131,7 +131,7 @@ export async function trialsPage(page, study) {
     return [
       ["trial", "Trial", "n", (t) => t.trial, (t) => t.trial], ["state", "State", "", (t) => t.state, (t) => h("span", { class: `tag ${t.state === "failed" ? "bad" : ""}` }, STATES[t.state] + (t.added ? ", older" : ""))],
       ...about.variables.map((each) => [`x.${each.name}`, each.name + unit(each), each.labels.length ? "" : "n", (t) => t.x[each.name], (t) => num(t.x[each.name]) + (t.asked && t.asked[each.name] !== t.x[each.name] ? ` (asked ${num(t.asked[each.name])})` : "")]),
-      ...about.outputs.slice(0, 12).map((each) => [`y.${each.name}`, each.name + unit(each), "n", (t) => t.y[each.name], (t) => num(t.y[each.name]) + error(t, each.name)]),
+      ...about.outputs.slice(0, 12).map((each) => [`y.${each.name}`, each.name + unit(each), "n", (t) => t.y[each.name], (t) => num(t.y[each.name]) + errorOf(t, each.name)]),
       ["value", about.objective + unit(about), "n", (t) => t.value, (t) => num(t.value, 6)],
       ["expected", "expected", "n", (t) => t.expected?.[0], (t) => (t.expected ? span(...t.expected) : "–")],
       ["feasible", "Limits", "", (t) => t.feasible, (t) => (t.feasible === null ? "–" : t.feasible ? h("span", { class: "good" }, "met") : h("span", { class: "bad" }, "not met"))],

@@ -1,6 +1,6 @@
 // Work at a study: ask, tell, fail, correct, withdraw, note, add a table, print a plan.
 import { at, post, upload, worker } from "./api.js";
-import { error, fill, h, num, say, united } from "./dom.js";
+import { errorOf, fill, h, num, say, united } from "./dom.js";
 import { follow, title } from "./study.js";
 
 export async function workPage(page, study, app) {
@@ -36,7 +36,7 @@ export async function workPage(page, study, app) {
     return h("form", { class: "card", "data-trial": t.trial, onsubmit: (e) => { e.preventDefault(); act("tell", { values: draft.values, at: draft.at, anyway: Boolean(draft.anyway) }); } },
       h("h2", {}, `Trial ${t.trial}`, t.worker ? h("span", { class: "dim small" }, ` · ${t.worker}`) : null), h("p", { class: "small dim" }, t.why),
       h("dl", { class: "pairs" }, about.variables.map((v) => [h("dt", {}, v.name), h("dd", {}, h("strong", {}, united(num(t.x[v.name], 7), v.unit)))])),
-      app.read_only ? null : [h("div", { class: "row noprint" }, about.outputs.map((o) => (t.y[o.name] !== undefined ? h("span", { class: "tag good" }, `${o.name} = ${num(t.y[o.name])}${error(t, o.name)}`) : input("values", o.name, united(o.name, o.unit && `[${o.unit}]`), "not yet"))), h("button", { class: "main" }, "Tell")),
+      app.read_only ? null : [h("div", { class: "row noprint" }, about.outputs.map((o) => (t.y[o.name] !== undefined ? h("span", { class: "tag good" }, `${o.name} = ${num(t.y[o.name])}${errorOf(t, o.name)}`) : input("values", o.name, united(o.name, o.unit && `[${o.unit}]`), "not yet"))), h("button", { class: "main" }, "Tell")),
         wrong,
         h("details", { class: "noprint" }, h("summary", {}, "Set otherwise, could not be done, …"),
           h("div", { class: "row" }, about.variables.map((v) => input("at", v.name, `really set: ${united(v.name, v.unit && `[${v.unit}]`)}`, num(t.x[v.name], 6)))),

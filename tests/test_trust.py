@@ -313,3 +313,17 @@ def test_a_gap_is_infinite_where_no_objective_was_told() -> None:
     for _ in range(3):
         study.ask(again=False)
     assert study.gap()[0] in (None, np.inf)
+
+
+def test_a_measurement_with_an_unusually_large_error_is_no_surprise() -> None:
+    problem = Problem({"x": (0.0, 1.0)}, ["y"], maximize="y")
+    U, Y = np.linspace(0, 1, 9)[:, None], np.zeros((9, 1))
+    Y[-1] = 1.0
+    whys = (*(Why("initial"),) * 5, *(Why("explore", expected=((-0.1, 0.0, 0.1),)),) * 4)
+    errors = np.full((9, 1), 0.05)
+    usual, sharp = (
+        Trust(problem, Dataset(tuple(range(9)), U, Y, U[:0], whys=whys, errors=each), 0.95)
+        for each in (np.where(Y > 0, 1.0, errors), errors)
+    )
+    assert usual.stated < sharp.stated
+    np.testing.assert_allclose(usual.misses[:-1], sharp.misses[:-1])

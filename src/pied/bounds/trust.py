@@ -48,6 +48,7 @@ VERDICT_EXACT, VERDICT_NOISY = 3.0, 1.5
 """Least factor of a verdict. With noise it is less: what that leaves open is known better than what no belief sees."""
 YOUNG_POINTS = 3  # told points for each variable: up to so many, noise is no excuse and other models are widened, too
 RECENT_PROPOSALS = 8  # proposals whose told values show how far a belief can be trusted in a verdict
+AROUND = (-1.0, 0.0, 1.0)  # the median: lower end, itself, upper end
 LEAST_DEVIATION = 1e-6  # of a function's scale: a bound that was wrong by less was right
 
 
@@ -84,7 +85,7 @@ class Trust:
             return np.ones(problem.m)
         factor = np.full(problem.m, self._first(_seen(problem, data), is_exact=True))
         counts = (np.isfinite(data.Y) & _is_new(data)[:, None]).astype(float)
-        for (row, _), miss in zip(foretold(problem, data), self.misses, strict=True):
+        for (row, _), miss in zip(self._foretold, self.misses, strict=True):
             own = np.square(data.whys[row].telling or np.ones(problem.m))
             share = np.where(problem.exact, 1.0, own)
             outside = miss > quantile.normal(level) * np.sqrt(factor**2 * share + 1.0 - share)
@@ -136,15 +137,32 @@ class Trust:
 
         Deviations are those of the belief and the noise together, not widened. NaN where an output was not measured.
         """
-        told, z = foretold(self.problem, self.data), quantile.normal(self.level)
+        told, z = self._foretold, quantile.normal(self.level)
         factors = self._history[:-1] if self.is_cautious else [np.ones(self.problem.m)] * len(told)
         return [z * by * _distance(self.data.Y[row], ends) for by, (row, ends) in zip(factors, told, strict=True)]
+
+    @cached_property
+    def _foretold(self) -> list[tuple[int, Float64[ndarray, "m 3"]]]:
+        """The rows that were predicted, with what was said of them, wider where a value has an unusually large error.
+
+        It was said of a measurement with the usual noise.
+        """
+        told = foretold(self.problem, self.data)
+        if self.data.errors is None:
+            return told
+        own = np.nan_to_num(self.data.errors)
+        usual = np.array([np.median(each[each > 0]) if (each > 0).any() else 0.0 for each in own.T])
+        more = quantile.normal(self.level) * np.sqrt(np.maximum(own**2 - usual**2, 0.0))
+        return [
+            (row, ends[:, 1:2] + np.array(AROUND) * np.hypot(ends - ends[:, 1:2], more[row][:, None]))
+            for row, ends in told
+        ]
 
     @cached_property
     def _history(self) -> list[Float64[ndarray, "m"]]:
         """The factor at each proposal that was predicted, and after the last."""
         found = [self._first(_seen(self.problem, self.data), is_exact=self.problem.exact)]
-        for row, ends in foretold(self.problem, self.data):
+        for row, ends in self._foretold:
             found.append(_learned(found[-1], _outside(self.data.Y[row], ends), self.level))
         return found
 

@@ -106,6 +106,8 @@ def test_proposals_and_answers_keep_what_is_given(name: str, noise: float | None
         assert is_kept(found.x, given)
         assert found.given
         assert str(found).startswith("Given ")
+        low, high = found.bounds["y"]
+        assert high - low <= np.ptp([trial.y["y"] for trial in study.trials if trial.y is not None])
 
 
 def test_measurements_off_the_slice_tell_where_its_optimum_is() -> None:

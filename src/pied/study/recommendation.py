@@ -292,8 +292,6 @@ def _best_of(
 ) -> Recommendation | None:
     """Return the best median objective where every lower bound holds, in a region; None if none is found.
 
-    On a slice of which nothing is known to meet all limits, it is the point that comes nearest to them.
-
     Where evaluations fail, the search stays away from all of the edge, also from points that succeeded there.
 
     Args:
@@ -308,13 +306,38 @@ def _best_of(
     if best.satisfied:
         there = describe(said, best.u, None, "anywhere", given.level, True)
         found.append(replace(there, multipliers=tuple(best.multipliers)))
-    is_on_slice = given.problem.slice is not None
-    if len(data.failures) or is_on_slice:
+    if given.problem.slice is not None:
+        return _surest(given, said, best, region)
+    if len(data.failures):
         row = succeeded(given.problem, data, *said.bounds(data.U, given.level)[:2], among)
         found += [] if row is None else [describe(said, data.U[row], row, "anywhere", given.level, True)]
-    if is_on_slice and not found:  # there may be no measured settings to recommend instead
-        return describe(said, best.u, None, "anywhere", given.level, False)
     return max(found, key=lambda each: float(each.value[0])) if found else None
+
+
+def _surest(given: Inputs, said: Composite | TwoRegimes, best: Optimum, region: SuccessModel | None) -> Recommendation:
+    """Return the best lower bound on a slice: of the point found there, or of measured settings moved onto it.
+
+    Few settings were measured on a slice itself, and far from all that were the largest median is a guess. So a point
+    with bounds wider than all that was measured is left for others. Where no point is known to meet all limits, it is
+    the one that comes nearest to them.
+    """
+    problem, data = given.problem, given.data
+    moved = problem.on_equalities(problem.onto(np.clip(data.U, 0.0, 1.0)))
+    U = np.concatenate([best.u[None], np.where(problem.lies_on(data.U)[:, None], data.U, moved)])
+    lower, _, upper = said.bounds(U, given.level)
+    fine = (lower[:, 1:] >= 0).all(1) & np.isfinite(lower[:, 0])
+    fine[0] &= best.satisfied
+    if region is not None:
+        fine[1:] &= surely(region, given.level).is_likely(U[1:])
+    told = data.functions(problem)[:, 0]
+    narrow = fine & (upper[:, 0] - lower[:, 0] <= np.ptp(told[np.isfinite(told)]))
+    among = narrow if narrow.any() else fine
+    if not among.any():
+        return describe(said, best.u, None, "anywhere", given.level, False)
+    place = int(np.where(among, lower[:, 0], -np.inf).argmax())
+    is_told = place > 0 and bool((_can_be_set(problem, data) & data.complete)[place - 1])
+    found = describe(said, U[place], place - 1 if is_told else None, "anywhere", given.level, True)
+    return replace(found, multipliers=tuple(best.multipliers) if place == 0 else ())
 
 
 def _searched(given: Inputs, composite: Composite, region: SuccessModel | None) -> Optimum:

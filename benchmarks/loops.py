@@ -4,10 +4,13 @@
     python benchmarks/loops.py --verdict --out loops.jsonl.gz         # asks while nothing feasible is known
     python benchmarks/loops.py --out loops.jsonl.gz --report          # the page
     python benchmarks/loops.py --problems booth --budget 8 --out try.jsonl.gz
+    python benchmarks/loops.py --problems many --only exact --loops pied botorch --budget 30 --out many.jsonl.gz
 
 - pied: a study with its default solver;
 - botorch: BoTorch's composite loop (`composite`), which is given the outputs and g in torch;
 - ax, optuna-gp: see the objective and constraints instead of the outputs (`contenders`).
+
+`many` stands for the problems with 24, 50 and 200 outputs (`written.MANY`).
 
 The functions g are written in Python with NumPy. All loops have the same initial design, budget and noise (2 % of the
 spread of each output, not told). Every run is a process of its own with one thread, warmed up by one suggestion on
@@ -212,13 +215,18 @@ def main(words: Sequence[str] | None = None) -> int | str:
     """Run the command line; return how many runs are left, or the page."""
     parser = slices.parser(__doc__, out="loops.jsonl.gz", seeds=1)
     every = (*written.WRITTEN, *written.DRAWS, *written.LARGE)
-    parser.add_argument("--problems", nargs="+", choices=every, default=every, metavar="NAME", help="default all")
+    choices = (*every, *written.MANY, "many")
+    parser.add_argument(
+        "--problems", nargs="+", choices=choices, default=every, metavar="NAME", help="default all but many"
+    )
     parser.add_argument("--contenders", "--loops", dest="loops", nargs="+", choices=LOOPS, default=LOOPS)
     parser.add_argument("--only", dest="kinds", nargs="+", choices=("exact", "noisy"), default=("exact", "noisy"))
     parser.add_argument("--budget", type=int, default=BUDGET, help=f"evaluations; default {BUDGET}")
     parser.add_argument("--verdict", action="store_true", help="measure asks with a verdict pending instead")
     parser.add_argument("--one", type=json.loads, metavar="RUN", help="perform one run here and print its record")
     given = parser.parse_args(words)
+    if "many" in given.problems:
+        given.problems = [*(name for name in given.problems if name != "many"), *written.MANY]
     if given.one is not None:
         is_verdict = given.one["loop"] == "verdict"
         slices.alone(given.one, (lambda item, begun, keep: verdict(item)) if is_verdict else run)

@@ -34,6 +34,10 @@ LARGE: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Variables of problems with 172,800 and 1,200,000 combinations of labels, integers and steps."""
 LARGE_OUTPUTS = 6
+MANY = ("calibration-4-24-0-209", "robust-4-50-0-205", "calibration-4-200-0-207")
+"""Random problems with many outputs; a robust one is a calibration with log(1 + r^2) for r^2. Measurements are met exactly
+at the optimum, which therefore is the same."""
+SQUARES, ROBUST = "sum(((outputs - measured)/spread)**2)", "sum(log(1 + ((outputs - measured)/spread)**2))"
 NOISE = 0.02
 """Of the spread of each output."""
 POOL = 1024
@@ -173,10 +177,12 @@ def stated(name: str, noisy: bool = False, seed: int = 0) -> Benchmark:
         made, (objective, constraints) = suite[name], WRITTEN[name]
     else:
         kind, d, m, n, number = name.split("-")
-        made = suite.random(int(number), kind, d=int(d), m=int(m), n=int(n), cache_in=_optima())
+        drawn = "calibration" if kind == "robust" else kind
+        made = suite.random(int(number), drawn, d=int(d), m=int(m), n=int(n), cache_in=_optima())
         told = made.whole.statement()
         fixed = {word: np.array(each) for word, each in made.whole.constants.items()}
-        objective = in_numpy(told["objective"]["formula"], fixed)
+        text = told["objective"]["formula"]
+        objective = in_numpy(text.replace(SQUARES, ROBUST) if kind == "robust" else text, fixed)
         texts = [each["formula"] for each in told["subject_to"]]
         constraints = {each: in_numpy(text, fixed) for each, text in zip(made.whole.constraints, texts, strict=True)}
     sense = "minimize" if made.whole.minimizes else "maximize"

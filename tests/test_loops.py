@@ -28,7 +28,17 @@ def test_functions_in_numpy_are_those_of_the_suite_and_are_traced(name: str) -> 
     assert all(isinstance(door, Program) for door in made._white_box.doors)
 
 
-@pytest.mark.parametrize("name", [*written.WRITTEN, *written.DRAWS])
+@pytest.mark.parametrize("name", written.MANY)
+def test_problems_with_many_outputs_are_sums_that_are_met_exactly_at_the_optimum(name: str) -> None:
+    made = written.stated(name)
+    terms = made.whole.structure[0].terms
+    assert terms is not None
+    assert terms.outputs == tuple(range(made.whole.m))
+    best = [made.known.x[each] for each in made.whole.variables] if made.known else []
+    assert abs(made.truth(np.array([best]))[0, 0]) < 1e-6
+
+
+@pytest.mark.parametrize("name", [*written.WRITTEN, *written.DRAWS, *written.MANY])
 def test_functions_in_torch_are_the_same(name: str) -> None:
     torch = pytest.importorskip("torch")
     benchmark = written.stated(name)

@@ -1,5 +1,6 @@
 """Quantiles of g(x, h(x)) under the belief, and where evaluations are likely to succeed."""
 
+from pied.bounds.belief import Belief
 from pied.bounds.believer import (
     Believer,
     Bounds,
@@ -13,7 +14,7 @@ from pied.bounds.believer import (
     ratios,
     to_memory,
 )
-from pied.bounds.composite import NUMBERS_AT_ONCE, Belief, Composite, sampled
+from pied.bounds.composite import NUMBERS_AT_ONCE, Composite, sampled
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator
 from pied.bounds.joint import Joint, is_shared

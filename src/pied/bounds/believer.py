@@ -9,7 +9,8 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import quantile, worst
-from pied.bounds.composite import USUAL_LEVELS, Belief, Composite, Thinned
+from pied.bounds.belief import Belief, Thinned
+from pied.bounds.composite import USUAL_LEVELS, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.trust import Trust, widened
 from pied.errors import SettingError
@@ -17,7 +18,8 @@ from pied.gp import GP, Coding, Labels, Model, ModelChoice, Prior, scaled, step_
 from pied.problem import Choice, Problem
 from pied.records import Dataset
 from pied.rng import Stream
-from pied.shapes import Bool, Float64
+from pied.search import VIOLATION_WEIGHT
+from pied.shapes import Bool, Float64, Int
 
 
 @dataclass(frozen=True)
@@ -259,6 +261,20 @@ class Bounds:
     def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b k"]:
         """Return all functions, with the fewer samples of screening."""
         return self.composite.values(U, self.levels, screening=True)
+
+    def promising(self, U: Float64[ndarray, "b d"], scales: Float64[ndarray, "k"], count: int) -> Int[ndarray, "c"]:
+        """Return which points have the best functions as far as a rough look tells, all of them if that costs little.
+
+        Args:
+            U: The points.
+            scales: One scale per function.
+            count: How many are wanted.
+        """
+        if not self.composite.is_sampled or len(U) <= count:
+            return np.arange(len(U))
+        f = self.composite.roughly(U, self.levels) / scales
+        merit = f[:, 0] - VIOLATION_WEIGHT * np.maximum(-f[:, 1:], 0.0).sum(1)
+        return np.argpartition(-merit, count)[:count]
 
     def values_and_slopes(
         self, U: Float64[ndarray, "b d"]

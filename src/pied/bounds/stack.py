@@ -45,6 +45,21 @@ def stepped(mean: ndarray, root: ndarray, xi: Float64[ndarray, "b m"]) -> Float6
     return mean + (root * xi if root.ndim == 2 else (root @ xi[:, :, None])[:, :, 0])
 
 
+def clamped(
+    Y: Float64[ndarray, "*b m"], ranges: Float64[ndarray, "m 2"], stack: Stack | None
+) -> Float64[ndarray, "*b m"]:
+    """Move outputs into their ranges, in place; those of a stack have no slope where they were moved."""
+    for j in np.flatnonzero(np.isfinite(ranges).any(1)).tolist():
+        y, (low, high) = Y[..., j], ranges[j]
+        outside = (y < low) | (y > high)
+        if outside.any():
+            np.clip(y, low, high, out=y)
+            if stack is not None:
+                stack.bend = np.ones_like(Y) if stack.bend is None else stack.bend
+                stack.bend[..., j][outside] = 0.0
+    return Y
+
+
 def flat(by_root: Float64[ndarray, "b f m m"]) -> Float64[ndarray, "b f mm"]:
     """Return slopes by the root with one column for each of its entries."""
     return by_root.reshape(*by_root.shape[:2], by_root.shape[2] * by_root.shape[3])

@@ -121,11 +121,15 @@ class Warps(NamedTuple):
     def undone(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units; those without a warp are as they were, and cost nothing."""
         Y = np.array(W, order="K")
-        for j in np.flatnonzero(self.is_log):
-            sign, unit = self.signs[j], self.units[j]
-            most = LARGEST_EXPONENT - max(math.log(unit), 0.0)
-            Y[..., j] = sign * (unit * np.exp(np.minimum(sign * W[..., j], most)) - self.offsets[j])
-        for j in np.flatnonzero(self.is_logit):
+        for j in np.flatnonzero(self.is_log).tolist():
+            sign, unit, y = self.signs[j], self.units[j], Y[..., j]
+            if sign < 0:
+                np.negative(y, out=y)
+            np.minimum(y, LARGEST_EXPONENT - max(math.log(unit), 0.0), out=y)
+            np.exp(y, out=y)
+            y *= sign * unit
+            y -= sign * self.offsets[j]
+        for j in np.flatnonzero(self.is_logit).tolist():
             top = self.tops[j]
             Y[..., j] = top - (top + self.offsets[j]) / (1.0 + np.exp(np.minimum(W[..., j], LARGEST_EXPONENT)))
         return Y

@@ -16,6 +16,7 @@ from pied.problem.formula import Formula
 from pied.problem.goals import Goal
 from pied.problem.limits import Limit, is_movable, limit_of
 from pied.problem.named import Function, Named
+from pied.problem.program import Back
 from pied.problem.spaces import Space
 from pied.problem.structure import Structure
 from pied.problem.values import answered, measured, numbers
@@ -234,6 +235,16 @@ class Functions(Space):
     ) -> tuple[Float64[ndarray, "f L b"], Backs]:
         """Evaluate functions, and return the way back: from weights of their values to slopes by X and Y."""
         return self._white_box.traced(X, Y, which)
+
+    def traced_terms(
+        self, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "L b m"], place: int
+    ) -> tuple[Float64[ndarray, "L b j"], Back]:
+        """Evaluate the terms of a function that has them (`Structure.terms`), and return the way back from weights."""
+        found = self.structure[place].terms
+        if found is None:
+            raise ValueError(f"'{self.functions[place]}' is not a sum of terms")
+        terms, back = found.traced(X, Y)
+        return (terms, back) if self._white_box.sign(place) > 0 else (-terms, lambda weight: back(-weight))
 
     @property
     def white(self) -> tuple[int, ...]:

@@ -180,8 +180,9 @@ def _lift(axes: tuple[int, int]) -> Operation:
     kept, count = axes
 
     def run(a: Value) -> Value:
-        at = a.ndim - kept
-        return a.reshape(*a.shape[:at], *(1,) * count, *a.shape[at:])
+        shape = np.shape(a)
+        at = len(shape) - kept
+        return np.reshape(a, (*shape[:at], *(1,) * count, *shape[at:]))
 
     def back(parts: Sequence[Value], f: Value, slope: Value) -> Value:
         return slope.reshape(parts[0].shape)

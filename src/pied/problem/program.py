@@ -52,6 +52,20 @@ class Writer:
         return self.places[key]
 
 
+def ending(steps: Sequence[Step], last: int) -> tuple[Step, ...]:
+    """Return the steps that one of them needs, which comes last."""
+    needed = {last}
+    for place in range(last, -1, -1):
+        if place in needed:
+            needed.update(steps[place].parts)
+    writer = Writer()
+    moved: dict[int, int] = {}
+    for place in sorted(needed):
+        step = steps[place]
+        moved[place] = writer.write(step.kind, tuple(moved[i] for i in step.parts), step.value)
+    return tuple(writer.steps)
+
+
 def _key(value: Any) -> Any:
     """Return what two values have in common if they are the same."""
     if isinstance(value, ndarray):
@@ -144,11 +158,11 @@ class Program:
     def back(
         self,
         values: list[Value],
-        weight: Float64[ndarray, "*L b"],
+        weight: Float64[ndarray, "..."],
         X: Float64[ndarray, "b d"],
         Y: Float64[ndarray, "L b m"],
     ) -> tuple[Float64[ndarray, "b d"], Float64[ndarray, "L b m"]]:
-        """Return the slopes of the weighted sum of the function's values by x and y."""
+        """Return the slopes of the weighted sum of the last value, whose shape the weights have, by x and y."""
         by_x, by_Y = self._back(values, weight, X, Y, is_careful=False)
         if self._has_choice and not math.isfinite(by_x.sum() + by_Y.sum()):
             by_x, by_Y = self._back(values, weight, X, Y, is_careful=True)
@@ -167,7 +181,7 @@ class Program:
 
 
 def _slopes(
-    program: _Compiled, values: Sequence[Value], weight: Float64[ndarray, "*L b"], is_careful: bool
+    program: _Compiled, values: Sequence[Value], weight: Float64[ndarray, "..."], is_careful: bool
 ) -> list[Value]:
     """Return the slope of the weighted sum by the value at every place; None for constants and what has no slope.
 

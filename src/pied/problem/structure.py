@@ -5,7 +5,7 @@ for those whose inside cannot be seen.
 """
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy import ndarray
@@ -13,6 +13,7 @@ from numpy import ndarray
 from pied.problem.called import STEP, Called
 from pied.problem.doors import Door
 from pied.problem.program import Program
+from pied.problem.sums import Terms, terms_of
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 
@@ -48,6 +49,8 @@ class Structure:
     """"white" (not at all), "affine", "monotone" (exactly one output, monotone but not affine) or "general"."""
     outputs: tuple[int, ...]
     """Places of the outputs that change the function."""
+    terms: Terms | None = field(default=None, compare=False, repr=False)
+    """Of a general function that is a sum of functions of one output each; None: it is not, as far as is known."""
 
 
 def found(
@@ -77,7 +80,10 @@ def found(
         change = np.abs(slopes * (other - Y))
         clearly = (change > LEAST_REAL_CHANGE * np.abs(values)[..., None]).any((0, 1))
         used = _used(door, X, (Y, other), values, clearly)
-        return door, _kind(name, Y, values, slopes, used)
+        structure = _kind(name, Y, values, slopes, used)
+        if structure.kind == "general" and isinstance(door, Program):
+            structure = replace(structure, terms=terms_of(door, X, Y, other))
+        return door, structure
 
 
 def _found_by_calls(

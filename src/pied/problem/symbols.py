@@ -13,7 +13,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pied.errors import WhiteBoxError
 from pied.problem.operations import COMPARISONS, UNARY
-from pied.problem.program import Program, Step, Writer
+from pied.problem.program import Program, Step, Writer, ending
 
 MOST_STEPS = 20_000
 """Steps of a program: a longer one (a loop over many elements) takes longer to run than the function itself."""
@@ -76,16 +76,7 @@ class Tracer:
         if result.is_bool:
             raise WhiteBoxError(TRUE_OR_FALSE)
         result = result.reshape(())
-        steps, needed = self.writer.steps, {result.place}
-        for place in range(result.place, -1, -1):
-            if place in needed:
-                needed.update(steps[place].parts)
-        writer = Writer()
-        moved: dict[int, int] = {}
-        for place in sorted(needed):
-            step = steps[place]
-            moved[place] = writer.write(step.kind, tuple(moved[i] for i in step.parts), step.value)
-        return Program(tuple(writer.steps), self.width)
+        return Program(ending(self.writer.steps, result.place), self.width)
 
     def _symbol(self, place: int, shape: tuple[int, ...]) -> "Symbol":
         """Return the symbol of a step."""

@@ -55,6 +55,7 @@ HEAVY_TAIL = 100.0  # a constraint whose spread is so many times what it changes
 SMALLEST_SCALE = 1e-8  # of the spread of a constraint: its scale is not below this
 SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken, ...
 SAMPLED_SCALE_POINTS = 512  # ... if some function is sampled there
+TOP_POINTS = 128  # of these, at most, at which what settings may reach is computed by more than a few samples
 USUAL_POINTS = 256  # points of the pool, spread over the box, at which deviations are usual
 INCUMBENTS = 3  # told points that clouds and local solves start from
 FILL_POINTS = 1024  # Sobol points among which the last rung looks for the most distant one
@@ -195,7 +196,7 @@ class BayesRun(Run):
         if isinstance(search, Search) and len(data.imagined):
             search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
         pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
-        count = SAMPLED_SCALE_POINTS if composite.is_sampled else SCALE_POINTS
+        count = SAMPLED_SCALE_POINTS if composite.is_costly else SCALE_POINTS
         rough = composite.fewer or composite
         scales = spread(rough.values(pool[:count], [0.5] * problem.k, screening=True))
         if not isinstance(search, PenaltySearch):
@@ -258,8 +259,9 @@ class BayesRun(Run):
         """Return what settings may reach as far as the belief is to be doubted; None: none may meet all limits."""
         level = self.level
         doubted = self.settings.believer.doubted(self.problem, scene.data, belief, scene.stream, level)
-        U = np.concatenate([u[None], scene.known, scene.pool[:SCALE_POINTS]])
-        f = optimistic(doubted, level).values(U)
+        bounds, pool = optimistic(doubted, level), scene.pool[:SCALE_POINTS]
+        best = pool[bounds.promising(pool, scene.scales, TOP_POINTS)]
+        f = bounds.values(np.concatenate([u[None], scene.known, best]))
         top = f[(f[:, 1:] >= 0).all(1), 0].max(initial=-np.inf)
         return float(min(top, np.finfo(float).max)) if top > -np.inf else None
 

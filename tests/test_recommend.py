@@ -176,10 +176,22 @@ def test_anywhere_holds_the_lower_bounds_and_beats_every_told_point_that_does() 
     problem = hill(noise=0.05)
     data = hill_data(problem)
     best = found(problem, data, "anywhere")
-    lower, median, _ = bounds_of(problem, data, data.U)
+    lower, _, _ = bounds_of(problem, data, data.U)
     certain = (lower[:, 1:] >= 0).all(1)
     assert (best.lower[1:] >= -1e-6).all()
-    assert not certain.any() or float(best.value[0]) >= float(median[certain, 0].max()) - 1e-6
+    assert not certain.any() or float(best.lower[0]) >= float(lower[certain, 0].max()) - 1e-6
+
+
+def test_a_place_of_which_little_is_known_is_not_recommended_for_what_it_may_be() -> None:
+    """A line that rises out of the told points: far beyond them it may be far better, or not."""
+    problem = parabola(maximize="y", noise=0.1)
+    x = np.linspace(0.0, 1.0, 8)
+    data = data_of(problem, x[:, None].tolist(), (np.sin(3 * x) + 0.05 * Stream(1).normal(8))[:, None].tolist())
+    best = found(problem, data, "anywhere")
+    grid = np.linspace(0.0, 1.0, 301)[:, None]
+    lower, _, upper = (each[:, 0] for each in bounds_of(problem, data, grid))
+    assert float(best.lower[0]) >= lower.max() - 1e-6
+    assert upper.max() > best.upper[0]
 
 
 def test_anywhere_falls_back_to_lower_and_says_so_when_nothing_is_certain() -> None:

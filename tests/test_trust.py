@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pied import CUQB, Problem, Study
+from pied import CUQB, Choice, Problem, Study
 from pied.bounds import Believer, Trust, Widened, predicted, telling
 from pied.bounds.prediction import deviation_of_noise
 from pied.bounds.trust import LEAST, OWN_LEARNED, OWN_STATED, VERDICT_EXACT, VERDICT_NOISY, first, widened
@@ -262,6 +262,16 @@ def test_a_verdict_is_never_less_careful_than_what_is_said(noise: float, is_caut
         factor = trust.for_verdict(40, f[: len(trust.data.U)], scales)
         assert (factor >= np.maximum(trust.stated, VERDICT_NOISY if noise else VERDICT_EXACT)).all()
         assert (trust.for_verdict(2, f[: len(trust.data.U)], scales) >= factor).all()  # from few points nothing follows
+
+
+def test_with_many_labels_every_point_tells_less() -> None:
+    """Each label is an input of its own: ten labels beside a number ask for more points than two."""
+    factors = []
+    for count in (2, 10):
+        choice = Choice(*(f"label {place}" for place in range(count)))
+        problem = Problem({"x": (0.0, 1.0), "kind": choice}, ["y"], maximize="y", noise=None)
+        factors.append(Trust(problem, record(problem, []), LEVEL).stated)
+    assert (factors[1] > 1.5 * factors[0]).all()
 
 
 def test_a_part_of_the_points_is_trusted_less_than_all() -> None:

@@ -34,7 +34,7 @@ SETTING_RESOLUTION = 1e-4
 """Relative to its range: how exactly a setting is shown."""
 RULES = {
     "observed": "the best measured settings, by their measured values",
-    "anywhere": "the settings with the best expected value, measured or not, whose limits are met even by the cautious "
+    "anywhere": "the settings with the best cautious value, measured or not, whose limits are met even by the cautious "
     "ends of their ranges",
     "lower": "the measured settings with the best cautious value",
     "asked": "the measured settings with the best cautious value at the time they were proposed",

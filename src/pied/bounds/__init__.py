@@ -12,6 +12,7 @@ from pied.bounds.believer import (
     pessimistic,
     possible,
     ratios,
+    sure,
     to_memory,
 )
 from pied.bounds.composite import NUMBERS_AT_ONCE, Composite, sampled
@@ -61,6 +62,7 @@ __all__ = [
     "remembered",
     "sampled",
     "sides_told",
+    "sure",
     "telling",
     "to_memory",
     "was_told",

@@ -302,6 +302,11 @@ def possible(composite: Composite, level: float) -> Bounds:
     return Bounds(composite, (None,) + (level,) * composite.problem.n)
 
 
+def sure(composite: Composite, level: float) -> Bounds:
+    """Return the functions of a recommendation: lower bounds throughout."""
+    return Bounds(composite, (1.0 - level,) * composite.problem.k)
+
+
 def pessimistic(composite: Composite, level: float | tuple[float, ...]) -> Bounds:
     """Return the functions of verification: the median of the objective, lower bounds of the constraints."""
     levels = level[1:] if isinstance(level, tuple) else (level,) * composite.problem.n

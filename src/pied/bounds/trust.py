@@ -27,7 +27,7 @@ from numpy import ndarray
 
 from pied.bounds import quantile
 from pied.gp import GP
-from pied.problem import Problem
+from pied.problem import Choice, Problem
 from pied.records import Dataset, Why, deviations
 from pied.shapes import Bool, Float64
 
@@ -167,8 +167,15 @@ class Trust:
         return found
 
     def _first(self, points: Any, *, is_exact: Any) -> Any:
-        """Return the factor of a belief from so many points before anything was predicted."""
-        return np.full(self.problem.m, LEAST) if self.is_stated else first(points, is_exact=is_exact)
+        """Return the factor of a belief from so many points before anything was predicted.
+
+        Each label is an input of its own, of which every point tells less.
+        """
+        if self.is_stated:
+            return np.full(self.problem.m, LEAST)
+        axes = self.problem.axes.values()
+        inputs = sum(len(each.labels) if isinstance(each, Choice) else 1 for each in axes)
+        return first(points * len(axes) / inputs, is_exact=is_exact)
 
 
 def first(points: Any, *, is_exact: Any) -> Any:

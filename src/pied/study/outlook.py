@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Bounds, Composite, SuccessModel, coding_of, optimistic, pessimistic, where_success_is_likely
+from pied.bounds import Bounds, Composite, SuccessModel, coding_of, optimistic, sure, where_success_is_likely
 from pied.errors import SettingError, UnknownName, did_you_mean
 from pied.gp import GP, Paths
 from pied.problem import Limit, Named, Problem
@@ -439,18 +439,18 @@ class Outlook:
         search: Any,
         pool: Float64[ndarray, "b d"] | None,
     ) -> Optimum:
-        """Search the best median objective where every lower bound holds, and evaluations surely succeed, or did."""
+        """Search the best lower bound where those of all limits hold, and evaluations surely succeed, or did."""
         region = None if self._success is None else surely(self._success, self.level)
-        bounds = Shifted(pessimistic(composite, self.level), case.shift)
+        bounds = Shifted(sure(composite, self.level), case.shift)
         found = self.solve(bounds, known, self._within(search, region), pool)
         if region is None:
             return found
         found = region.found(found, search)
-        lower, median, _ = (each + case.shift for each in composite.bounds(self.data.U, self.level))
-        row = None if self.problem.is_exact else succeeded(self.problem, self.data, lower, median)
-        if row is None or (found.satisfied and median[row, 0] <= found.f[0]):
+        lower = composite.bounds(self.data.U, self.level)[0] + case.shift
+        row = None if self.problem.is_exact else succeeded(self.problem, self.data, lower)
+        if row is None or (found.satisfied and lower[row, 0] <= found.f[0]):
             return found
-        return replace(found, u=self.data.U[row], f=np.append(median[row, 0], lower[row, 1:]), satisfied=True)
+        return replace(found, u=self.data.U[row], f=lower[row], satisfied=True)
 
     def _functions(self, case: Case) -> Float64[ndarray, "N k"]:
         """Return the functions of a case at told points."""

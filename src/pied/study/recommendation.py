@@ -1,7 +1,8 @@
 """Recommend a point from the data, with its value and bounds, whatever solver gathered the data.
 
 Four rules (`RULES`): the best told value; the told point with the best lower bound, now or when it was proposed; or the
-best point anywhere in the box whose constraints hold by their lower bounds.
+best lower bound anywhere in the box where the constraints hold by theirs: a recommendation is a decision, and a place
+of which little is known may be better or far worse.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,8 +18,8 @@ from pied.bounds import (
     SuccessModel,
     TwoRegimes,
     coding_of,
-    pessimistic,
     quantile,
+    sure,
     where_success_is_likely,
 )
 from pied.errors import SettingError, did_you_mean
@@ -34,7 +35,7 @@ RULES = {
     "observed": "the best feasible point by its told values",
     "lower": "the told point with the best penalized lower bound under the current belief",
     "asked": "the told point with the best penalized lower bound at the time it was proposed, equation (14)",
-    "anywhere": "the best median objective within the ranges where the lower bounds of all constraints hold",
+    "anywhere": "the best lower bound of the objective within the ranges where those of all constraints hold",
 }
 NEAREST = 256
 """Told points, the nearest ones, from which a told point is bounded: more distant ones add little, and the time of a
@@ -183,10 +184,9 @@ def succeeded(
     problem: Problem,
     data: Dataset,
     lower: Float64[ndarray, "N k"],
-    median: Float64[ndarray, "N k"],
     among: Bool[ndarray, "N"] | bool = True,
 ) -> int | None:
-    """Return the row with the best median objective where every lower bound holds; None without one.
+    """Return the row with the best lower bound where those of all constraints hold; None without one.
 
     An evaluation has succeeded there, however likely that seems from the others.
 
@@ -194,11 +194,10 @@ def succeeded(
         problem: The statement.
         data: The told values.
         lower: Lower bounds at the told points.
-        median: Medians there.
         among: Which told points may be recommended.
     """
     fine = among & data.complete & _can_be_set(problem, data) & (lower[:, 1:] >= 0).all(1)
-    return _largest(np.where(fine, median[:, 0], -np.inf)) if fine.any() else None
+    return _largest(np.where(fine, lower[:, 0], -np.inf)) if fine.any() else None
 
 
 def _largest(scores: Float64[ndarray, "N"]) -> int:
@@ -269,7 +268,7 @@ def _asked(given: Inputs) -> Recommendation:
 
 
 def _anywhere(given: Inputs) -> Recommendation:
-    """Recommend the best median objective where every lower bound holds; by the rule "lower" if none is found."""
+    """Recommend the best lower bound where those of all constraints hold; by the rule "lower" if none is found."""
     if given.regimes is not None and (found := _at_home(given, given.regimes)) is not None:
         return found
     success = SuccessModel.fit(given.data.U, given.data.failed, coding_of(given.problem))
@@ -290,7 +289,7 @@ def _best_of(
     region: SuccessModel | None,
     among: Bool[ndarray, "N"] | bool = True,
 ) -> Recommendation | None:
-    """Return the best median objective where every lower bound holds, in a region; None if none is found.
+    """Return the best lower bound where those of all constraints hold, in a region; None if none is found.
 
     Where evaluations fail, the search stays away from all of the edge, also from points that succeeded there.
 
@@ -309,9 +308,9 @@ def _best_of(
     if given.problem.slice is not None:
         return _surest(given, said, best, region)
     if len(data.failures):
-        row = succeeded(given.problem, data, *said.bounds(data.U, given.level)[:2], among)
+        row = succeeded(given.problem, data, said.bounds(data.U, given.level)[0], among)
         found += [] if row is None else [describe(said, data.U[row], row, "anywhere", given.level, True)]
-    return max(found, key=lambda each: float(each.value[0])) if found else None
+    return max(found, key=lambda each: float(each.lower[0])) if found else None
 
 
 def _surest(given: Inputs, said: Composite | TwoRegimes, best: Optimum, region: SuccessModel | None) -> Recommendation:
@@ -341,19 +340,19 @@ def _surest(given: Inputs, said: Composite | TwoRegimes, best: Optimum, region: 
 
 
 def _searched(given: Inputs, composite: Composite, region: SuccessModel | None) -> Optimum:
-    """Search the best median objective where every lower bound holds, and a point surely is in a region."""
+    """Search the best lower bound where those of all constraints hold, and a point surely is in a region."""
     problem, stream = given.problem, given.stream.at("anywhere")
-    lower, median, _ = composite.bounds(given.data.U, given.level)
+    lower, _, _ = composite.bounds(given.data.U, given.level)
     fine, search = (lower[:, 1:] >= 0).all(1), searched(problem, given.search)
     region = None if region is None else surely(region, given.level)
     if region is not None:
         fine, search = fine & region.is_likely(given.data.U), where_success_is_likely(search, region)
-    order = (-np.where(fine, median[:, 0], -np.inf)).argsort(kind="stable")
+    order = (-np.where(fine, lower[:, 0], -np.inf)).argsort(kind="stable")
     known = problem.onto(np.clip(given.data.U[order[:3]], 0.0, 1.0))
     pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
     pool = problem.on_equalities(pool)
-    best = search.solve(pessimistic(composite, given.level), scales, pool, known, stream, rescue=True)
+    best = search.solve(sure(composite, given.level), scales, pool, known, stream, rescue=True)
     return best if region is None else region.found(best, search)
 
 

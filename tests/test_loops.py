@@ -1,6 +1,7 @@
 """The loops that are compared: the same functions for each of them, and a tiny run."""
 
 import importlib
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def test_problems_with_many_outputs_are_sums_that_are_met_exactly_at_the_optimum
     assert abs(made.truth(np.array([best]))[0, 0]) < 1e-6
 
 
-@pytest.mark.parametrize("name", [*written.WRITTEN, *written.DRAWS, *written.MANY])
+@pytest.mark.parametrize("name", [*written.WRITTEN, *written.DRAWS, *written.MANY, *written.LARGE])
 def test_functions_in_torch_are_the_same(name: str) -> None:
     torch = pytest.importorskip("torch")
     benchmark = written.stated(name)
@@ -48,6 +49,17 @@ def test_functions_in_torch_are_the_same(name: str) -> None:
     for place, value in enumerate(problem.g(X, Y)):
         found = composite.in_torch(problem, place)(torch.tensor(X)[:, None], torch.tensor(Y)[:, :, None])
         np.testing.assert_allclose(found[..., 0].numpy(), np.broadcast_to(value, (8, 32)), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "settings"), [("settings-1e5", 172_800), ("settings-1e6", 1_200_000)])
+def test_a_problem_of_very_many_settings_has_its_optimum_where_it_says(name: str, settings: int) -> None:
+    benchmark = written.stated(name)
+    grid = benchmark.whole.grid
+    assert math.prod(1 if each is None else len(each) for each in grid.places) == settings
+    assert benchmark.normalized_regret(benchmark.known.x).item() == pytest.approx(0, abs=1e-12)
+    assert benchmark.is_strictly_feasible(benchmark.known.x).all()
+    assert 0 < benchmark.feasible_fraction < 1
+    assert (benchmark._pool[:, 0] <= benchmark.best).all()
 
 
 def item(loop: str, noisy: bool = False, problem: str = "booth", budget: int = 7) -> dict[str, Any]:

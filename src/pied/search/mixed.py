@@ -1,11 +1,11 @@
 """The best point where some coordinates take listed values only: a search of the cube, then moves on the grid.
 
-The cube is searched first as if every number could be set. Then several of the best *settings* (what the discrete
-coordinates are) move on the grid at once: all their neighbours, by another label and by steps in one or two
-coordinates, are compared in one batch, and where other coordinates are continuous, these are solved for in the best
-neighbours, until no setting is better. If there are few settings, these are solved for in all of them. Points are
-compared as a list (`enumeration`), so constraints known exactly hold at the point that is chosen if they hold at any
-that was compared.
+The cube is searched first as if every number could be set, then with one number after the other fixed. From there and
+from the pool, several of the best *settings* (what the discrete coordinates are) move on the grid at once: all their
+neighbours, by another label and by steps in one or two coordinates, are compared in one batch, and where other
+coordinates are continuous, these are solved for in the best neighbours, until no setting is better. If there are few
+settings, these are solved for in all of them. Points are compared as a list (`enumeration`), so constraints known
+exactly hold at the point that is chosen if they hold at any that was compared.
 """
 
 import math
@@ -37,6 +37,8 @@ COMBINATIONS = 12  # combinations of labels from which local solves start
 SETTINGS = 16  # settings for which the continuous coordinates are solved at once
 EVERY_SETTING = 48  # settings up to which all of them are solved
 ROUNDS = 25  # of these solves
+DIVED = 4  # numbers that are fixed in turn, while the rest is solved for
+DIVE = 3  # values to either side at which each of them is fixed
 REFINED = 2  # next best points that are compared with the best precisely
 INSIDE = 3e-8  # scaled: how far inside the constraints they aim
 
@@ -108,7 +110,8 @@ class Mixed:
     ) -> Optimum:
         """Return the best point of the grid around u and among some others."""
         rough = _cheaper(functions)
-        found = self._moved(rough, scales, np.concatenate([self._rounded(u), self.grid.snapped(also)]))
+        first = np.concatenate([self._rounded(u), self._dives(rough, scales, u), self.grid.snapped(also)])
+        found = self._moved(rough, scales, first)
         last = found[: 1 + REFINED]
         if rough is not functions and not self._is_whole:
             last, _ = self._solved(functions, scales, last)
@@ -147,7 +150,7 @@ class Mixed:
         if not fresh:
             return None
         starts = self.grid.at(np.array(fresh), np.repeat(u[None], len(fresh), 0))
-        return self._best_of(functions, scales, self._solved(functions, scales, starts)[0])
+        return self._best_of(functions, scales, self._ended(functions, scales, starts, each_to_its_end=True)[0])
 
     @property
     def _is_whole(self) -> bool:
@@ -210,6 +213,29 @@ class Mixed:
             return bool(is_fine)
         gained = f[:, 0] / scales[0] if is_fine else margin_of(functions, scales, f)
         return bool(gained[0] - gained[1] > LEAST_GAIN)
+
+    def _dives(
+        self, functions: Functions, scales: Float64[ndarray, "k"], u: Float64[ndarray, "d"]
+    ) -> Float64[ndarray, "b d"]:
+        """Fix one number after the other at each of its nearest values, solve for the rest, and round that.
+
+        The best values of two coordinates may both lie far from those of the search that takes numbers as continuous,
+        and then no step in one of them is a gain.
+        """
+        ordered = (self.grid.is_discrete & ~self.grid.is_choice).nonzero()[0].tolist()
+        if len(ordered) < 2:
+            return self.grid.snapped(u[None])
+        found = []
+        for j in ordered[:DIVED]:
+            rows = np.repeat(self.grid.rows(u)[None], 2 * DIVE + 1, 0)
+            rows[:, j] += np.arange(-DIVE, DIVE + 1)
+            starts = np.repeat(u[None], len(rows), 0)
+            starts[:, j] = self.grid.at(rows, starts)[:, j]
+            held = self.grid.is_choice.copy()
+            held[j] = True
+            ends = solve_locally(self._held(functions, scales, held), scales, _unique(starts), ROUNDS)
+            found += [self._rounded(each) for each in ends.u]
+        return np.concatenate(found)
 
     def _held(self, functions: Functions, scales: Float64[ndarray, "k"], held: Bool[ndarray, "d"]) -> Held:
         """Return the functions for local solves that leave some coordinates as they are."""
@@ -301,13 +327,19 @@ class Mixed:
         return np.concatenate([surest, self._best_of_each(points, f / scales, self.grid.is_discrete, most)])
 
     def _ended(
-        self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"]
+        self,
+        functions: Functions,
+        scales: Float64[ndarray, "k"],
+        starts: Float64[ndarray, "s d"],
+        *,
+        each_to_its_end: bool = False,
     ) -> tuple[Float64[ndarray, "c d"], Float64[ndarray, "c k"]]:
         """Solve for the continuous coordinates from some points; return these, the ends, and functions there."""
         found = starts = _unique(starts)
         if not self._is_whole:
             held = self._held(functions, scales, self.grid.is_discrete)
-            found = np.concatenate([solve_locally(held, scales, starts, ROUNDS).u, starts])
+            ends = solve_locally(held, scales, starts, ROUNDS, each_to_its_end=each_to_its_end)
+            found = np.concatenate([ends.u, starts])
         return found, functions.values(found)
 
 

@@ -35,8 +35,8 @@ LARGE: dict[str, dict[str, Any]] = {
 """Variables of problems with 172,800 and 1,200,000 combinations of labels, integers and steps."""
 LARGE_OUTPUTS = 6
 MANY = ("calibration-4-24-0-209", "robust-4-50-0-205", "calibration-4-200-0-207")
-"""Random problems with many outputs; a robust one is a calibration with log(1 + r^2) for r^2. Measurements are met at the
-optimum, which therefore is the same."""
+"""Random problems with many outputs; a robust one is a calibration with log(1 + r^2) for r^2. Measurements are met at
+the optimum, which therefore is the same."""
 SQUARES, ROBUST = "sum(((outputs - measured)/spread)**2)", "sum(log(1 + ((outputs - measured)/spread)**2))"
 NOISE = 0.02
 """Of the spread of each output."""

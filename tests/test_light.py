@@ -15,7 +15,7 @@ import pied
 from pied import Problem, Status, Study, solvers, suite
 from tiny import few
 
-WITH_EXTRAS = {"pied.bridge", "pied.problem.torch_door", "pied.web.app", "pied.web.server"}
+WITH_EXTRAS = {"pied.bridge", "pied.problem.torch_door", "pied.records.server", "pied.web.app", "pied.web.server"}
 OPTIONAL = {"scbo", "cma-es", "cma-es-paper", "bobyqa", "bobyqa-paper", "optuna", "ax"}
 FIRST = ["cuqb", "cuqb-paper", "epbo", "eic", "cobalt", "merit-quantile", "snobfit", "direct"]
 REST = [name for name in solvers.registry if name not in FIRST]

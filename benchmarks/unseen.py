@@ -2,7 +2,7 @@
 
 They were written from the names of eight kinds alone, two of each: burn-out, phases, breakthrough, staged machines,
 resonance, stability lobes, saturation, and outputs that vary fast in one corner. Of what the method does, three things
-were made after runs on them: logits of saturating outputs (`gp.warps`), plateaus (`gp.plateaus`) and less optimism
+were made after runs on them: logits of saturating outputs (`gp.warps`), plateaus and less optimism
 after explorations that broke limits by far (`solvers.moves.shrink`). Optima were found by differential
 evolution from many starts and polished within each regime; none was beaten by random points and local searches.
 `benchmarks/honesty.py --sets unseen` runs them.

@@ -11,7 +11,8 @@ from pied import suite
 from pied.errors import SettingError
 from pied.gp import GP
 from pied.gp.choices import Model, ModelChoice
-from pied.gp.kernels import KERNELS, stretched
+from pied.gp.features.view import stretched
+from pied.gp.kernels import KERNELS
 from pied.gp.observations import Observations
 from pied.gp.warps import WARPS, Warp, standardization
 from pied.rng import Stream

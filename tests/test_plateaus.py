@@ -8,7 +8,8 @@ import pytest
 from scipy.special import log_ndtr
 
 from pied import CUQB, Problem, Study
-from pied.gp import GP, Coding, Labels, Model, ModelChoice, Paths, misfits, plateaus
+from pied.gp import GP, Coding, Labels, Model, ModelChoice, Paths, misfits
+from pied.gp.parts import plateaus
 from pied.rng import Stream
 
 D = 2

@@ -7,8 +7,8 @@ from scipy.special import ndtr
 from pied import CUQB, Problem, Study
 from pied.bounds import Believer, TwoRegimes, remembered
 from pied.gp import Border, split
-from pied.gp.border import _trend
 from pied.gp.kernels import matern
+from pied.gp.parts.border import _trend
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.solvers.infeasibility import REGIME_POINTS

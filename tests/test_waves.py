@@ -7,8 +7,9 @@ import pytest
 
 from beliefs import V, numeric_slope, wavy
 from pied.bounds.believer import from_memory, to_memory
-from pied.gp import GP, kernels, waves
+from pied.gp import GP
 from pied.gp.choices import Candidate, Model, ModelChoice
+from pied.gp.features import view, waves
 from pied.gp.observations import Observations
 from pied.gp.regressions import regressions
 from pied.rng import Stream
@@ -34,16 +35,16 @@ def error(gp, function, n=200):
 
 def test_the_place_on_a_wave_has_its_derivatives():
     U = told(4)
-    ours = kernels.waved_slopes(U, FREQUENCIES)
+    ours = view.waved_slopes(U, FREQUENCIES)
     for i, u in enumerate(U):
-        theirs = numeric_slope(lambda v: kernels.waved(v[None], FREQUENCIES)[:, 0], u, 1e-6)
+        theirs = numeric_slope(lambda v: view.waved(v[None], FREQUENCIES)[:, 0], u, 1e-6)
         np.testing.assert_allclose(ours[:, i], theirs, rtol=1e-6, atol=1e-7)  # central differences at 1e-6
 
 
 def test_whole_periods_make_no_difference_to_the_place_on_a_wave():
     U = 0.3 * told(5)
     later = U + np.array([0.0, 3 / 7.3])
-    np.testing.assert_allclose(kernels.waved(U, FREQUENCIES), kernels.waved(later, FREQUENCIES), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(view.waved(U, FREQUENCIES), view.waved(later, FREQUENCIES), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("periods", [4.6, 11.0, 23.3])

@@ -1,6 +1,6 @@
 """Where evaluations are likely to succeed, learned from those that failed: one more constraint on the search.
 
-A border is learned between the points that succeeded and those that failed (`gp.border`). The search may propose points
+A border is learned between the points that succeeded and those that failed (`gp.parts`). The search may propose points
 whose upper bound of being inside is at least 0. While no evaluation has failed, there is no such constraint.
 """
 

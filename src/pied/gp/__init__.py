@@ -1,15 +1,15 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
-from pied.gp.border import Border
 from pied.gp.choices import Model, ModelChoice
-from pied.gp.coding import Coding, Labels, scaled
+from pied.gp.features.coding import Coding, Labels, scaled
 from pied.gp.gross import Misfit, misfits
 from pied.gp.observations import MOST_TOLD
-from pied.gp.odds import evidence, kernel_of
+from pied.gp.parts.border import Border
+from pied.gp.parts.odds import evidence, kernel_of
+from pied.gp.parts.split import Split, split
 from pied.gp.paths import Paths
 from pied.gp.prior import Prior
 from pied.gp.process import GP
-from pied.gp.regimes import Split, split
 from pied.gp.resolution import step_of
 from pied.gp.warps import Warp
 

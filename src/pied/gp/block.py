@@ -12,7 +12,8 @@ from numpy import ndarray
 from pied.gp import likelihood
 from pied.gp.choices import ModelChoice, thetas
 from pied.gp.factors import add_to_diagonal, roots
-from pied.gp.kernels import TRENDS, View, polynomial
+from pied.gp.features.view import View
+from pied.gp.kernels import TRENDS, polynomial
 from pied.gp.likelihood import EXACT_NUGGET, Tasks
 from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior

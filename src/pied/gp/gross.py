@@ -21,12 +21,13 @@ from numpy import ndarray
 from scipy.optimize import nnls
 from scipy.special import expit
 
-from pied.gp import descent, plateaus
+from pied.gp import descent
 from pied.gp.choices import Model, ModelChoice, thetas
-from pied.gp.coding import Coding
+from pied.gp.features.coding import Coding
 from pied.gp.kriging import Kriging
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
+from pied.gp.parts import plateaus
 from pied.gp.regressions import regressions
 from pied.gp.selection import choose
 from pied.gp.stated import with_errors

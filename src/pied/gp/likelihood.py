@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pied.gp.coding import Ties
 from pied.gp.factors import add_to_diagonal, log_determinants, roots
+from pied.gp.features.coding import Ties
 from pied.gp.kernels import pairs, radial
 from pied.shapes import Bool, Float64, Int
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp.choices import Model
-from pied.gp.coding import Coding
+from pied.gp.features.coding import Coding
 from pied.gp.likelihood import NOISIEST, QUIETEST
 from pied.gp.warps import Standardized, Warp, grained
 from pied.shapes import Bool, Float64, Int

@@ -13,7 +13,8 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp.block import Block
-from pied.gp.kernels import KERNELS, stretched_slopes, waved_slopes
+from pied.gp.features.view import stretched_slopes, waved_slopes
+from pied.gp.kernels import KERNELS
 from pied.gp.likelihood import inverse_scales
 from pied.gp.posterior import Posterior
 from pied.gp.process import GP

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.gp.kernels import View, polynomial, polynomial_slope, radial, stretched_slopes, waved_slopes
+from pied.gp.features.view import View, stretched_slopes, waved_slopes
+from pied.gp.kernels import polynomial, polynomial_slope, radial
 from pied.shapes import Bool, Float64
 
 SMALLEST_RATIO = 1e-16  # of the posterior to the process variance: less is rounding error

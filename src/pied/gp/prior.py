@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from pied.errors import SettingError, did_you_mean
 from pied.gp.choices import Model, ModelChoice
-from pied.gp.coding import Coding
+from pied.gp.features.coding import Coding
 from pied.gp.kernels import KERNELS
 from pied.gp.likelihood import EXACT_NUGGET
 from pied.gp.observations import Observations

@@ -11,11 +11,12 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import likelihood, plateaus
+from pied.gp import likelihood
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
-from pied.gp.coding import Coding
+from pied.gp.features.coding import Coding
 from pied.gp.observations import Observations, affordable, far_apart
+from pied.gp.parts import plateaus
 from pied.gp.prior import Prior, observed
 from pied.gp.resolution import EVEN, Rounding
 from pied.gp.stated import scattered, with_errors

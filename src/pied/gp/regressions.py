@@ -7,7 +7,8 @@ from numpy import ndarray
 
 from pied.gp.choices import Candidate
 from pied.gp.factors import add_to_diagonal, roots
-from pied.gp.kernels import KERNELS, TRENDS, View, polynomial
+from pied.gp.features.view import View
+from pied.gp.kernels import KERNELS, TRENDS, polynomial
 from pied.gp.likelihood import SPARE_ROWS, Tasks, columns_of
 from pied.gp.observations import Observations
 from pied.shapes import Float64

@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import descent, likelihood, waves
+from pied.gp import descent, likelihood
 from pied.gp.choices import Candidate, Found, ModelChoice, thetas
+from pied.gp.features import waves
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
 from pied.gp.regressions import candidates, handicap, regressions, trends

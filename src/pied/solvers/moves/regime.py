@@ -1,9 +1,9 @@
 """Regime: where outputs have a cliff, search the side of the best point as if the other side failed.
 
 A belief that spans a cliff is wrong on both sides. When two regimes explain badly explained outputs far better than one
-belief does (`gp.regimes`), a proposal may come from a belief of the best point's regime alone. Its border is learned
-like that of failing evaluations, and the best point often lies there. What is said of a proposal of an exact black box
-still comes from the belief about everything told; with noise it rests on both regimes (`bounds.regimes`).
+belief does (`gp.parts.split`), a proposal may come from a belief of the best point's regime alone. Its border is
+learned like that of failing evaluations, and the best point often lies there. What is said of a proposal of an exact
+black box still comes from the belief about everything told; with noise it rests on both regimes (`bounds.regimes`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 from pied.gp.kernels import matern
 from pied.gp.likelihood import SPARE_ROWS
-from pied.gp.plateaus import SAME
+from pied.gp.parts.plateaus import SAME
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
 

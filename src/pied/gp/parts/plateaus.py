@@ -19,10 +19,10 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import log_ndtr
 
-from pied.gp import border
 from pied.gp.choices import ModelChoice, thetas
 from pied.gp.kriging import Kriging
 from pied.gp.observations import Observations, far_apart
+from pied.gp.parts import border
 from pied.gp.regressions import regressions
 from pied.gp.selection import choose, is_selection_due, ranked, usable
 from pied.gp.selection import chosen as selected

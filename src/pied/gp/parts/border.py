@@ -16,7 +16,7 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import log_ndtr
 
-from pied.gp.coding import Coding
+from pied.gp.features.coding import Coding
 from pied.gp.kernels import matern
 from pied.shapes import Bool, Float64
 

@@ -1,7 +1,7 @@
 """Waves: outputs that rise and fall regularly along an input, with more basins than a smooth belief can tell apart.
 
 A Gaussian process needs several points to each period to learn a wave. Its frequency can be learned from far fewer:
-with the place on the wave (`kernels.waved`) as further inputs, points whole periods apart are alike, and the rest is
+with the place on the wave (`view.waved`) as further inputs, points whole periods apart are alike, and the rest is
 smooth. The likelihood has a narrow peak at the right frequency and is flat elsewhere, so frequencies are tried one by
 one, then tuned. A wave is sought where nothing else explains much, has a price (`regressions.handicap`), and must
 explain the output clearly.
@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from pied.gp import descent, likelihood
 from pied.gp.choices import Candidate, Found, ModelChoice
-from pied.gp.kernels import waved
+from pied.gp.features.view import waved
 from pied.gp.likelihood import SPARE_ROWS, Tasks
 from pied.gp.observations import Observations
 from pied.gp.regressions import candidates, handicap, regressions, trends

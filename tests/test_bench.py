@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.stats import wilcoxon
 
-from pied import suite
+from pied import SettingError, suite
 from pied.bench import compare, measures, paper, profiles
 from pied.bench.plan import CENTRED, PLAN_KEYS, Plan, Task, benchmark_of, size_of, solver_of
+from pied.bench.runs import benchmark_for, perform, truth_for
+from pied.rng import Stream
 from pied.solvers import registry
 from pied.solvers.cuqb import CUQB
 
@@ -249,11 +251,12 @@ def test_noise_belongs_to_the_outputs_of_h() -> None:
 
 def test_the_papers_plan_has_its_eight_solvers_and_ours_on_all_problems() -> None:
     plan = paper.plan()
-    for name in ("unconstrained", "constrained"):
+    for name, solvers in (("unconstrained", 9), ("constrained", 10)):  # with the rule of the authors' scripts
         part = plan.part(name)
         assert part.problems == suite.sets[name]
         tasks = part.tasks()
-        assert len(tasks) == 10 * 9 * 10
+        assert len(tasks) == 10 * solvers * 10
+        assert {task.knows for task in tasks if task.label != "cuqb"} == {"nothing"}
         assert {task.structure for task in tasks if task.label != "cuqb"} == {"paper"}
         assert {task.structure for task in tasks if task.label == "cuqb"} == {"full"}
     assert all(task.budget == 100 and task.patience is None for task in plan.tasks())
@@ -264,6 +267,17 @@ def test_the_papers_plan_has_its_eight_solvers_and_ours_on_all_problems() -> Non
     shared = [task for task in levels if task.name in own]
     assert len(shared) == 100
     assert all(own[task.name] == task for task in shared)
+
+
+def test_a_run_in_the_papers_setting_begins_uniformly_in_the_box() -> None:
+    task = Task("ex314", "random", budget=7, structure="paper", knows="nothing")
+    benchmark = truth_for(task)
+    X = np.array([trial.x.array for trial in perform(task).trials])
+    assert benchmark_for(task).problem.white == ()
+    assert benchmark.whole.to_unit(X) == pytest.approx(Stream(0).at("initial").uniform(10_000, 3)[:7], abs=1e-12)
+    assert (benchmark.truth(X)[:, 2:] < 0).any()  # white constraints are broken, as nothing is known of them
+    with pytest.raises(SettingError, match="knows is 'white' or 'nothing'"):
+        Plan.of({"problems": ["ex314"], "knows": "all"})
 
 
 def test_the_quick_plan_is_the_same_in_small() -> None:

@@ -12,6 +12,7 @@ from numpy import ndarray
 import pied
 from pied import suite
 from pied.errors import StatementError, UnknownName
+from pied.rng import Stream
 from pied.suite.applied import FEED_A, HOLDUP, KINETICS, _steady_state, spill, williams_otto
 from pied.suite.readings import READINGS
 
@@ -104,6 +105,28 @@ def test_strict_feasibility_allows_a_millionth_of_the_scale():
     X = np.tile([0.0, 1.0, 0.0, 1.0, 1.0, 0.0], (3, 1))
     X[:, 5] = 20 + np.array([0.0, 0.9e-6, 1.1e-6]) * benchmark.scales[2]
     assert benchmark.is_strictly_feasible(X).tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("structure", ["paper", "full"])
+@pytest.mark.parametrize("name", suite.sets["constrained"])
+def test_who_knows_nothing_learns_every_constraint(name: str, structure: str) -> None:
+    benchmark, informed = suite.get(name, structure, knows="nothing"), suite.get(name, structure).problem
+    problem, X = benchmark.problem, informed.from_unit(Stream(1).uniform(3, informed.d))
+    assert problem.white == ()
+    assert problem.m == informed.m + len(informed.white)
+    assert problem.constraints == informed.constraints
+    values = [problem.g(x[None], problem.evaluate(dict(zip(problem.variables, x.tolist(), strict=True)))[None, None])
+              for x in X]  # fmt: skip
+    assert np.array(values).reshape(3, -1) == pytest.approx(benchmark.truth(X), rel=1e-9, abs=1e-9)
+    assert all(each.kind != "white" for each in problem.folded().structure)
+
+
+def test_only_what_has_no_noise_becomes_an_output():
+    assert suite.get("williams-otto", "paper", 0.05, knows="nothing").problem.m == 4
+    with pytest.raises(StatementError, match="White constraints have no noise"):
+        suite.get("bazaraa", noise=0.1, knows="nothing")
+    with pytest.raises(StatementError, match="'white' constraints or 'nothing'"):
+        suite.get("bazaraa", knows="everything")
 
 
 def test_a_problem_without_objective_has_no_regret():

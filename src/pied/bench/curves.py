@@ -285,10 +285,9 @@ class Grid:
         return self._gathered(lambda curve: curve.penalized(rule), -np.inf)
 
     def starts(self) -> Float64[ndarray, "p s"]:
-        """Return the penalized value of the first initial point, which all solvers share."""
-        first = self._gathered(lambda curve: measures.penalized(curve.f[:1]), -np.inf)[..., 0]
-        has_one = np.isfinite(first).argmax(axis=0)  # a solver that failed at once lacks it
-        return np.take_along_axis(first, has_one[None], 0)[0]
+        """Return the penalized value of the first initial point; the worst where solvers that know more begin better."""
+        first = self._gathered(lambda curve: measures.penalized(curve.f[:1]), np.inf)[..., 0]
+        return first.min(axis=0)  # a solver that failed at once has none
 
     def strict(self) -> Float64[ndarray, "w p s t"]:
         """Return the normalized regret of the best strictly feasible evaluation."""

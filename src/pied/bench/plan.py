@@ -17,6 +17,7 @@ from pied.solvers import make
 from pied.solvers.base import Solver
 from pied.solvers.cuqb import CUQB
 from pied.suite import Benchmark
+from pied.suite.benchmark import KNOWS
 from pied.suite.twins import rescaled
 
 RULES = ("naive", "observed", "lower", "asked", "anywhere")
@@ -47,6 +48,8 @@ class Task:
     budget: int = 100
     structure: str = "full"
     """What the solver is given: 'full', 'paper' or 'black'."""
+    knows: str = "white"
+    """What it knows of constraints that need no output: 'white' or 'nothing'."""
     noise: float = 0.0
     """Standard deviation on every output; the solver has to learn it."""
     initial: str = "2d+1"
@@ -114,7 +117,12 @@ def size_of(initial: str, d: int) -> int:
 
 @lru_cache(maxsize=64)
 def benchmark_of(
-    problem: str, structure: str = "full", noise: float = 0.0, seed: int = 0, shifted: bool = False
+    problem: str,
+    structure: str = "full",
+    noise: float = 0.0,
+    seed: int = 0,
+    shifted: bool = False,
+    knows: str = "white",
 ) -> Benchmark:
     """Return the benchmark that a task names; cached, because optima of random problems are searched."""
     form, colon, rest = problem.partition(":")
@@ -135,7 +143,7 @@ def benchmark_of(
         raise SettingError(
             "noise is put on the outputs of h, which structure = 'black' folds away: use 'full' or 'paper'"
         )
-    return made.told(structure, noise, seed=seed)
+    return made.told(structure, noise, seed=seed, knows=knows)
 
 
 @lru_cache(maxsize=1)
@@ -200,7 +208,7 @@ class PlannedSolver:
     """Fields of `Task` that differ, see `SOLVER_KEYS`."""
 
 
-SOLVER_KEYS = ("structure", "initial", "patience", "rules", "shifted")
+SOLVER_KEYS = ("structure", "knows", "initial", "patience", "rules", "shifted")
 """Keys of a plan that a solver's table may also have."""
 PLAN_KEYS = ("problems", "solvers", "seeds", "budget", "noise", "stop", *SOLVER_KEYS)
 """Keys of a plan and of its parts."""
@@ -357,6 +365,10 @@ def _own(settings: Mapping[str, Any]) -> dict[str, Any]:
     chosen: dict[str, Any] = {}
     if "structure" in settings:
         chosen["structure"] = str(settings["structure"])
+    if "knows" in settings:
+        chosen["knows"] = str(settings["knows"])
+        if chosen["knows"] not in KNOWS:
+            raise SettingError(f"knows is 'white' or 'nothing', got '{chosen['knows']}'")
     if "initial" in settings:
         chosen["initial"] = str(settings["initial"])
         size_of(chosen["initial"], 2)

@@ -54,7 +54,8 @@ class Case:
 
 def benchmark_for(task: Task) -> Benchmark:
     """Return the benchmark of a task, with the structure and noise that its solver is given."""
-    return benchmark_of(task.problem, task.structure, task.noise, task.seed if task.noise else 0, task.shifted)
+    seed = task.seed if task.noise else 0
+    return benchmark_of(task.problem, task.structure, task.noise, seed, task.shifted, task.knows)
 
 
 def truth_for(task: Task) -> Benchmark:

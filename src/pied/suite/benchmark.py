@@ -24,6 +24,8 @@ STRICT_TOLERANCE = 1e-6
 GROSS = 15.0
 """How many times as large as usual a gross error is."""
 STRUCTURES = ("full", "paper", "black")
+KNOWS = ("white", "nothing")
+"""What a solver knows of constraints that need no output: their formulas, or nothing, as in the paper's comparison."""
 
 Setting = float | int | str
 """The value of a variable at one point: a number, or the label of a choice."""
@@ -71,6 +73,20 @@ class BlackBox:
 
     def _number(self, name: str, value: Setting) -> float:
         return float(self.labels[name].index(str(value)) if name in self.labels else value)
+
+
+@dataclass(frozen=True)
+class WithConstraints:
+    """h, and after it the values of constraints that need no output."""
+
+    told: Problem
+    """The statement in which they are white."""
+
+    def __call__(self, x: Mapping[str, Setting]) -> list[float]:
+        """Evaluate the truth at one point."""
+        X, y = self.told.point(x)[None], self.told.evaluate(x)
+        values = self.told.g(X, y[None, None], which=self.told.white)
+        return [*y.tolist(), *(value.item() for value in values)]
 
 
 class NoisyBlackBox:
@@ -137,6 +153,8 @@ class Benchmark:
     """Noise that grows with the output: further standard deviation as a share of its size."""
     outliers: float = 0.0
     """Share of values with a gross error, `GROSS` times as large as usual."""
+    knows: str = "white"
+    """What the solver knows of constraints that need no output (`KNOWS`)."""
     seed: int = 0
     """Of the noise."""
     declare_noise: bool = False
@@ -158,6 +176,7 @@ class Benchmark:
             blackbox = NoisyBlackBox(exact, self.noise, stream, growth=self.growth, outliers=self.outliers)
             declared = dict(zip(told.outputs, self.noise, strict=True)) if self.declare_noise else None
             told = told.revised(blackbox=blackbox, noise=declared)
+        told = without_white(told) if self.knows == "nothing" else told
         return told.folded() if self.structure == "black" else told
 
     @cached_property
@@ -252,6 +271,7 @@ class Benchmark:
         declare_noise: bool = False,
         growth: float = 0.0,
         outliers: float = 0.0,
+        knows: str = "white",
     ) -> "Benchmark":
         """Return the same truth with another statement: other structure or noise.
 
@@ -262,9 +282,14 @@ class Benchmark:
             declare_noise: whether the statement gives the noise; by default it has to be learned.
             growth: noise that grows with the output: further standard deviation, as a share of its size.
             outliers: share of values with a gross error, `GROSS` times as large as usual.
+            knows: 'white': constraints that need no output are known exactly; 'nothing': they are further outputs.
         """
         if structure not in STRUCTURES:
             raise StatementError(f"There is no structure '{structure}'.{did_you_mean(structure, STRUCTURES)}")
+        if knows not in KNOWS:
+            raise StatementError(f"A solver knows 'white' constraints or 'nothing', got '{knows}'.")
+        if knows == "nothing" and noise and any(place > 0 for place in self.whole.white):
+            raise StatementError("White constraints have no noise: with noise, leave out knows='nothing'.")
         names = self.whole.outputs
         if isinstance(noise, Mapping):
             unknown = next((name for name in noise if name not in names), None)
@@ -287,6 +312,7 @@ class Benchmark:
             outliers=outliers,
             seed=seed,
             declare_noise=declare_noise,
+            knows=knows,
         )
 
     def __repr__(self) -> str:
@@ -300,6 +326,25 @@ def _columns(b: int, values: Sequence[Number]) -> Float64[ndarray, "b k"]:
     for place, value in enumerate(values):
         whole[:, place] = value
     return whole
+
+
+def without_white(told: Problem) -> Problem:
+    """Return a statement in which every constraint has to be learned: those without an output are outputs themselves.
+
+    Initial designs are then uniform over the box, as no point is known to break a constraint.
+    """
+    places = [place for place in told.white if place > 0]
+    if not places:
+        return told
+    added = {told.functions[place]: f"g{place}" for place in places}
+    inputs = told.word("inputs")
+    seen = inputs if isinstance(inputs, Mapping) else dict.fromkeys(told.outputs, inputs or list(told.variables))
+    return told.revised(
+        outputs=[*told.outputs, *added.values()],
+        blackbox=WithConstraints(told),
+        subject_to=dict(told.word("subject_to")) | {name: f"{output} >= 0" for name, output in added.items()},
+        inputs={**seen, **dict.fromkeys(added.values(), list(told.variables))},
+    )
 
 
 def labels_of(variables: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

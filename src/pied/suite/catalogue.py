@@ -49,6 +49,7 @@ def get(
     *,
     seed: int = 0,
     declare_noise: bool = False,
+    knows: str = "white",
 ) -> Benchmark:
     """Return a problem of the suite by name.
 
@@ -62,14 +63,16 @@ def get(
             that belongs to the problem (two of the set 'rough').
         seed: of the noise; repeated evaluations differ, repeated runs do not.
         declare_noise: whether the statement gives the noise; by default it has to be learned.
+        knows: 'white': constraints that need no output are known exactly; 'nothing': each is a further output, to be
+            learned, as in the paper's comparison.
     """
     if name in FRONTS and name not in OTHERS:
         raise UnknownName(f"'{name}' has several objectives: suite.front('{name}') returns it.", name)
     if name not in CATALOGUE and name not in OTHERS:
         raise UnknownName(f"The suite has no problem '{name}'.{did_you_mean(str(name), [*CATALOGUE, *OTHERS])}", name)
     if not noise and name in OWN_NOISE:
-        return _stated(name).told(structure, seed=seed, **OWN_NOISE[name])
-    return _stated(name).told(structure, noise, seed=seed, declare_noise=declare_noise)
+        return _stated(name).told(structure, seed=seed, knows=knows, **OWN_NOISE[name])
+    return _stated(name).told(structure, noise, seed=seed, declare_noise=declare_noise, knows=knows)
 
 
 @cache

@@ -470,6 +470,16 @@ def test_a_greedy_temperature_starts_at_the_best_pool_points() -> None:
     assert (functions.asked[0][0] == pool[order[-1]]).all()
 
 
+def test_the_best_of_the_pool_is_always_a_start_where_that_is_asked_for() -> None:
+    functions = Smooth(lambda U: -((U - 0.3) ** 2).sum(1))
+    for seed in range(3):
+        search = PenaltySearch(pool=256, temperature=0.0, keep_best=True)
+        functions.asked.clear()
+        penalty_solve(functions, 2, search, seed)
+        pool = search.screen(Stream(seed), 2, nothing(2))
+        assert pool[functions.values(pool)[:, 0].argmax()].tolist() in functions.asked[0].tolist()
+
+
 def test_the_papers_search_ignores_what_is_known() -> None:
     known = np.array([[0.5, 0.5]])
     search = PenaltySearch(pool=128)

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pied import CUQB, Choice, Problem, SettingError, Study
+from pied import CUQB, Choice, Problem, SettingError, Study, Variable
 from pied.bounds import Believer
-from pied.bounds.quantile import normal
-from pied.gp import GP, Prior
+from pied.bounds.quantile import confidence, normal
+from pied.gp import GP, Paths, Prior
 from pied.records import Dataset
 from pied.rng import Stream
 from tiny import hill
@@ -77,6 +77,54 @@ def test_slopes_of_a_stated_process_are_differences() -> None:
         assert by_deviation[..., i] == pytest.approx((ahead[1] - behind[1]) / (2 * step), rel=1e-4, abs=1e-6)
 
 
+MEANS = {"rate": lambda X: 3 * np.log(X[:, 0]) + X[:, 1] ** 2, "share": lambda X: np.zeros(len(X))}
+"""Of a problem with a logarithmic axis; the second is the number 0."""
+
+
+def of_formulas() -> tuple[Problem, tuple[Prior, ...]]:
+    variables = {"k": Variable(0.1, 10.0, log=True), "z": (-1.0, 2.0)}
+    problem = Problem(variables, list(MEANS), maximize="rate - share", noise={"rate": 0.1, "share": 0.05})
+    return problem, (Prior(2.0, (0.3, 0.8), mean="3*log(k) + z**2"), Prior(1.0, 0.5))
+
+
+def test_a_mean_may_be_a_formula_in_the_variables() -> None:
+    problem, priors = of_formulas()
+    U, V, step = Stream(1).uniform(6, 2), Stream(2).uniform(5, 2), 1e-6
+    Y = np.stack([np.sin(4 * U[:, 0]), U[:, 1]], 1)
+    for told in (0, 6):
+        data = Dataset(tuple(range(1, told + 1)), U[:told], Y[:told], V[:2])
+        belief = Believer(priors=priors).fit(problem, data, imagine=False)
+        mean, deviation, by_mean, _ = belief.moments_and_slopes(V)
+        for j, (prior, shift) in enumerate(zip(priors, MEANS.values(), strict=True)):
+            own = [shift(problem.from_unit(points)) for points in (U[:told], V)]
+            noise = problem.noise[j]
+            wanted = conditioned(replace(prior, mean=0.0), noise, U[:told], Y[:told, j] - own[0], V)
+            assert mean[:, j] == pytest.approx(wanted[0] + own[1], rel=1e-9)
+            assert deviation[:, j] == pytest.approx(wanted[1], rel=1e-7)
+        ahead, behind = (belief.moments(V + side * step * np.eye(2)[0])[0] for side in (1, -1))
+        assert by_mean[..., 0] == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-5)
+        imagined = Believer(priors=priors).fit(problem, data)
+        assert imagined.moments(V)[0] == pytest.approx(mean, abs=1e-6)
+        assert (imagined.moments(V[:2])[1] < deviation[:2]).all()
+        drawn = Paths.of(belief, 300, Stream(3)).values(V).mean(0)
+        assert drawn == pytest.approx(mean, abs=5 * deviation.max() / np.sqrt(300))
+
+
+def test_algorithm_1_with_all_its_inputs(tmp_path: Path) -> None:
+    """A mean, a covariance, the noise, the levels of Lemma 1, nothing told: the first point is the prior's best."""
+    problem, priors = of_formulas()
+    solver = paper(priors, level=confidence(0.1, 100, 1))
+    address, grid = f"sqlite:///{tmp_path / 'lab.db'}", Stream(0).sobol(4096, 2)
+    with Study(problem, name="a", store=address, seed=1, initial=0, solver=solver) as study:
+        trial = study.ask()
+        study.tell(trial, {"rate": 8.0, "share": 0.1})
+    with Study(problem, name="a", store=address) as study:
+        assert study.solver == solver
+        study.ask()
+    best = MEANS["rate"](problem.from_unit(grid)).max()  # deviations are the same everywhere
+    assert MEANS["rate"](np.array([[trial.x["k"], trial.x["z"]]])).item() >= best - 0.05
+
+
 def test_bounds_of_a_stated_process_hold_as_often_as_they_say_for_draws_of_it() -> None:
     prior, grid = Prior(2.0, 0.3, mean=1.0), np.linspace(0.0, 1.0, 41)[:, None]
     root = np.linalg.cholesky(covariance(prior, grid, grid) + 1e-8 * np.eye(41))
@@ -139,7 +187,8 @@ def test_what_cannot_be_a_prior_of_a_problem_is_refused() -> None:
         ({"deviation": 0.0}, "deviation of a prior is positive"),
         ({"length_scales": (0.1, -1.0)}, "length_scales of a prior is positive"),
         ({"kernel": "matern"}, "unknown kernel 'matern'"),
-        ({"mean": np.nan}, "the mean of a prior is a finite number"),
+        ({"mean": np.nan}, "the mean of a prior is a finite number, or a formula as text"),
+        ({"mean": lambda x: x}, "the mean of a prior is a finite number, or a formula as text"),
     ):
         with pytest.raises(SettingError, match=words):
             Prior(**({"deviation": 1.0, "length_scales": 0.3} | wrong))
@@ -147,6 +196,7 @@ def test_what_cannot_be_a_prior_of_a_problem_is_refused() -> None:
     for problem, priors, words in (
         (exact, (one, one), "2 priors are given for 1 outputs"),
         (exact, Prior(1.0, (0.3, 0.3)), "has 2 length scales for 1 variables"),
+        (exact, Prior(1.0, 0.3, mean="2*y"), "is a formula in the variables, '2[*]y' needs an output"),
         (Problem({"x": (0.0, 1.0)}, ["y"], maximize="y"), one, "state its noise, too"),
     ):
         with pytest.raises(SettingError, match=words):

@@ -285,7 +285,7 @@ class Grid:
         return self._gathered(lambda curve: curve.penalized(rule), -np.inf)
 
     def starts(self) -> Float64[ndarray, "p s"]:
-        """Return the penalized value of the first initial point; the worst where solvers that know more begin better."""
+        """Return the penalized value of the first initial point; the worst where some solvers know more."""
         first = self._gathered(lambda curve: measures.penalized(curve.f[:1]), np.inf)[..., 0]
         return first.min(axis=0)  # a solver that failed at once has none
 

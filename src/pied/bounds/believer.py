@@ -12,6 +12,7 @@ from pied.bounds import quantile, worst
 from pied.bounds.belief import Belief, Thinned
 from pied.bounds.composite import USUAL_LEVELS, Composite
 from pied.bounds.estimator import Estimator
+from pied.bounds.means import means_of
 from pied.bounds.trust import Trust, widened
 from pied.errors import SettingError
 from pied.gp import GP, Coding, Labels, Model, ModelChoice, Prior, scaled, step_of
@@ -52,6 +53,7 @@ class Believer:
                 )
             if (count := len(prior.scales(problem.d))) != problem.d:
                 raise SettingError(f"the prior of '{name}' has {count} length scales for {problem.d} variables")
+        means_of(problem, priors)
 
     def _conditioned(self, problem: Problem, data: Dataset) -> GP | None:
         """Return stated processes given what was told; None if there are none."""
@@ -60,7 +62,7 @@ class Believer:
         priors = self.priors if isinstance(self.priors, tuple) else (self.priors,) * problem.m
         return GP.of_priors(
             data.U, data.Y, priors, active=problem.active, noise=problem.noise, coding=coding_of(problem),
-            errors=data.errors,
+            errors=data.errors, means=means_of(problem, priors),
         )  # fmt: skip
 
     def fit(

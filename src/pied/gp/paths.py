@@ -56,7 +56,8 @@ class Paths:
         """Return the outputs of every function at every point."""
         gp = self.gp
         inputs = U if gp.coding is None else gp.coding.inputs(U)
-        return gp.location + gp.deviation * gp.ordered([part.values(inputs) for part in self.parts], 2)
+        values = gp.location + gp.deviation * gp.ordered([part.values(inputs) for part in self.parts], 2)
+        return values if gp.means is None else values + gp.means.values(U)
 
     @np.errstate(all="ignore")
     def values_and_slopes(
@@ -68,7 +69,11 @@ class Paths:
         found = [part.values_and_slopes(inputs, which) for part in self.parts]
         values, slopes = (gp.ordered(each, 1) for each in zip(*found, strict=True))
         slopes = slopes if gp.coding is None else gp.coding.by_cube(slopes)
-        return gp.location + gp.deviation * values, gp.deviation[:, None] * slopes
+        values, slopes = gp.location + gp.deviation * values, gp.deviation[:, None] * slopes
+        if gp.means is None:
+            return values, slopes
+        own, by_own = gp.means.values_and_slopes(U)
+        return values + own, slopes + by_own
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy import ndarray
@@ -14,6 +15,17 @@ from pied.gp.kernels import KERNELS
 from pied.gp.likelihood import EXACT_NUGGET
 from pied.gp.observations import Observations
 from pied.shapes import Bool, Float64
+
+
+@runtime_checkable
+class MeanFunctions(Protocol):
+    """What is added to the outputs of a belief, by point of the unit cube."""
+
+    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]: ...
+
+    def values_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m d"]]: ...
 
 
 @dataclass(frozen=True)
@@ -31,8 +43,8 @@ class Prior:
     """One for all variables, or one for each, as a share of the variable's range (of a log range, of its logarithm)."""
     kernel: str = "matern 5/2"
     """Its kernel: "matern 3/2", "matern 5/2" or "squared exponential"."""
-    mean: float = 0.0
-    """Its mean, in the output's unit."""
+    mean: float | str = 0.0
+    """Its mean, in the output's unit: a number, or a formula in the variables ("2*T + 1")."""
 
     def __post_init__(self) -> None:
         if self.kernel not in KERNELS:
@@ -41,8 +53,14 @@ class Prior:
         for word, values in (("deviation", (self.deviation,)), ("length_scales", scales)):
             if not values or not all(0.0 < each < math.inf for each in values):
                 raise SettingError(f"{word} of a prior is positive, got {getattr(self, word)}")
-        if not math.isfinite(self.mean):
-            raise SettingError(f"the mean of a prior is a finite number, got {self.mean}")
+        is_formula = isinstance(self.mean, str) and self.mean.strip()
+        if not is_formula and not (isinstance(self.mean, int | float) and math.isfinite(self.mean)):
+            raise SettingError(f"the mean of a prior is a finite number, or a formula as text, got {self.mean}")
+
+    @property
+    def location(self) -> float:
+        """The mean, if it is a number; 0 where it is a formula, which is added to the process."""
+        return 0.0 if isinstance(self.mean, str) else self.mean
 
     def scales(self, d: int) -> tuple[float, ...]:
         """Return the length scale of each of d variables."""
@@ -79,7 +97,7 @@ def observed(
     )  # fmt: skip
     data = Observations.of(U, Y, active, np.ones(d), noise, model, coding)
     scales = tuple(
-        {"none": own["none"]._replace(location=each.mean, deviation=each.deviation)}
+        {"none": own["none"]._replace(location=each.location, deviation=each.deviation)}
         for own, each in zip(data.scales, priors, strict=True)
     )
     choices = [each.choice(d, float(known or 0.0), coding) for each, known in zip(priors, noise, strict=True)]

@@ -17,7 +17,7 @@ from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.features.coding import Coding
 from pied.gp.observations import Observations, affordable, far_apart
 from pied.gp.parts import plateaus
-from pied.gp.prior import Prior, observed
+from pied.gp.prior import MeanFunctions, Prior, observed
 from pied.gp.resolution import EVEN, Rounding
 from pied.gp.stated import scattered, with_errors
 from pied.gp.warps import Warp, Warps
@@ -49,6 +49,8 @@ class GP:
     """Step that the readings of every output are multiples of (`resolution`), 0 where there is none; None: nowhere."""
     rounding: Rounding | None = None
     """What rounding leaves, where that is included in deviations: in what is said, not in a search."""
+    means: MeanFunctions | None = None
+    """What is added to the outputs of stated processes; None: nothing."""
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
@@ -159,13 +161,15 @@ class GP:
         noise: Sequence[float | None],
         coding: Coding | None = None,
         errors: Float64[ndarray, "N m"] | None = None,
+        means: MeanFunctions | None = None,
     ) -> "GP":
         """Condition processes that are stated, one for each output, on what was told, be it nothing."""
+        Y = Y if means is None or not len(U) else Y - means.values(U)
         data, choices = observed(U, Y, priors, active=active, noise=noise, coding=coding)
         data = data if errors is None else scattered(data, errors)
         made = _assemble(data, choices)
         blocks = tuple(replace(block, variance=np.ones_like(block.variance)) for block in made.blocks)
-        return replace(made, blocks=blocks)
+        return replace(made, blocks=blocks, means=means)
 
     @property
     def nugget_deviation(self) -> Float64[ndarray, "m"]:
@@ -209,6 +213,7 @@ class GP:
         parts = [block.posterior.moments(inputs) for block in self.blocks]
         mean, deviation = (self.ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
         mean, deviation = self.location + self.deviation * mean, self.deviation * deviation
+        mean = mean if self.means is None else mean + self.means.values(U)
         return mean, deviation if self.rounding is None else self.rounding.added(mean, deviation)[0]
 
     @np.errstate(all="ignore")
@@ -224,6 +229,9 @@ class GP:
         unit = self.deviation[:, None]
         mean, deviation = self.location + self.deviation * mean, self.deviation * deviation
         by_mean, by_deviation = unit * by_mean, unit * by_deviation
+        if self.means is not None:
+            own, slopes = self.means.values_and_slopes(U)
+            mean, by_mean = mean + own, by_mean + slopes
         if self.rounding is not None:
             deviation, with_mean, with_own = self.rounding.added(mean, deviation)
             by_deviation = with_own[..., None] * by_deviation + with_mean[..., None] * by_mean
@@ -282,7 +290,8 @@ class GP:
         """
         if not len(U):
             return self
-        mean = ((self.moments(U)[0] - self.location) / self.deviation).T
+        whole = self.moments(U)[0] - (0.0 if self.means is None else self.means.values(U))
+        mean = ((whole - self.location) / self.deviation).T
         rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
         return replace(self, blocks=tuple(block.imagine(self._inputs(U), mean, rows, noise) for block in self.blocks))
 

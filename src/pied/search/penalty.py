@@ -34,6 +34,9 @@ class PenaltySearch:
     """eta of the Boltzmann weights exp(eta z), z the standardized penalized values."""
     penalty: float = 1e5
     """rho, natural units (paper, table 3)."""
+    keep_best: bool = False
+    """Whether the best of the screened points is always a start, as in BoTorch, which the authors' scripts call; the
+    paper's text draws every start."""
 
     def screen(self, stream: Stream, d: int, known: Float64[ndarray, "s d"]) -> Float64[ndarray, "b d"]:
         """Return the pool, which consists of Sobol points only."""
@@ -62,6 +65,8 @@ class PenaltySearch:
             raise NumericalError("the penalized values of the pool are too large to be compared")
         draw = stream.at("starts").generator()
         chosen = draw.choice(len(pool), size=self.starts, replace=False, p=weights / weights.sum())
+        if self.keep_best and merit.argmax() not in chosen:
+            chosen[-1] = merit.argmax()
 
         def negative(U: ndarray) -> tuple[ndarray, ndarray]:
             value, slope = functions.values_and_slopes(U)

@@ -343,7 +343,7 @@ def without_white(told: Problem) -> Problem:
         outputs=[*told.outputs, *added.values()],
         blackbox=WithConstraints(told),
         subject_to=dict(told.word("subject_to")) | {name: f"{output} >= 0" for name, output in added.items()},
-        inputs={**seen, **dict.fromkeys(added.values(), list(told.variables))},
+        inputs={**seen, **{output: list(told.variables) for output in added.values()}},
     )
 
 

@@ -1,10 +1,12 @@
-"""What errors of values bring against ignoring them: predictions, and the true value of what is recommended.
+"""What errors and limits of values bring against ignoring them: predictions, and what is recommended.
 
     PYTHONPATH=src python benchmarks/errors.py                 # predictions: a minute
     PYTHONPATH=src python benchmarks/errors.py --runs 20       # and whole runs of 20 trials
+    PYTHONPATH=src python benchmarks/errors.py --limits        # values known by limits alone
 
 Half of the measurements are ten times as exact as the others. Errors are told with all values, with half of them, or
-with none. "Alike": all are equally exact, so that errors tell little.
+with none. "Alike": all are equally exact, so that errors tell little. With `--limits`, the lowest two fifths of the
+values of each output are below a limit of detection: told as that, left out, or told as the limit itself.
 """
 
 import argparse
@@ -27,6 +29,8 @@ NOISES = {"ten times": (0.02, 0.2), "alike": (0.1, 0.1)}
 """Noise of the two kinds of measurements, in spreads of the output."""
 POINTS = 24
 """Measurements of a prediction, spread at random."""
+DETECTED = 0.4
+"""Share of the values below the limit of detection."""
 ELSEWHERE = 500
 LEVEL = 1.645
 """Deviations that hold nine of ten true values."""
@@ -66,6 +70,23 @@ def predicted(laboratory: Laboratory) -> tuple[float, float]:
     return float(np.median(np.sqrt(np.square(off).mean(0)))), float(inside.mean())
 
 
+def predicted_beyond(laboratory: Laboratory, way: str, learned: bool) -> float:
+    """Return the error of predictions above the limits of detection, in spreads of the output."""
+    benchmark, stream = laboratory.benchmark, laboratory.stream
+    problem = benchmark.whole.revised(noise=None if learned else 0)
+    U, new = stream.at("points").uniform(POINTS, problem.d), stream.at("elsewhere").uniform(ELSEWHERE, problem.d)
+    Y, truth = (benchmark.outputs(benchmark.whole.from_unit(each)) for each in (U, new))
+    if learned:
+        Y = laboratory.measured(U)[0]
+    limit = np.quantile(Y, DETECTED, axis=0)
+    high = np.where(limit > Y, limit, np.inf)
+    told = np.where(limit > Y, limit if way == "number" else np.nan, Y)
+    cut = (np.full(Y.shape, -np.inf), high) if way == "limit" else None
+    gp = Believer(cautious=False).fit(problem, Dataset(tuple(range(1, POINTS + 1)), U, told, U[:0], cut=cut))
+    off = np.maximum(gp.unwarp(gp.moments(new)[0]), limit) - np.maximum(truth, limit)
+    return float(np.median(np.sqrt(np.square(off / laboratory.size).mean(0))))
+
+
 def recommended(laboratory: Laboratory, trials: int, seed: int) -> float:
     """Return the true loss of the recommendation of a run: normalized regret, and twice what breaks limits."""
     benchmark = laboratory.benchmark
@@ -95,7 +116,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--runs", type=int, default=0, help="trials of whole runs; 0: none")
     parser.add_argument("--problems", nargs="*", default=PROBLEMS)
+    parser.add_argument("--limits", action="store_true", help="values known by limits alone instead")
     args = parser.parse_args()
+    if args.limits:
+        for name, learned in ((each, kind) for each in args.problems for kind in (False, True)):
+            labs = [Laboratory(suite.get(name), NOISES["alike"], 0.0, seed) for seed in range(args.seeds)]
+            ways = {way: [predicted_beyond(lab, way, learned) for lab in labs] for way in ("limit", "number", "none")}
+            shown = "   ".join(f"{way} {np.median(each):.3f}" for way, each in ways.items())
+            print(f"{name:18} {'noise 0.1' if learned else 'exact    '}  {shown}", flush=True)
+        return
     for kind, noise in NOISES.items():
         print(f"{kind}: error of predictions in spreads of the output, and cover of 90 % bounds")
         for name in args.problems:

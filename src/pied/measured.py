@@ -1,7 +1,8 @@
-"""A told number with its error: one standard deviation of what was told, of one measurement or of several.
+"""A told number with its error, or a limit beyond which it lies.
 
 `0.52 ± 0.01` is a value whose standard deviation is 0.01. `0.52 ± 0.01 (n=3)` is the mean of three measurements that
-scatter by 0.01 each, so that the standard deviation of the value is 0.01 / sqrt(3).
+scatter by 0.01 each, so that the standard deviation of the value is 0.01 / sqrt(3). `<0.05` and `>100` are values that
+are known to lie below or above a limit: as numbers they are NaN, so that nothing computes with the limit by mistake.
 """
 
 import math
@@ -13,27 +14,42 @@ POOLED = 2.0
 """With how many degrees of freedom the scatter of the other repetitions counts: that of three is known to half its
 size, and by chance it may be next to nothing."""
 _PARTS = re.compile(r"(?P<value>.*?)\s*(?:±|\+/?[-−])\s*(?P<error>[^()]*?)\s*(?:\(\s*n\s*=\s*(?P<count>\d+)\s*\))?\s*")
+_SIDED = re.compile(r"(?:below|under|less than|<=?|≤)(?P<below>.*)|(?:above|over|more than|>=?|≥)(?P<above>.*)", re.I)
+NOT_DETECTED = frozenset(
+    {"n.d.", "n.d", "nd", "n.n.", "n.n", "not detected", "bdl", "<lod", "< lod", "<dl", "below lod"}
+)
+"""What is written, in any case of letters, for a value below the stated limit of detection."""
+SIGNS = {-1: "<", 1: ">"}
 
 
 class Measured(float):
-    """A number that is known with an error; wherever a plain number is wanted, it is one."""
+    """A number that is known with an error, which counts as that number; or beyond a limit, which counts as NaN."""
 
+    said: float
+    """The number, or the limit beyond which it lies."""
     deviation: float
-    """Standard deviation of one measurement."""
+    """Standard deviation of one measurement; NaN where only a limit is known."""
     count: int
     """How many measurements the number is the mean of."""
+    side: int
+    """-1 if it is known to lie below the limit, 1 above, 0 if the number itself is known."""
 
-    def __new__(cls, value: float, deviation: float = math.nan, count: int = 1) -> "Measured":
+    def __new__(cls, said: float, deviation: float = math.nan, count: int = 1, side: int = 0) -> "Measured":
         """Make one; `checked` refuses what is impossible."""
-        made = super().__new__(cls, value)
-        made.deviation, made.count = float(deviation), int(count)
+        made = super().__new__(cls, math.nan if side else said)
+        made.said, made.deviation, made.count, made.side = float(said), float(deviation), int(count), int(side)
         return made
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Measured, (self.said, self.deviation, self.count, self.side)
+
     def __repr__(self) -> str:
-        return f"({float(self)!r}, {self.deviation!r}{f', {self.count}' * (self.count > 1)})"
+        if self.side:
+            return f"'{self}'"
+        return f"({self.said!r}, {self.deviation!r}{f', {self.count}' * (self.count > 1)})"
 
     def __str__(self) -> str:
-        return f"{float(self)!r} ± {self.deviation!r}{self._counted}"
+        return f"{SIGNS[self.side]}{self.said!r}" if self.side else f"{self.said!r} ± {self.deviation!r}{self._counted}"
 
     @property
     def _counted(self) -> str:
@@ -46,7 +62,9 @@ class Measured(float):
 
     def shown(self, digits: int) -> str:
         """Return it with so many digits of the number."""
-        return f"{float(self):.{digits}g} ± {self.deviation:.{min(digits, 4)}g}{self._counted}"
+        if self.side:
+            return f"{SIGNS[self.side]}{self.said:.{digits}g}"
+        return f"{self.said:.{digits}g} ± {self.deviation:.{min(digits, 4)}g}{self._counted}"
 
 
 def checked(value: float, deviation: Any, count: Any = 1) -> Measured:
@@ -70,6 +88,33 @@ def parts(text: str) -> tuple[str, str, int] | None:
     return None if found is None else (found["value"], found["error"], int(found["count"] or 1))
 
 
+def sided(text: str) -> tuple[str, int] | None:
+    """Split "<0.05" or ">100" into the text of the limit and the side of the value; None of other texts."""
+    found = _SIDED.fullmatch(text.strip())
+    if found is None:
+        return None
+    return (found["above"].strip(), 1) if found["below"] is None else (found["below"].strip(), -1)
+
+
+def not_detected(text: str, lod: float | None) -> Measured | None:
+    """Read "n.d." as a value below the stated limit of detection; None of other texts."""
+    if " ".join(text.split()).casefold() not in NOT_DETECTED:
+        return None
+    if lod is None:
+        raise ValueError(f"'{text.strip()}' needs a limit: state lod = 0.02 of the output, or write '<0.02'")
+    return Measured(lod, side=-1)
+
+
+def is_sided(value: Any) -> bool:
+    """Whether a value is known by a limit alone."""
+    return isinstance(value, Measured) and value.side != 0
+
+
+def is_known(value: float) -> bool:
+    """Whether something was told: a number, or a limit beyond which it lies."""
+    return math.isfinite(value) or is_sided(value)
+
+
 def kept(value: Any) -> float:
     """Return a number as a float, with its error if it has one."""
     return value if isinstance(value, Measured) else float(value)
@@ -82,13 +127,15 @@ def shown(value: float, digits: int) -> str:
 
 def identity(value: float) -> tuple[float, ...]:
     """Return what two numbers must have in common to be told alike."""
+    if is_sided(value):
+        return (value.said, 0.0, 1, value.side)  # type: ignore[attr-defined]
     return (float(value), value.deviation, value.count) if isinstance(value, Measured) else (float(value),)
 
 
 def says_no_more(value: float, known: float | None) -> bool:
     """Tell whether a number is the known one, told without an error or with the same."""
     if known is None or not isinstance(value, Measured):
-        return value == known
+        return value == known and not is_sided(known)
     return identity(value) == identity(known)
 
 
@@ -114,7 +161,7 @@ def errors(values: Sequence[float]) -> list[float]:
     usual = sum((each.count - 1) * math.log(each.deviation) for each in repeated) / freedom if freedom else math.nan
     found = []
     for each in values:
-        if not isinstance(each, Measured):
+        if not isinstance(each, Measured) or each.side:
             found.append(math.nan)
         elif each.count == 1 or (len(repeated) < 2 and each.deviation > 0):
             found.append(each.error)
@@ -123,3 +170,10 @@ def errors(values: Sequence[float]) -> list[float]:
             log = (own * math.log(each.deviation or 1.0) + POOLED * usual) / (own + POOLED)
             found.append(math.exp(log) / math.sqrt(each.count))
     return found
+
+
+def ends(value: float) -> tuple[float, float]:
+    """Return between which ends a value is known to lie by a limit; infinite ones where it has none."""
+    if not isinstance(value, Measured) or not value.side:
+        return -math.inf, math.inf
+    return (value.said, math.inf) if value.side > 0 else (-math.inf, value.said)

@@ -18,7 +18,7 @@ import scipy
 
 from pied import writing
 from pied.errors import MissingExtra, PiedError, SettingError
-from pied.measured import shown
+from pied.measured import is_known, shown
 from pied.plots import Predictions, draw, predictions
 from pied.problem import Problem, Variable
 from pied.records import Dataset, State, Trial, feasible
@@ -115,7 +115,7 @@ def _question(problem: Problem) -> str:
     kinds = [[name, _values(each) + ("" if name in problem.axes else ", follows from the others"),
               each.unit + (" (log scale)" if each.log else "")]
              for name, each in problem.variables.items()]  # fmt: skip
-    outputs = [[name, problem.units.get(name, ""), _open(*problem.ranges[j].tolist()), _noise(problem.stated_noise[j])]
+    outputs = [[name, problem.units.get(name, ""), _open(*problem.ranges[j].tolist()), _noise(problem, j)]
                for j, name in enumerate(problem.outputs)]  # fmt: skip
     limits = [[name, each.get("formula") or "a function, met when >= 0"]
               for name, each in zip(problem.constraints, stated["subject_to"], strict=True)]  # fmt: skip
@@ -164,8 +164,11 @@ def _open(low: float, high: float) -> str:
     )
 
 
-def _noise(noise: float | None) -> str:
-    return "learned" if noise is None else "exact" if noise == 0 else f"{noise:g}"
+def _noise(problem: Problem, j: int) -> str:
+    noise, name = problem.stated_noise[j], problem.outputs[j]
+    own = "learned" if noise is None else "exact" if noise == 0 else f"{noise:g}"
+    own += f", in steps of {problem.resolutions[name]:g}" if name in problem.resolutions else ""
+    return own + (f", n.d. below {problem.lods[name]:g}" if name in problem.lods else "")
 
 
 # -------------------------------------------------------------------------------------------------------------- answer
@@ -343,7 +346,7 @@ def _with_unit(name: str, units: Mapping[str, str]) -> str:
 
 def _told(trial: Trial, name: str) -> str:
     value = math.nan if trial.y is None else trial.y[name]
-    return shown(value, DIGITS) if math.isfinite(value) else ""
+    return shown(value, DIGITS) if is_known(value) else ""
 
 
 def _state(problem: Problem, trial: Trial, is_met: bool) -> str:

@@ -62,7 +62,7 @@ class Believer:
         priors = self.priors if isinstance(self.priors, tuple) else (self.priors,) * problem.m
         return GP.of_priors(
             data.U, data.Y, priors, active=problem.active, noise=problem.noise, coding=coding_of(problem),
-            errors=data.errors, means=means_of(problem, priors),
+            errors=data.errors, cut=data.cut, means=means_of(problem, priors),
         )  # fmt: skip
 
     def fit(
@@ -78,11 +78,11 @@ class Believer:
                 elsewhere; what is said must not rest on them.
         """
         gp = self._conditioned(problem, data)
-        gp = gp or GP.fit(data.U, data.Y, previous=previous, errors=data.errors, **self._words(problem))
+        gp = gp or GP.fit(data.U, data.Y, previous=previous, errors=data.errors, cut=data.cut, **self._words(problem))
         gp = self.read_in(problem, data, gp)
         if not imagine:
             return gp
-        untold = ~np.isfinite(data.Y)
+        untold = ~(np.isfinite(data.Y) | data.limited)
         partial = untold.any(1)
         points = np.concatenate([data.U[partial], data.imagined])
         everything = np.ones((len(data.imagined), problem.m), dtype=bool)
@@ -99,15 +99,21 @@ class Believer:
         """Return a belief that knows in which steps noisy outputs are read, as all that was told shows it.
 
         Whole numbers may be counts, which are as they are: they are taken for readings only where a noise is stated.
+        A stated resolution counts instead.
         """
         steps = np.array([0.0 if exact else step_of(y) for exact, y in zip(problem.exact, data.Y.T, strict=True)])
         may_count = np.array([noise is None for noise in problem.noise]) & (steps % 1.0 == 0.0)
-        return belief.read_in(np.where(may_count, 0.0, steps))
+        steps = np.where(may_count, 0.0, steps)
+        for name, step in problem.resolutions.items():
+            steps[problem.outputs.index(name)] = step
+        return belief.read_in(steps)
 
     def conditioned(self, problem: Problem, data: Dataset, choices: Sequence[ModelChoice]) -> GP:
         """Return the belief of chosen models about what was told, nothing imagined."""
         words = self._words(problem)
-        return self._conditioned(problem, data) or GP.at_choices(data.U, data.Y, choices, errors=data.errors, **words)
+        return self._conditioned(problem, data) or GP.at_choices(
+            data.U, data.Y, choices, errors=data.errors, cut=data.cut, **words
+        )
 
     def _words(self, problem: Problem) -> dict[str, Any]:
         """What a belief has to know of a problem, and how it is made."""

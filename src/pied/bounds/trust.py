@@ -127,7 +127,8 @@ class Trust:
         would not have held widens them beyond the least.
         """
         if self.problem.is_exact:
-            return surprise(self.data.whys, f, scales, self.level)
+            measured = np.where(self.data.limited.any(axis=1, keepdims=True), np.nan, f) if self.data.cut else f
+            return surprise(self.data.whys, measured, scales, self.level)
         found = self.misses[-RECENT_PROPOSALS:]
         return VERDICT_NOISY / VERDICT_DEVIATIONS * float(np.nan_to_num(found, nan=0.0).max(initial=0.0))
 

@@ -19,6 +19,11 @@ EXACT_BELOW = 1e-10  # standardized variance of a known noise: below it, the nug
 LARGEST_NOISE = 1e6  # of the deviation of the data: with more noise nothing is learned, and squares overflow
 
 
+Cut = tuple[Float64[ndarray, "N m"], Float64[ndarray, "N m"]]
+"""Lower and upper ends of values that are known by a limit alone, infinite for all others."""
+FEWEST = 2  # values of an output that give it a scale; with fewer, limits beyond which others lie count as well
+
+
 @dataclass(frozen=True, eq=False)
 class Observations:
     """The told points and values, and what is known about the outputs."""
@@ -47,6 +52,8 @@ class Observations:
     """What is known of latent outputs beyond plateaus (`plateaus`), standardized; NaN for all other values."""
     ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
     """Plateaus at which latent outputs are cut off, infinite where there are none; None: no output is clipped."""
+    cut: Cut | None = None
+    """What is known of values by limits alone; they count as not told until `plateaus.filled`."""
 
     @classmethod
     def of(
@@ -58,22 +65,37 @@ class Observations:
         noise: Sequence[float | None],
         model: Model,
         coding: Coding | None = None,
+        cut: Cut | None = None,
     ) -> "Observations":
         """Prepare what was told, at points of the cube."""
         if coding is not None:
             U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
             model = replace(model, waves=False)  # with labels, too few points tell one
         rows = np.isfinite(Y).T
-        scales = tuple(_scales(Y[rows[j], j], _possible_warps(model, noise[j])) for j in range(Y.shape[1]))
-        return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, scales, coding)
+        limits = _limits(Y, cut)
+        scales = tuple(_scales(Y[rows[j], j], _possible_warps(model, noise[j]), limits[j]) for j in range(Y.shape[1]))
+        return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, scales, coding, cut=cut)
+
+    def sides(self, j: int) -> tuple[Float64[ndarray, "N"], Float64[ndarray, "N"]]:
+        """Return on which side of a limit values of an output lie, 0 where they are known or nothing is; the limits."""
+        if self.cut is None:
+            return np.zeros(len(self.U)), np.full(len(self.U), np.nan)
+        low, high = (end[:, j] for end in self.cut)
+        sides = np.where(self.rows[j], 0.0, np.isfinite(low).astype(float) - np.isfinite(high))
+        return sides, np.where(sides > 0, low, np.where(sides < 0, high, np.nan))
 
     def beside(self, sides: Mapping[int, Float64[ndarray, "N"]]) -> "Observations":
         """Return the data as if some outputs had not been told on their plateaus, where they have a side."""
         rows, scales = self.rows.copy(), list(self.scales)
         for j, own in sides.items():
             rows[j] &= own == 0
+            limits = _limits(self.Y, self.cut)[j]
             warps = _possible_warps(self.model, self.noise[j], begins=bool((own < 0).any()))
-            scales[j] = _scales(self.Y[rows[j], j], warps, self.Y[own != 0, j])
+            scales[j] = _scales(
+                self.Y[rows[j], j],
+                warps,
+                self.Y[own != 0, j] if limits is None else np.concatenate([self.Y[own != 0, j], limits]),
+            )
         return replace(self, rows=rows, scales=tuple(scales))
 
     def on(self, scales: tuple[dict[str, Standardized], ...]) -> "Observations":
@@ -89,6 +111,7 @@ class Observations:
             active=self.active[which],
             noise=tuple(self.noise[j] for j in which),
             scales=tuple(self.scales[j] for j in which),
+            cut=None if self.cut is None else (self.cut[0][:, which], self.cut[1][:, which]),
         )
 
     def count(self, j: int) -> int:
@@ -112,7 +135,8 @@ class Observations:
         for j in range(len(self.rows)):
             noise = self.noise[j]
             has_errors = any(each.scatter is not None for each in self.scales[j].values())
-            key = (noise is None, noise == 0, self.rows[j].tobytes(), self.active[j].tobytes(), j if has_errors else -1)
+            is_alone = has_errors or bool(self.sides(j)[0].any())
+            key = (noise is None, noise == 0, self.rows[j].tobytes(), self.active[j].tobytes(), j if is_alone else -1)
             alike.setdefault(key, []).append(j)
         sized: dict[int, list[tuple[int, ...]]] = {}
         for group in alike.values():
@@ -135,7 +159,8 @@ class Observations:
     def at(self, kept: ndarray) -> "Observations":
         """Return the part with some of the points."""
         scales = tuple({name: each.of_rows(kept) for name, each in own.items()} for own in self.scales)
-        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scales=scales)
+        cut = None if self.cut is None else (self.cut[0][kept], self.cut[1][kept])
+        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scales=scales, cut=cut)
 
     def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:
         """Return the known noise variance of output j on the scale of a warp, else 0, and the range of its nugget."""
@@ -153,10 +178,24 @@ def _scales(
     y: Float64[ndarray, "n"], warps: Sequence[str], others: Float64[ndarray, "k"] | None = None
 ) -> dict[str, Standardized]:
     """Return the scales of these warps on which an output with these values, and others, could be modelled."""
+    if others is not None and len(y) < FEWEST:
+        known = np.concatenate([y, others])
+        if not known.max() > known.min():  # one limit alone: the output is perhaps as large as that
+            known = np.concatenate([known, np.zeros(1)])
+        return {"none": Standardized.of(Warp("none", unit=1.0), known)._replace(log_slopes=0.0)}
     made = [Warp.of(name, y) for name in warps]
     fine = [warp for warp in made if warp is not None and (others is None or np.isfinite(warp.forward(others)).all())]
     own = {warp.name: Standardized.of(warp, y) for warp in fine}
     return own or {"none": Standardized.of(Warp("none"), y)._replace(log_slopes=0.0)}
+
+
+def _limits(Y: Float64[ndarray, "N m"], cut: Cut | None) -> list[Float64[ndarray, "q"] | None]:
+    """Return the limits beyond which values of each output lie; None where there are none."""
+    if cut is None:
+        return [None] * Y.shape[1]
+    whole = np.concatenate([np.where(np.isfinite(Y), np.nan, end) for end in cut])
+    found = [column[np.isfinite(column)] for column in whole.T]
+    return [column if len(column) else None for column in found]
 
 
 def _possible_warps(model: Model, noise: float | None, *, begins: bool = False) -> tuple[str, ...]:

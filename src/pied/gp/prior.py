@@ -13,7 +13,7 @@ from pied.gp.choices import Model, ModelChoice
 from pied.gp.features.coding import Coding
 from pied.gp.kernels import KERNELS
 from pied.gp.likelihood import EXACT_NUGGET
-from pied.gp.observations import Observations
+from pied.gp.observations import Cut, Observations
 from pied.shapes import Bool, Float64
 
 
@@ -82,6 +82,7 @@ def observed(
     active: Bool[ndarray, "m d"],
     noise: Sequence[float | None],
     coding: Coding | None,
+    cut: Cut | None = None,
 ) -> tuple[Observations, list[ModelChoice]]:
     """Return what was told in units of the priors, and the choices that stand for them.
 
@@ -89,13 +90,13 @@ def observed(
     """
     d = U.shape[1]
     if not len(U):
-        U, Y = np.full((1, d), 0.5), np.full((1, len(priors)), np.nan)
+        U, Y, cut = np.full((1, d), 0.5), np.full((1, len(priors)), np.nan), None
     model = Model(
         kernels=tuple(dict.fromkeys(each.kernel for each in priors)),
         trends=("none",), warps=("none",), scales=("plain",),
         waves=False, plateaus=False, declustering=None, shared=None,
     )  # fmt: skip
-    data = Observations.of(U, Y, active, np.ones(d), noise, model, coding)
+    data = Observations.of(U, Y, active, np.ones(d), noise, model, coding, cut)
     scales = tuple(
         {"none": own["none"]._replace(location=each.location, deviation=each.deviation)}
         for own, each in zip(data.scales, priors, strict=True)

@@ -15,7 +15,7 @@ from pied.gp import likelihood
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.features.coding import Coding
-from pied.gp.observations import Observations, affordable, far_apart
+from pied.gp.observations import Cut, Observations, affordable, far_apart
 from pied.gp.parts import plateaus
 from pied.gp.prior import MeanFunctions, Prior, observed
 from pied.gp.resolution import EVEN, Rounding
@@ -99,6 +99,7 @@ class GP:
         previous: Sequence[ModelChoice] | None = None,
         coding: Coding | None = None,
         errors: Float64[ndarray, "N m"] | None = None,
+        cut: Cut | None = None,
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -113,6 +114,7 @@ class GP:
             previous: The choices of the last fit; length scales start there and hysteresis favours them.
             coding: Which coordinates are labels.
             errors: Standard deviations of values that have their own, natural units; NaN for the others.
+            cut: Ends between which values lie that are known by a limit alone, whose Y is NaN; infinite where open.
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
@@ -121,7 +123,7 @@ class GP:
         if ratios is None:
             ratios = np.ones(d)
         kept = affordable(U, Y)
-        data = Observations.of(U[kept], Y[kept], active, ratios, noise or (0.0,) * m, model, coding)
+        data = Observations.of(U[kept], Y[kept], active, ratios, noise or (0.0,) * m, model, coding, _at(cut, kept))
         data = data if errors is None else with_errors(data, errors[kept])
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
@@ -142,10 +144,11 @@ class GP:
         model: Model,
         coding: Coding | None = None,
         errors: Float64[ndarray, "N m"] | None = None,
+        cut: Cut | None = None,
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         kept = affordable(U, Y)
-        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding)
+        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept))
         data = data if errors is None else with_errors(data, errors[kept], choices)
         return _assemble(data, plateaus.allowed(data, choices))
 
@@ -161,11 +164,14 @@ class GP:
         noise: Sequence[float | None],
         coding: Coding | None = None,
         errors: Float64[ndarray, "N m"] | None = None,
+        cut: Cut | None = None,
         means: MeanFunctions | None = None,
     ) -> "GP":
         """Condition processes that are stated, one for each output, on what was told, be it nothing."""
-        Y = Y if means is None or not len(U) else Y - means.values(U)
-        data, choices = observed(U, Y, priors, active=active, noise=noise, coding=coding)
+        if means is not None and len(U):
+            known = means.values(U)
+            Y, cut = Y - known, cut and (cut[0] - known, cut[1] - known)
+        data, choices = observed(U, Y, priors, active=active, noise=noise, coding=coding, cut=cut)
         data = data if errors is None else scattered(data, errors)
         made = _assemble(data, choices)
         blocks = tuple(replace(block, variance=np.ones_like(block.variance)) for block in made.blocks)
@@ -337,6 +343,10 @@ class GP:
     def _inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
         """Return what the regressions see of points."""
         return U if self.coding is None else self.coding.inputs(U)
+
+
+def _at(cut: Cut | None, kept: ndarray) -> Cut | None:
+    return None if cut is None else (cut[0][kept], cut[1][kept])
 
 
 def _noted(data: Observations, choices: Sequence[ModelChoice]) -> list[ModelChoice]:

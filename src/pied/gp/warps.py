@@ -174,6 +174,14 @@ class Standardized(NamedTuple):
         """Return the same for a part of the points."""
         return self if self.scatter is None else self._replace(scatter=self.scatter[kept])
 
+    def scattered(self, rows: ndarray, scatter: Float64[ndarray, "r"]) -> "Standardized":
+        """Return the same with other noise variances at some points, where values have their own."""
+        if self.scatter is None:
+            return self
+        own = self.scatter.copy()
+        own[rows] = scatter
+        return self._replace(scatter=own)
+
     def forward(self, y: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
         """Return (w - location) / deviation, rounded to the grain."""
         shrink = 0.25 if abs(self.location) + self.deviation > OVERFLOWS_ABOVE else 1.0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pied.problem.limits import Limit
     from pied.problem.problem import Problem
     from pied.problem.ranges import doubts
-    from pied.problem.reach import unreachable
+    from pied.problem.reach import enclosed, unreachable
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
     from pied.problem.slices import Slice, ends_of, said
     from pied.problem.values import listed
@@ -40,6 +40,7 @@ __all__ = [
     "choices_of",
     "doubts",
     "element_names",
+    "enclosed",
     "ends_of",
     "groups",
     "listed",
@@ -69,6 +70,7 @@ _HOMES = {
     "Variable": "variables",
     "doubts": "ranges",
     "element_names": "renaming",
+    "enclosed": "reach",
     "ends_of": "slices",
     "listed": "values",
     "renamed_formula": "renaming",

@@ -19,7 +19,7 @@ from pied.problem.named import Function, Named
 from pied.problem.program import Back
 from pied.problem.spaces import Space
 from pied.problem.structure import Structure
-from pied.problem.values import answered, measured, numbers
+from pied.problem.values import Measuring, Reader, answered, numbers
 from pied.problem.white_box import Backs, WhiteBox
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
@@ -51,6 +51,10 @@ class Functions(Space):
     """The units of all objectives."""
     units: dict[str, str]
     """The units of outputs that have one."""
+    lods: dict[str, float]
+    """Limits of detection of outputs that have one: what "n.d." stands for."""
+    resolutions: dict[str, float]
+    """Steps in which outputs are read, where that is stated."""
     constraints: tuple[str, ...]
     """The names of g_1 .. g_n."""
     functions: tuple[str, ...]
@@ -166,7 +170,7 @@ class Functions(Space):
 
     def told(self, y: Any, *, partial: bool = True) -> list[float]:
         """Read outputs as `output` does, those with an error with it (`values.measured`)."""
-        readers = dict.fromkeys(self._y, measured)
+        readers: dict[str, Reader] = {name: Measuring(self.lods.get(name)) for name in self._y}
         try:
             read = numbers(y, self._y, "output", EvaluationError, partial=partial, readers=readers)
         except PiedError:
@@ -198,7 +202,7 @@ class Functions(Space):
             The outputs, why some of them are NaN, and the names that were returned besides.
         """
         try:
-            read, gaps, ignored = answered(given, self._y)
+            read, gaps, ignored = answered(given, self._y, self.lods)
         except PiedError:
             raise
         except Exception as error:  # reading a user's object may raise anything
@@ -210,6 +214,10 @@ class Functions(Space):
     def stated(self, place: int) -> Function:
         """Return a function of the white box, of (x, y), as it was stated."""
         return self._white_box.functions[place]
+
+    def has_sign(self, place: int) -> float:
+        """Return -1 for an objective that is minimized, else 1: `door` gives it as it was stated."""
+        return self._white_box.sign(place)
 
     def door(self, place: int) -> Door:
         """Return how a function of the white box is computed."""

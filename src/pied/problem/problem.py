@@ -74,7 +74,8 @@ class Problem(Functions):
         Args:
             variables: `{name: (lo, hi)}` or `{name: Variable(lo, hi, log=True, unit="K")}`, natural units; with
                 candidates, the names of the columns are enough, or nothing if the table names them.
-            outputs: Names of what the black box returns, in order; with units as `{"y": {"unit": "mol/L"}}`.
+            outputs: Names of what the black box returns, in order; described as `{"y": {"unit": "mol/L", "lod": 0.02,
+                "resolution": 0.01}}`: the limit of detection that "n.d." stands for, the step of its readings.
             candidates: A table of the only points that can be chosen: a data frame, a dictionary of columns, a list of
                 dictionaries, or an array with a column for each variable. Each search looks at every candidate.
             blackbox: Function of x (named floats, one point), or of variables by their names, that returns the
@@ -196,9 +197,12 @@ class Problem(Functions):
 
     def _state_outputs(self, outputs: Any, constants: Any, blackbox: Any) -> None:
         names, units = validation.read_outputs(outputs, self.variables)
+        lods, resolutions = validation.read_readings(outputs)
         self._set(
             outputs=names,
             units=units,
+            lods=lods,
+            resolutions=resolutions,
             m=len(names),
             constants=validation.read_constants(constants, [*self.variables, *names]),
             blackbox=validation.read_blackbox(blackbox, self.variables),
@@ -439,6 +443,8 @@ class Problem(Functions):
             **({"further": self._stored_goals()} if self.has_front else {}),
             **({"unit": self.unit} if self.unit else {}),
             **({"units": dict(self.units)} if self.units else {}),
+            **({"lods": dict(self.lods)} if self.lods else {}),
+            **({"resolutions": dict(self.resolutions)} if self.resolutions else {}),
             **({"equalities": dict(self.held)} if self.held else {}),
         }
 

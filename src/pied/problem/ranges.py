@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from pied.measured import ends, is_sided, shown
 from pied.problem.problem import Problem
 
 ROUNDING = 1e-9
@@ -23,10 +24,11 @@ def doubts(problem: Problem, values: Mapping[str, float], others: Collection[Map
     found = []
     for name, value in values.items():
         lo, hi = problem.ranges[problem.outputs.index(name)].tolist()
-        missed = max(lo - value, value - hi)
+        least, most = ends(value) if is_sided(value) else (value, value)
+        missed = max(lo - most, least - hi)
         if missed > 0 and missed > ROUNDING * _size(lo, hi, (each[name] for each in others if name in each)):
-            cause = next(_causes(value, lo, hi), "Is it the right output, and the right unit?")
-            found.append(f"'{name}' = {value:.10g} is outside its range from {lo:g} to {hi:g}. {cause}")
+            cause = next(_causes(getattr(value, "said", value), lo, hi), "Is it the right output, and the right unit?")
+            found.append(f"'{name}' = {shown(value, 10)} is outside its range from {lo:g} to {hi:g}. {cause}")
     return found
 
 

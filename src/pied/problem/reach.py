@@ -1,5 +1,6 @@
 """Limits that nothing can meet: proofs that a constraint is broken all over the box and the ranges of the outputs."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +33,28 @@ class Unreachable:
             f"'{self.name}' cannot be met: {where} it is missed by {self.missed:.4g} at least. Check the limit and its "
             f"unit{'' if self.is_white else ', and the ranges'}."
         )
+
+
+def enclosed(
+    problem: Problem, X: Float64[ndarray, "b v"], low: Float64[ndarray, "b m"], high: Float64[ndarray, "b m"]
+) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k"]]:
+    """Return bounds of objective and constraints at points whose outputs lie between two ends, infinite if unknown.
+
+    Args:
+        problem: The white box; what is no program of it has no bounds.
+        X: Points, natural units.
+        low: Lower ends of the outputs, those that are not known at all minus infinity.
+        high: Their upper ends.
+    """
+    ends = np.full((2, len(X), problem.k), np.inf)
+    ends[0] *= -1.0
+    for place in range(problem.k):
+        door = problem.door(place)
+        if isinstance(door, Program):
+            with suppress(NoBounds):
+                found = np.stack(bounds(door, (X, X), (low, high)))
+                ends[..., place] = found if problem.has_sign(place) > 0 else -found[::-1]
+    return ends[0], ends[1]
 
 
 def unreachable(problem: Problem) -> list[Unreachable]:

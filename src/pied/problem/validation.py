@@ -274,15 +274,31 @@ def read_name(given: Any, own: str, taken: Sequence[str]) -> str:
     return str(given)
 
 
+OUTPUT_WORDS = ("unit", "lod", "resolution")
+
+
+def read_readings(given: Any) -> tuple[dict[str, float], dict[str, float]]:
+    """Read limits of detection and resolutions of outputs, `{"y": {"lod": 0.02, "resolution": 0.01}}`."""
+    found: tuple[dict[str, float], dict[str, float]] = {}, {}
+    for name, words in given.items() if isinstance(given, Mapping) else ():
+        for word, own in zip(OUTPUT_WORDS[1:], found, strict=True):
+            value = words.get(word) if isinstance(words, Mapping) else None
+            if value is not None:
+                own[name] = number(value, f"{word} of '{name}'", StatementError)
+                if word == "resolution" and not own[name] > 0:
+                    raise StatementError(f"The resolution of '{name}' must be above 0, got {own[name]:g}.")
+    return found
+
+
 def _with_units(given: Mapping[str, Any]) -> dict[str, str]:
     """Read the units of outputs given as `{"y": {"unit": "mol/L"}}`; `{"y": {}}` has none."""
     units = {}
     for name, words in given.items():
         said = words if isinstance(words, Mapping) else {"unit": words} if isinstance(words, str) else None
-        if said is None or set(said) - {"unit"}:
+        if said is None or set(said) - {*OUTPUT_WORDS}:
             raise StatementError(
-                f"Output '{name}' should be described as {{'unit': 'mol/L'}}, got {words!r}; ranges=, noise= and "
-                "inputs= are words of their own."
+                f"Output '{name}' should be described as {{'unit': 'mol/L', 'lod': 0.02, 'resolution': 0.01}}, got "
+                f"{words!r}; ranges=, noise= and inputs= are words of their own."
             )
         units[name] = read_unit(said.get("unit", ""), f"the unit of '{name}'")
     return {name: unit for name, unit in units.items() if unit}

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pied.errors import EvaluationError, PiedError, WrongOutputs, closest, did_you_mean
-from pied.measured import Measured, checked, parts
+from pied.measured import Measured, checked, is_known, not_detected, parts, sided
 from pied.problem.tensors import dense, is_tensor
 
 MOST_LISTED = 6
@@ -33,6 +34,39 @@ def number(value: Any, what: str, error: type[PiedError]) -> float:
     if not math.isfinite(made):
         raise error(f"{what[0].upper()}{what[1:]} should be a finite number, got {made}.")
     return made
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """Reads told values of an output."""
+
+    lod: float | None = None
+    """Its limit of detection, for which "n.d." stands."""
+
+    def __call__(self, value: Any, what: str, error: type[PiedError]) -> float:
+        """Read a number, also with its error or as a limit beyond which it lies ("<0.05", ">100", "n.d.")."""
+        if isinstance(value, str):
+            try:
+                if (found := _limited(value, self.lod)) is not None:
+                    return found
+            except ValueError as reason:
+                raise error(f"{_titled(what)}: {reason}.") from None
+        return measured(value, what, error)
+
+
+def _limited(text: str, lod: float | None) -> Measured | None:
+    """Read a text that says beyond which limit a value lies; None of other texts."""
+    if (none := not_detected(text, lod)) is not None:
+        return none
+    if (found := sided(text)) is None:
+        return None
+    try:
+        limit = float(found[0])
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise ValueError(f"write a limit like '<0.05' or '>100', got '{text}'")
+    return Measured(limit, side=found[1])
 
 
 def measured(value: Any, what: str, error: type[PiedError]) -> float:
@@ -108,7 +142,9 @@ def numbers(
     return [readers.get(names[0], number)(given, f"{kind} '{names[0]}'", error)]
 
 
-def answered(given: Any, places: Mapping[str, int]) -> tuple[list[float], dict[str, str], list[str]]:
+def answered(
+    given: Any, places: Mapping[str, int], lods: Mapping[str, float] | None = None
+) -> tuple[list[float], dict[str, str], list[str]]:
     """Read an answer of the black box: numbers as text and booleans count, and outputs may be missing.
 
     Returns:
@@ -132,10 +168,11 @@ def answered(given: Any, places: Mapping[str, int]) -> tuple[list[float], dict[s
         given = {name: given[name] for name in found if name in places}
 
     def read(value: Any, what: str, error: type[PiedError]) -> float:
-        number_or_gap = _lenient(value, what, error)
+        name = what.removeprefix("output '").removesuffix("'")
+        number_or_gap = _lenient(value, what, error, (lods or {}).get(name))
         if isinstance(number_or_gap, float):
             return number_or_gap
-        gaps[what.removeprefix("output '").removesuffix("'")] = number_or_gap
+        gaps[name] = number_or_gap
         return math.nan
 
     is_single = isinstance(given, str | bool | np.bool_) and len(names) == 1
@@ -146,7 +183,7 @@ def answered(given: Any, places: Mapping[str, int]) -> tuple[list[float], dict[s
     return values, {name: gaps[name] for name in names if name in gaps}, ignored
 
 
-def _lenient(value: Any, what: str, error: type[PiedError]) -> float | str:
+def _lenient(value: Any, what: str, error: type[PiedError], lod: float | None) -> float | str:
     """Read one number of an answer, or return why there is none."""
     title = f"{what[0].upper()}{what[1:]}"
     if is_tensor(value):
@@ -155,7 +192,12 @@ def _lenient(value: Any, what: str, error: type[PiedError]) -> float | str:
         value = value.reshape(-1)[0]
     if isinstance(value, str | bytes):
         try:
-            value = float(value) if parts(str(value)) is None else measured(value, what, error)
+            found = _limited(str(value), lod)
+            value = (
+                found
+                if found is not None
+                else (float(value) if parts(str(value)) is None else measured(value, what, error))
+            )
         except ValueError:
             raise error(f"{title} should be a number, got {value!r}.") from None
     if isinstance(value, bool | np.bool_):
@@ -192,7 +234,7 @@ def _by_name(
         if name not in found:
             raise odd(f"'{name}' is not {with_article(kind)}.{did_you_mean(str(name), places)}")
         found[name] = readers.get(name, number)(given[name], f"{kind} '{name}'", error)
-    missing = [name for name, value in found.items() if math.isnan(value)]
+    missing = [name for name, value in found.items() if not is_known(value)]
     if missing and not partial:
         raise odd(f"The {kind} {listed(missing)} is missing: give all of {listed(list(places))}.")
     if len(missing) == len(places) and not any(name in given.keys() for name in places):  # noqa: SIM118

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pied.errors import EvaluationError, ExecutorLost, StoreAway, StoreError, TellError, Unwritten, reason_of
-from pied.measured import kept
+from pied.measured import is_known, kept
 from pied.records.event import Event
 from pied.records.names import former_names, renamed
 from pied.records.plain import cleaned, from_plain, to_plain
@@ -196,7 +196,7 @@ def _entry(data: Any, wanted: str) -> Entry:
     if values is None:
         return Entry(number, failure=str(failure))
     told = {str(name): kept(from_plain(each)) for name, each in values.items()} if isinstance(values, dict) else {}
-    if not told or not all(math.isfinite(value) for value in told.values()):
+    if not told or not all(is_known(value) for value in told.values()):
         raise ValueError("the values are not numbers")
     return Entry(number, told)
 

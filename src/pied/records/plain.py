@@ -10,6 +10,8 @@ from pied.measured import Measured
 
 _MEASURED = ("value", "deviation", "n")
 """A number with its error, as JSON."""
+_LIMITED = ("limit", "side")
+"""A value that lies below (-1) or above (1) a limit."""
 LONGEST_NAME = 200
 """Characters of a person's name that are kept."""
 LONGEST_REASON = 4000
@@ -31,14 +33,16 @@ def cleaned_name(name: object) -> str:
 
 
 def key(statement: Mapping[str, Any]) -> str:
-    """Return a text that is equal for equal questions; the black box, the name and units do not belong to one."""
-    others = ("blackbox", "called", "unit", "units")
+    """Return a text that is equal for equal questions; how things are called, computed or read does not count."""
+    others = ("blackbox", "called", "unit", "units", "lods")
     asked = {name: value for name, value in statement.items() if name not in others}
     return hashlib.sha256(json.dumps(to_plain(asked), sort_keys=True).encode()).hexdigest()[:32]
 
 
 def to_plain(data: Any) -> Any:
     """Convert data for JSON without loss: NaN becomes `{"float": "nan"}`, a number with an error an object, too."""
+    if isinstance(data, Measured) and data.side:
+        return dict(zip(_LIMITED, (data.said, data.side), strict=True))
     if isinstance(data, Measured):
         return dict(zip(_MEASURED, (float(data), data.deviation, data.count), strict=True))
     if isinstance(data, float) and not math.isfinite(data):
@@ -57,5 +61,7 @@ def from_plain(data: Any) -> Any:
             return float(data["float"])
         if tuple(data) == _MEASURED and all(isinstance(each, int | float) for each in data.values()):
             return Measured(*data.values())
+        if tuple(data) == _LIMITED and data["side"] in (-1, 1):
+            return Measured(data["limit"], side=data["side"])
         return {name: from_plain(value) for name, value in data.items()}
     return [from_plain(each) for each in data] if isinstance(data, list) else data

@@ -10,7 +10,7 @@ from importlib import metadata
 from typing import Any
 
 from pied.errors import StoreError
-from pied.measured import checked
+from pied.measured import SIGNS, Measured, checked
 from pied.records.complaints import REMEDY
 from pied.records.event import STORED, Event
 from pied.records.plain import from_plain, to_plain
@@ -100,10 +100,12 @@ def value(row: Any) -> Value:
 
 
 def _measured(row: Any, label: str) -> float:
-    """Read a told number, with its error if it has one."""
+    """Read a told number, with its error if it has one, or a limit with its side."""
     told = number(row.exact, label)
     if row.deviation is None:
         return told
+    if row.deviation in SIGNS.values():
+        return Measured(told, side=-1 if row.deviation == SIGNS[-1] else 1)
     try:
         return checked(told, number(row.deviation, label), whole(row.repetitions, label, "repetitions"))
     except ValueError as error:

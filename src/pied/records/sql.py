@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from pied.address import masked
 from pied.errors import MissingExtra, StoreError, did_you_mean
-from pied.measured import Measured
+from pied.measured import SIGNS, Measured
 from pied.records import journal, rows, sqlite
 from pied.records.event import Event
 from pied.records.names import renamed
@@ -283,11 +283,9 @@ class _Pen(Pen):
     def note(self, values: Iterable[Value]) -> None:
         made = [
             {
-                "study": self._study, "number": each.number, "output": each.output, "exact": each.value.hex(),
+                "study": self._study, "number": each.number, "output": each.output, **_written(each.value),
                 "value": float(each.value) if each.value - each.value == 0 else None, "counts": each.counts,
                 "worker": each.worker, "told": each.told,
-                "deviation": each.value.deviation.hex() if isinstance(each.value, Measured) else None,
-                "repetitions": each.value.count if isinstance(each.value, Measured) else None,
             }
             for each in values
         ]  # fmt: skip
@@ -415,3 +413,11 @@ def _opened(address: str, read_only: bool) -> Base:
     secrets = [login.partition(":")[2].rpartition("@")[0]]
     secrets += [value for name, value in query.items() if name.lower() in ("password", "sslpassword")]
     return sqlite.File(Path(file).absolute(), masked(shown, secrets), secrets, read_only=read_only)
+
+
+def _written(value: float) -> dict[str, Any]:
+    """Return a told number as cells: its error, or the sign of a limit, stands under "deviation"."""
+    if not isinstance(value, Measured):
+        return {"exact": value.hex(), "deviation": None, "repetitions": None}
+    own = SIGNS[value.side] if value.side else value.deviation.hex()
+    return {"exact": value.said.hex(), "deviation": own, "repetitions": value.count}

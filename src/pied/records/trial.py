@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.measured import Measured, errors, kept, shown
-from pied.problem import Named, Problem, raw
+from pied.measured import Measured, ends, errors, is_known, kept, shown
+from pied.problem import Named, Problem, enclosed, raw
 from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Row
 from pied.records.why import Why
 from pied.shapes import Bool, Float64
@@ -53,7 +53,7 @@ class Trial:
     """The point, natural units: where it was really run if that was told, else the proposed one."""
     state: State
     y: Named | None = None
-    """The told values; a missing one is NaN, and one with an error is `Measured`. None before anything was told."""
+    """The told values; a missing one is NaN, one with an error or known by a limit `Measured`. None before any."""
     is_added: bool = False
     """Whether it is old data that does not count against the budget."""
     reason: str = ""
@@ -162,7 +162,7 @@ class Trial:
             return f"{text}   (withdrawn: {self.reason})"
         if self.y is not None:
             values = ((name, value) for name, value in self.y.items())
-            text += "  ->  " + "  ".join(f"{n} = {shown(v, 6)}" if v == v else f"{n} = ?" for n, v in values)
+            text += "  ->  " + "  ".join(f"{n} = {shown(v, 6)}" if is_known(v) else f"{n} = ?" for n, v in values)
         return f"{text}   ({self.summary})" if self.summary and self.y is None else text
 
 
@@ -174,7 +174,7 @@ class Dataset:
     """Numbers of the trials with at least one told output."""
     U: Float64[ndarray, "N d"]
     Y: Float64[ndarray, "N m"]
-    """Outputs; NaN where not told."""
+    """Outputs; NaN where not told, and where only a limit was."""
     imagined: Float64[ndarray, "p d"]
     """Points that are pending, or failed by their settings: their values are unknown, and they should not be proposed
     again."""
@@ -192,6 +192,20 @@ class Dataset:
     """Numbers of the trials that were proposed for an earlier question."""
     errors: Float64[ndarray, "N m"] | None = None
     """Standard deviations of outputs that were told with an error, NaN for the others; None: none was."""
+    cut: tuple[Float64[ndarray, "N m"], Float64[ndarray, "N m"]] | None = None
+    """Between which ends outputs lie that are known by a limit alone, infinite ones where none; None: all are."""
+
+    @property
+    def limited(self) -> Bool[ndarray, "N m"]:
+        """Which outputs are known by a limit alone."""
+        if self.cut is None:
+            return np.zeros(self.Y.shape, dtype=bool)
+        return ~np.isfinite(self.Y) & (np.isfinite(self.cut[0]) | np.isfinite(self.cut[1]))
+
+    @property
+    def measured(self) -> "Dataset":
+        """The data without what is known by limits alone."""
+        return self if self.cut is None else replace(self, cut=None)
 
     @property
     def failed(self) -> Float64[ndarray, "q d"]:
@@ -219,13 +233,19 @@ class Dataset:
 
     @property
     def complete(self) -> Bool[ndarray, "N"]:
-        """Which rows have all outputs."""
+        """Which rows have all outputs, be it by a limit."""
+        return (np.isfinite(self.Y) | self.limited).all(1)
+
+    @property
+    def numeric(self) -> Bool[ndarray, "N"]:
+        """Which rows have numbers for all outputs."""
         return np.isfinite(self.Y).all(1)
 
     def first(self, count: int) -> "Dataset":
         """Return only the data of the first trials."""
         own = None if self.errors is None else self.errors[:count]
-        return Dataset(self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0], errors=own)
+        cut = None if self.cut is None else (self.cut[0][:count], self.cut[1][:count])
+        return Dataset(self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0], errors=own, cut=cut)
 
     def at(self, rows: Sequence[int] | ndarray) -> "Dataset":
         """Return the data with some of the told points."""
@@ -237,6 +257,7 @@ class Dataset:
             Y=self.Y[rows],
             whys=tuple(self.whys[row] for row in rows) if self.whys else (),
             errors=None if self.errors is None else self.errors[rows],
+            cut=None if self.cut is None else (self.cut[0][rows], self.cut[1][rows]),
         )
 
     @classmethod
@@ -286,6 +307,7 @@ class Dataset:
             moved,
             earlier,
             _errors(outputs),
+            _cut(outputs),
         )
 
     def distinct(self, problem: Problem) -> "Dataset":
@@ -318,14 +340,29 @@ class Dataset:
 
     def without(self, rows: Bool[ndarray, "N"], outputs: Bool[ndarray, "m"]) -> "Dataset":
         """Return the data as if some outputs had not been told at some points."""
-        return replace(self, Y=np.where(rows[:, None] & outputs, np.nan, self.Y))
+        untold = rows[:, None] & outputs
+        cut = self.cut and (np.where(untold, -np.inf, self.cut[0]), np.where(untold, np.inf, self.cut[1]))
+        return replace(self, Y=np.where(untold, np.nan, self.Y), cut=cut)
 
     def functions(self, problem: Problem) -> Float64[ndarray, "N k"]:
-        """Return objective and constraints at the told points; NaN where a needed output is missing."""
+        """Return objective and constraints at the told points; NaN where a needed output is missing.
+
+        Where an output is known by a limit alone, the objective is the least that it may be. A constraint is the
+        least that it may be if that meets it, the most if that does not, and NaN if both may be.
+        """
         if not len(self.U):
             return np.zeros((0, problem.k))
-        G = problem.g(problem.from_unit(self.U), self.Y[None])
-        return np.stack([g.reshape(-1, len(self.U))[0] for g in G], -1)
+        X = problem.from_unit(self.U)
+        f = np.stack([g.reshape(-1, len(self.U))[0] for g in problem.g(X, self.Y[None])], -1)
+        if self.cut is None or not (rows := self.limited.any(1)).any():
+            return f
+        lowest, highest = problem.ranges.T
+        outer = np.maximum(self.cut[0][rows], lowest), np.minimum(self.cut[1][rows], highest)
+        least, most = enclosed(problem, X[rows], *(np.where(np.isfinite(self.Y[rows]), self.Y[rows], e) for e in outer))
+        sure = np.where(least >= 0, least, np.where(most < 0, most, np.nan))
+        sure[:, 0] = np.where(np.isfinite(least[:, 0]), least[:, 0], np.nan)
+        f[rows] = np.where(np.isfinite(f[rows]), f[rows], sure)
+        return f
 
 
 def _errors(outputs: Sequence[Sequence[float]]) -> Float64[ndarray, "N m"] | None:
@@ -333,6 +370,14 @@ def _errors(outputs: Sequence[Sequence[float]]) -> Float64[ndarray, "N m"] | Non
     if not any(isinstance(value, Measured) for row in outputs for value in row):
         return None
     return np.array([errors(column) for column in zip(*outputs, strict=True)]).T
+
+
+def _cut(
+    outputs: Sequence[Sequence[float]],
+) -> tuple[Float64[ndarray, "N m"], Float64[ndarray, "N m"]] | None:
+    """Return between which ends values of told rows lie that are known by a limit; None if there are none."""
+    found = np.array([[ends(value) for value in row] for row in outputs])
+    return (found[..., 0], found[..., 1]) if np.isfinite(found).any() else None
 
 
 def _saying(problem: Problem, trials: Iterable[Trial]) -> list[Trial]:

@@ -47,7 +47,7 @@ class FoldedRun(Run):
 
     def fold(self, data: Dataset) -> Dataset:
         """Return the data of the folded problem; a value of g that is not finite counts as not told."""
-        Y = data.functions(self._problem)[:, self._kept]
+        Y = data.measured.functions(self._problem)[:, self._kept]
         fine = np.isfinite(Y)
         Y, told = np.where(fine, Y, np.nan), fine.any(1)
         last = data.last and replace(data.last, memory=data.last.memory.get("folded", {}))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pied.measured import Measured
+from pied.measured import Measured, is_known, is_sided, shown
 from pied.shell.laboratory import free_name, given_of, write
 from pied.shell.options import given, of_a_study, worker
 from pied.shell.speech import INFEASIBLE, INTERRUPTED, NOTHING, Mistake, note, pair, say, say_json, working
@@ -333,7 +333,7 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
     for trial in trials:
         row = rows[trial.number]
         values = worth.get(trial.number, [math.nan] * whole.k)
-        told = {name: value for name, value in (trial.y or {}).items() if math.isfinite(value)}
+        told = {name: value for name, value in (trial.y or {}).items() if is_known(value)}
         known = {name: value for name, value in zip(whole.functions, values, strict=True) if math.isfinite(value)}
         table.append(
             {
@@ -347,7 +347,7 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
                 own["settled"]: when(row.settled),
                 **{name: value if full else _brief(value, DERIVED) for name, value in known.items()},
                 **{name: value if full else set_point(problem, name, value) for name, value in trial.x.items()},
-                **{name: float(value) if full else _brief(value, TOLD) for name, value in told.items()},
+                **{name: _told(value, full) for name, value in told.items()},
                 **_errors(problem, told, full),
             }
         )
@@ -365,10 +365,17 @@ def _errors(problem: "Problem", told: dict[str, float], full: bool) -> dict[str,
 
     found: dict[str, float] = {}
     for name, value in told.items():
-        if isinstance(value, Measured):
+        if isinstance(value, Measured) and not value.side:
             deviation = value.deviation if full else _brief(value.deviation, TOLD)
             found |= dict(zip(error_columns(problem, name), (deviation, value.count), strict=True))
     return found
+
+
+def _told(value: float, full: bool) -> float | str:
+    """Return a told number, or the limit beyond which it lies as it is written."""
+    if is_sided(value):
+        return str(value) if full else shown(value, TOLD)
+    return float(value) if full else _brief(value, TOLD)
 
 
 def _brief(value: float, digits: int) -> float:

@@ -1,7 +1,6 @@
 """The commands `pied ask`, `tell` and `fail`."""
 
 import itertools
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pied import writing
-from pied.measured import Measured
+from pied.measured import Measured, is_known, is_sided
 from pied.shell.options import anyway, given, of_a_study, worker
 from pied.shell.speech import Mistake, note, pair, say, say_json
 
@@ -311,17 +310,23 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
     """Return a trial as JSON-able data."""
     from pied.shell.pages import missing
 
-    y = {} if trial.y is None else {name: value for name, value in trial.y.items() if math.isfinite(value)}
+    told = {name: told_data(value) for name, value in (trial.y or {}).items()}
+    y = {name: value for name, value in told.items() if value is not None}
     left = missing(problem, trial)
     more = {} if trial.proposed is None else {"asked": dict(trial.proposed)}
     more |= {"errors": errors_data(trial)} if errors_data(trial) else {}
     return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left, **more}
 
 
+def told_data(value: float) -> float | str | None:
+    """Return a told number, or a limit beyond which it lies as it is written; None if nothing was told."""
+    return str(value) if is_sided(value) else value if is_known(value) else None
+
+
 def errors_data(trial: "Trial") -> dict[str, Any]:
     """Return the errors with which outputs were told."""
     told = {} if trial.y is None else {name: each for name, each in trial.y.items() if isinstance(each, Measured)}
-    return {name: {"deviation": each.deviation, "n": each.count} for name, each in told.items()}
+    return {name: {"deviation": each.deviation, "n": each.count} for name, each in told.items() if not each.side}
 
 
 def failure_data(trial: "Trial") -> dict[str, Any]:
@@ -383,7 +388,7 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
             output = problem.outputs[place]
             if output in values:
                 raise Mistake(f"'{output}' is given twice")
-            values[output] = read(part, f"'{output}'")
+            values[output] = read(part, f"'{output}'", lod=problem.lods.get(output))
     return values
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from pied.address import masked
-from pied.measured import shown
+from pied.measured import is_known, shown
 from pied.problem import Problem, Variable, groups
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Words, figure, short, titled
@@ -138,6 +138,9 @@ def _output(stated: Mapping[str, Any], name: str) -> str:
     inside = "" if lo is None and hi is None else f"   within [{_open(lo, '-')}, {_open(hi, '')}]"
     error = "   noise to be learned" if noise is None else "   exact" if noise == 0 else f"   noise {noise:g}"
     own = f"   {stated['units'][name]}" if name in stated.get("units", {}) else ""
+    step, lod = (stated.get(word, {}).get(name) for word in ("resolutions", "lods"))
+    error += "" if step is None else f"   in steps of {step:g}"
+    error += "" if lod is None else f"   n.d. below {lod:g}"
     return f"({', '.join(stated['inputs'][name])}){own}{inside}{error}"
 
 
@@ -190,7 +193,7 @@ def unit(problem: Problem | None, name: str) -> str:
 
 def missing(problem: Problem, trial: Trial) -> list[str]:
     """Return the outputs that were not told yet."""
-    return [name for name in problem.outputs if trial.y is None or math.isnan(trial.y[name])]
+    return [name for name in problem.outputs if trial.y is None or not is_known(trial.y[name])]
 
 
 def verdict(problem: Problem, trial: Trial) -> str:
@@ -202,13 +205,18 @@ def verdict(problem: Problem, trial: Trial) -> str:
         ""
         if sense_of(problem) == "find"
         else "".join(
-            f"{titled(short(name))} {value:.{digits}g}{f' {unit}' if unit else ''}, "
+            f"{titled(short(name))} {value:.{digits}g}{f' {unit}' if unit else ''}, " if value == value else ""
             for name, value, unit in zip(problem.objectives, values, problem.goal_units, strict=True)
         )
     )
     if bool(feasible(problem, f)[0]):
         return f"{worth}all limits met" if problem.n else worth.rstrip(", ")
-    broken = [name for name, slack in zip(problem.constraints, f[0, 1:].tolist(), strict=True) if not slack >= 0]
+    slacks = dict(zip(problem.constraints, f[0, 1:].tolist(), strict=True))
+    broken = [name for name, slack in slacks.items() if slack < 0]
+    if not broken:
+        return (
+            f"{worth}{', '.join(name for name, slack in slacks.items() if math.isnan(slack)) or 'limits'} not decided"
+        )
     more = f" and {len(broken) - FEW} more limits" if len(broken) > FEW + 1 else ""
     return f"{worth}breaks {', '.join(broken[:FEW] if more else broken)}{more}"
 
@@ -234,7 +242,7 @@ def trial_lines(problem: Problem, trials: Sequence[Trial], leases: Mapping[int, 
     rows = [heads]
     for trial in trials:
         settings = [setting(value, DIGITS) for value in trial.x.values()]
-        told = [shown(trial.y[n], DIGITS) if trial.y is not None and trial.y[n] == trial.y[n] else "-" for n in names]
+        told = [shown(trial.y[n], DIGITS) if trial.y is not None and is_known(trial.y[n]) else "-" for n in names]
         rows.append([str(trial.number), *settings, *told, _remark(problem, trial, leases.get(trial.number))])
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads) - 1)]
     cells = [[each.rjust(width) for each, width in zip(row, widths, strict=False)] for row in rows]

@@ -4,7 +4,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from pied.errors import StatementError
-from pied.measured import Measured, checked, of_repetitions, parts
+from pied.measured import Measured, checked, not_detected, of_repetitions, parts, sided
 from pied.shell.tables import to_number
 
 if TYPE_CHECKING:
@@ -12,8 +12,15 @@ if TYPE_CHECKING:
     from pied.shell.tables import Table
 
 
-def read(text: str, what: str, *, comma: bool = False) -> float:
-    """Read a value, with its error if it has one."""
+def read(text: str, what: str, *, comma: bool = False, lod: float | None = None) -> float:
+    """Read a value, with its error if it has one, or the limit beyond which it lies: "<0.05", or "n.d."."""
+    try:
+        if (none := not_detected(text, lod)) is not None:
+            return none
+    except ValueError as reason:
+        raise StatementError(f"{what}: {reason}") from None
+    if (limit := sided(text)) is not None:
+        return Measured(to_number(limit[0], what, comma=comma), side=limit[1])
     found = parts(text)
     if found is None:
         return to_number(text, what, comma=comma)
@@ -67,13 +74,15 @@ def _value(table: "Table", row: int, problem: "Problem", name: str) -> float | N
     text = table.rows[row].get(name, "")
     if not text:
         return None
-    told = read(text, what, comma=table.has_comma)
+    told = read(text, what, comma=table.has_comma, lod=problem.lods.get(name))
     if error is None and count not in (None, 1.0):
         raise StatementError(
             f"{what}: '{own[1]}' counts repetitions, so '{own[0]}' is needed: their standard deviation"
         )
     if error is None:
         return told
+    if isinstance(told, Measured) and told.side:
+        raise StatementError(f"{what}: '{text}' is a limit, and '{own[0]}' states an error: keep one of them")
     if isinstance(told, Measured):
         raise StatementError(f"{what}: its error is in '{own[0]}' and behind ±: keep one of them")
     return _with_error(told, error, 1 if count is None else count, what)

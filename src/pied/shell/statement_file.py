@@ -290,6 +290,8 @@ def _all(names: list[str], value: Any) -> dict[str, Any]:
     return {} if value is None else dict.fromkeys(names, value)
 
 
+READINGS = ("lod", "resolution")
+"""What is said of the readings of an output."""
 _EXAMPLES = {
     "variables": "name what can be set, for instance T_r = [70, 100]",
     "outputs": "name what is measured, for instance yield = { range = [0, 1] }",
@@ -305,12 +307,14 @@ class _Outputs:
     noise: dict[str, float] = field(default_factory=dict)
     inputs: dict[str, list[str]] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
+    readings: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Limits of detection and resolutions."""
 
     def described(self) -> Any:
-        """Return the names, or with units a dictionary (names given twice are refused later)."""
-        if not self.units or len(set(self.names)) < len(self.names):
+        """Return the names, or with more said of them a dictionary (names given twice are refused later)."""
+        if not (self.units or self.readings) or len(set(self.names)) < len(self.names):
             return self.names
-        return {name: {"unit": self.units.get(name, "")} for name in self.names}
+        return {name: {"unit": self.units.get(name, ""), **self.readings.get(name, {})} for name in self.names}
 
     @classmethod
     def read(cls, page: Page) -> "_Outputs":
@@ -325,7 +329,7 @@ class _Outputs:
                 page.fail(
                     path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {shown(each)}"
                 )
-            page.check_words(path, each, ("range", "noise", "inputs", "length", "unit"))
+            page.check_words(path, each, ("range", "noise", "inputs", "length", "unit", *READINGS))
             parts = [name]
             if "length" in each:
                 length = page.whole((*path, "length"), each["length"], 1, LONGEST)
@@ -333,6 +337,11 @@ class _Outputs:
             made.names += parts
             if "unit" in each:
                 made.units |= dict.fromkeys(parts, page.text((*path, "unit"), each["unit"], "a unit"))
+            for word in READINGS:
+                if word in each:
+                    value = page.number((*path, word), each[word])
+                    for part in parts:
+                        made.readings.setdefault(part, {})[word] = value
             if "range" in each:
                 made.ranges |= dict.fromkeys(parts, page.ends((*path, "range"), each["range"]))
             if "noise" in each:

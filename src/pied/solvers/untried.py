@@ -189,7 +189,7 @@ class _Limit:
         problem, data = untried.problem, untried.data
         active = np.asarray(problem.active[list(outputs)].any(0))
         self.outputs, self.named, self.numbers = outputs, untried.named & active, ~untried.named & active
-        self._told = data.U[np.isfinite(data.Y[:, list(outputs)]).all(1)]
+        self._told = data.U[(np.isfinite(data.Y) | data.limited)[:, list(outputs)].all(1)]
         self._foretelling, self._axes = untried._foretelling, list(problem.axes.values())
 
     @cached_property

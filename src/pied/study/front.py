@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from pied.errors import SettingError, UnknownName, did_you_mean
 from pied.hypervolume import nondominated
+from pied.measured import is_sided
 from pied.problem import Named, Problem
 from pied.records import Dataset, feasible
 from pied.shapes import Float64
@@ -89,7 +90,9 @@ class FrontPoint:
         return {
             "trial": self.trial,
             "x": dict(self.x),
-            "y": {name: float(each) for name, each in self.y.items()} if self.y is not None else None,
+            "y": {name: str(each) if is_sided(each) else float(each) for name, each in self.y.items()}
+            if self.y is not None
+            else None,
             "values": self.values,
             "bounds": {name: [_plain(low), _plain(high)] for name, (low, high) in self.bounds.items()},
             "slack": self.slack,

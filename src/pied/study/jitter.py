@@ -45,7 +45,7 @@ MOST_NAMED = 4
 
 def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
     """Return the outputs that were stated exact and are not, each with the noise to state instead."""
-    rows = np.flatnonzero(data.complete)[-MOST_ROWS:]
+    rows = np.flatnonzero(data.numeric)[-MOST_ROWS:]
     exact = np.flatnonzero(problem.exact)
     if not len(exact) or len(rows) < 2 * problem.d + SPARE:
         return {}

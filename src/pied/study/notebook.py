@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from pied.errors import Status
+from pied.measured import is_sided, shown
 from pied.problem import Named, Problem
 from pied.records import State, Trial, feasible
 from pied.study.progress import best, front_lines
@@ -124,8 +125,8 @@ def _last_trials(snapshot: Snapshot) -> str:
 
 def _told(trial: Trial, name: str) -> str:
     """Return a told value; nothing where there is none."""
-    value = math.nan if trial.y is None else float(trial.y[name])
-    return figure(value) if math.isfinite(value) else ""
+    value = math.nan if trial.y is None else trial.y[name]
+    return shown(value, 4) if is_sided(value) else figure(float(value)) if math.isfinite(value) else ""
 
 
 def _with_unit(words: Words, name: str) -> str:

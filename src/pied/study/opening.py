@@ -373,7 +373,7 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
     objective = {statement["sense"]: functions[0]["formula"]} if "formula" in functions[0] else {}
     return Problem(
         {name: {word: each[word] for word in _WORDS if word in each} for name, each in statement["variables"].items()},
-        {name: {"unit": statement.get("units", {}).get(name, "")} for name in statement["outputs"]},
+        {name: _described(statement, name) for name in statement["outputs"]},
         candidates=candidates,
         subject_to=limits or None,
         inputs=statement["inputs"],
@@ -383,3 +383,10 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
         tolerance=tolerance or None,
         **(several or {"name": statement.get("called"), "unit": statement.get("unit", ""), **objective}),
     )
+
+
+def _described(statement: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what is said of an output besides its range and noise."""
+    words = {"unit": statement.get("units", {}), "lod": statement.get("lods", {})}
+    words |= {"resolution": statement.get("resolutions", {})}
+    return {word: given[name] for word, given in words.items() if name in given}

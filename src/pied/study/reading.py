@@ -17,7 +17,7 @@ from pied.errors import (
     did_you_mean,
     ways,
 )
-from pied.measured import Measured, says_no_more
+from pied.measured import Measured, is_known, says_no_more
 from pied.problem import Named, Problem, doubts, ends_of
 from pied.records import Row, State, Trial, cleaned_name
 
@@ -58,9 +58,9 @@ def told_values(
     except EvaluationError as error:
         raise TellError(f"{label}{error}") from error
     told = zip(problem.outputs, outputs, strict=True)
-    values = {name: value for name, value in told if math.isfinite(value)}
+    values = {name: value for name, value in told if is_known(value)}
     for name, noise in zip(problem.outputs, problem.stated_noise, strict=True):
-        if noise == 0 and isinstance(values.get(name), Measured):
+        if noise == 0 and isinstance(value := values.get(name), Measured) and not value.side:
             raise TellError(
                 f"{label}'{name}' is stated to be exact (noise = 0), and a value of it was told with an error: leave "
                 "the error out, or take noise = 0 from the statement"
@@ -256,7 +256,7 @@ def same_rows(
     if not told:
         return {}
     X = np.array([trial.x.array for trial in told])
-    Y = np.array([trial.y.array for trial in told if trial.y is not None])
+    Y = np.array([_compared(trial.y, problem.outputs) for trial in told if trial.y is not None])
     boxes = problem.variables.values()
     width = np.array([0.0 if box.is_choice else box.hi - box.lo for box in boxes])
     near = _rounding(width, X)
@@ -267,7 +267,7 @@ def same_rows(
     is_free = np.ones(len(told), dtype=bool)
     found = {}
     for place, (x, y) in enumerate(rows):
-        point, values = np.array(problem.codes(x)), np.array([y.get(name, np.nan) for name in problem.outputs])
+        point, values = np.array(problem.codes(x)), _compared(y, problem.outputs)
         first, last = np.searchsorted(line, point[apart] - reach), np.searchsorted(line, point[apart] + reach, "right")
         those = np.sort(order[first:last])
         Y_near = Y[those]
@@ -281,6 +281,15 @@ def same_rows(
     return found
 
 
+def _compared(y: Mapping[str, float], outputs: Sequence[str]) -> np.ndarray:
+    """Return values by which rows are compared: numbers, then limits with their sides; NaN where there are none."""
+    told = [y.get(name, math.nan) for name in outputs]
+    limits = [
+        (each.said, each.side) if isinstance(each, Measured) and each.side else (math.nan, math.nan) for each in told
+    ]
+    return np.array([*(float(each) for each in told), *(part for each in limits for part in each)])
+
+
 def more_said(
     rows: Sequence[tuple[Mapping[str, Any], Mapping[str, float]]], known: Mapping[int, Trial]
 ) -> dict[int, list[str]]:
@@ -288,7 +297,8 @@ def more_said(
     found: dict[int, list[str]] = {}
     for place, trial in known.items():
         told: Mapping[str, float] = trial.y or {}
-        errors = {name: value for name, value in rows[place][1].items() if isinstance(value, Measured)}
+        given = rows[place][1].items()
+        errors = {name: value for name, value in given if isinstance(value, Measured) and not value.side}
         missing = [name for name, value in errors.items() if not isinstance(told.get(name), Measured)]
         found |= {place: missing} if missing else {}
     return found

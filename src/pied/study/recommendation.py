@@ -75,7 +75,8 @@ class Recommendation:
         """Return the same with the told functions of an exact black box; the bounds are widened to include them."""
         certified = float(f[0]) if self.is_feasible else None
         lower, upper = np.fmin(self.lower, f), np.fmax(self.upper, f)
-        return replace(self, rule="observed", value=f, lower=lower, upper=upper, certified=certified)
+        value = np.where(np.isfinite(f), f, self.value)
+        return replace(self, rule="observed", value=value, lower=lower, upper=upper, certified=certified)
 
 
 def default_rule(problem: Problem) -> str:

@@ -161,7 +161,7 @@ def renamed_statement(statement: Mapping[str, Any], names: Mapping[str, str]) ->
     return made
 
 
-_BY_NAME = ("variables", "inputs", "noise", "ranges", "units", "tolerance")
+_BY_NAME = ("variables", "inputs", "noise", "ranges", "units", "lods", "resolutions", "tolerance")
 """Parts of a statement that are sorted by name."""
 
 

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any, Protocol, runtime_checkable
 
 from pied.errors import MissingExtra, SettingError, Status
+from pied.measured import is_sided
 from pied.problem import Named
 from pied.records import Trial
 from pied.study.blame import Blame
@@ -281,7 +282,7 @@ class Result:
         for trial in self.trials:
             row: dict[str, Any] = {"number": trial.number, "state": trial.state.value, "aim": trial.why.aim}
             row.update(trial.x)
-            row.update({name: float(value) for name, value in trial.y.items()} if trial.y is not None else {})
+            row.update({name: _number(value) for name, value in trial.y.items()} if trial.y is not None else {})
             row.update(reason=trial.reason, seconds=trial.why.seconds)
             rows.append(row)
         return pandas.DataFrame(rows).set_index("number") if rows else pandas.DataFrame()
@@ -305,6 +306,16 @@ class Revision:
         return "\n".join(lines)
 
 
+def _number(value: float) -> Any:
+    """Return a told number, or the text of a limit beyond which it lies."""
+    return str(value) if is_sided(value) else float(value)
+
+
+def _told(value: float) -> Any:
+    """Return a told number or limit as data for JSON."""
+    return str(value) if is_sided(value) else _plain(value)
+
+
 def _plain(value: float | None) -> float | None:
     """Return a number, or None where JSON has no such number."""
     return None if value is None or not math.isfinite(value) else float(value)
@@ -317,7 +328,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "state": trial.state.value,
         "aim": trial.why.aim,
         "x": dict(trial.x),
-        "y": {name: _plain(value) for name, value in trial.y.items()} if trial.y is not None else None,
+        "y": {name: _told(value) for name, value in trial.y.items()} if trial.y is not None else None,
         "reason": trial.reason,
         "not_the_settings": trial.not_the_settings,
         "seconds": trial.why.seconds,

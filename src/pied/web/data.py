@@ -11,7 +11,7 @@ from pied.errors import PiedError
 from pied.plots import cuts, gaps, importance, predictions, region, trade_offs
 from pied.problem import Problem, Variable
 from pied.records import State, Trial, feasible, to_plain
-from pied.shell.laboratory import errors_data
+from pied.shell.laboratory import errors_data, told_data
 from pied.shell.pages import missing, sense_of, statement_lines
 from pied.study import AIMS, FrontPoint, Result, Scenario, Snapshot, Words, about, counted, short
 from pied.web.room import Room, View
@@ -193,7 +193,9 @@ def _trial(view: View, trial: Trial, current: Trial, told: tuple[list[float], bo
         "added": trial.is_added,
         "x": dict(trial.x),
         **({} if trial.proposed is None else {"asked": dict(trial.proposed)}),
-        "y": {} if trial.y is None else {name: each for name, each in trial.y.items() if math.isfinite(each)},
+        "y": {}
+        if trial.y is None
+        else {name: y for name, each in trial.y.items() if (y := told_data(each)) is not None},
         **({"errors": each} if (each := errors_data(trial)) else {}),
         "missing": missing(problem, trial) if is_data or trial.state is State.ASKED else [],
         "value": value if is_data else None,

@@ -1,4 +1,5 @@
-"""Outputs with a plateau: a slip that is nothing until a bed is spent, saturation, an overflow, a limit of detection.
+"""Values known by a limit alone, as "below 0.05", and outputs with a plateau: a slip that is nothing until a bed is
+spent, saturation, an overflow.
 
 Such an output is y = min(max(z, low), high) of a smooth latent output z. A value on a plateau says of z only that it is
 as far out, or farther. The values beside the plateaus are modelled as always; what those on them add is a probability,
@@ -125,7 +126,7 @@ def chosen(data: Observations, old: Sequence[ModelChoice | None]) -> list[ModelC
 
 def _is_lost(data: Observations, j: int, choice: ModelChoice, sides: Sides) -> bool:
     """Whether values that were told since contradict the plateaus of an output."""
-    return _sites(data, j, choice, _of(sides, choice.clipped), least=LOST) is None
+    return _sites(data, j, choice, _of(sides, choice.clipped), data.Y[:, j], least=LOST) is None
 
 
 def _leading_up(data: Observations, j: int, sides: Sides, old: ModelChoice | None) -> ModelChoice | None:
@@ -179,7 +180,7 @@ def _gained(data: Observations, j: int, sides: Sides, old: ModelChoice | None) -
         if not each.score > most:  # no probability is above 1
             break
         choice = replace(selected(each), selected=data.count(j), fitted=data.count(j))
-        sites = _sites(data, j, choice, sides, least=most - each.score)
+        sites = _sites(data, j, choice, sides, data.Y[:, j], least=most - each.score)
         if sites is not None and each.score + sites.evidence > most:
             best, most = choice, each.score + sites.evidence
     return most - least, best
@@ -204,62 +205,93 @@ def _clipped(data: Observations, choices: Sequence[ModelChoice]) -> dict[int, Si
 
 
 def filled(data: Observations, choices: Sequence[ModelChoice]) -> Observations:
-    """Return the data with uncertain values of latent outputs where clipped ones are on their plateaus."""
+    """Return the data with uncertain values of outputs where clipped ones are on their plateaus, or beyond a limit."""
     every = _plateaus(data)
     sides = _clipped(data, choices)
-    if not sides:
+    limited = {j: own for j in range(len(choices)) if data.cut is not None and (own := data.sides(j))[0].any()}
+    if not sides and not limited:
         return data
     others, m = data.beside(sides), len(choices)
     scatter, latent = np.ones(data.rows.shape), np.full(data.rows.shape, np.nan)
-    low, high = np.full(m, -np.inf), np.full(m, np.inf)
-    for j, own in sides.items():
-        sites = _sites(others, j, choices[j], own)
-        for side, ends in ((-1.0, low), (1.0, high)):
+    low, high, scales = np.full(m, -np.inf), np.full(m, np.inf), list(others.scales)
+    for j in dict.fromkeys([*sides, *limited]):
+        beyond_limits, limits = limited.get(j, (np.zeros(len(data.U)), data.Y[:, j]))
+        own, at = sides.get(j, 0.0) + beyond_limits, np.where(beyond_limits != 0, limits, data.Y[:, j])
+        sites = _sites(others, j, choices[j], own, at)
+        for side, ends in ((-1.0, low), (1.0, high)) if j in sides else ():
             if (every[j] == side).any():
                 ends[j] = data.Y[every[j] == side, j][0]
         if sites is not None:  # else rounding errors took over, and values on plateaus say nothing
             latent[j, sites.rows] = sites.value
             scatter[j, sites.rows] = sites.variance * np.exp(-choices[j].theta[-1])
+            scales[j] = {name: each.scattered(sites.rows, scatter[j, sites.rows]) for name, each in scales[j].items()}
     rows = others.rows | np.isfinite(latent)
-    return replace(others, rows=rows, scatter=scatter, latent=latent, ends=(low, high))
+    found = replace(others, rows=rows, scales=tuple(scales), scatter=scatter, latent=latent)
+    return replace(found, ends=(low, high)) if sides else found
 
 
 def _sites(
-    data: Observations, j: int, choice: ModelChoice, sides: Float64[ndarray, "N"], least: float = -math.inf
+    data: Observations,
+    j: int,
+    choice: ModelChoice,
+    sides: Float64[ndarray, "N"],
+    at: Float64[ndarray, "N"],
+    least: float = -math.inf,
 ) -> Sites | None:
-    """Return what the points on plateaus say, given the values beside them.
+    """Return what the points on plateaus, or beyond limits, say, given the values beside them.
 
-    None if the model cannot reach them, or their evidence is below the least one.
+    With noise, it is the measurement that lies beyond: the probability of that is Phi(side (f - end) / noise).
+
+    Args:
+        data: Without these values.
+        j: The output.
+        choice: Its model.
+        sides: On which side the values lie; 0: elsewhere.
+        at: The plateaus and limits.
+        least: Logarithm of a probability below which it is not worth while.
+
+    Returns:
+        None if the model cannot reach them, or their evidence is below the least one.
     """
     tasks, baseline = regressions(data, [choice.candidate((j,))])
     beside, on = tasks.rows[0] > 0, np.flatnonzero(sides)
     everywhere = replace(tasks, rows=(beside | (sides != 0)).astype(float)[None])
     with np.errstate(all="ignore"):
-        ends = data.scales[j][choice.warp].forward(data.Y[on, j])
+        ends = data.scales[j][choice.warp].forward(at[on])
         found = Kriging.of(everywhere, thetas([choice]), beside)
         if found is None:
             return None
         (mean, shape), variance = found.at(on), found.variance
+        if beside.sum() <= tasks.columns[0].sum():  # as for a block: no value is left to learn a variance from
+            variance = max(variance, 1.0)
+        noise = 0.0 if data.noise[j] == 0 else math.exp(choice.theta[-1])
+        shape = shape - noise * np.eye(len(on))
         mean = mean + found.F[on] @ baseline[0][tasks.columns[0] > 0][:, 0]
         C = shape * sides[on][:, None] * sides[on]
         away = sides[on] * (mean - ends)
-        each = log_ndtr(away / np.sqrt(variance * np.diagonal(C)))
+        each = log_ndtr(away / np.sqrt(variance * (np.diagonal(C) + noise)))
         if not each.min() >= least:
             return None
         kept = np.sort(each.argsort(kind="stable")[:MOST_SITES])
         on, ends = on[kept], ends[kept]
-        value, spread, evidence = beyond(away[kept], variance * C[np.ix_(kept, kept)])
+        value, spread, evidence = beyond(away[kept], variance * C[np.ix_(kept, kept)], variance * noise)
     if not (np.isfinite(value).all() and np.isfinite(spread).all() and evidence > -math.inf):
         return None
     return Sites(on, ends + sides[on] * value, np.clip(spread / variance, 0.0, LARGEST_RATIO), evidence)
 
 
 def beyond(
-    mean: Float64[ndarray, "q"], C: Float64[ndarray, "q q"]
+    mean: Float64[ndarray, "q"], C: Float64[ndarray, "q q"], noise: float = 0.0
 ) -> tuple[Float64[ndarray, "q"], Float64[ndarray, "q"], float]:
-    """Approximate that normal numbers are all positive: uncertain values and their variances, and the evidence."""
+    """Approximate that normal numbers are all positive: uncertain values and their variances, and the evidence.
+
+    Args:
+        mean: Their mean.
+        C: Their covariance.
+        noise: Variance of a further noise of each that is positive only with it.
+    """
     prior = np.maximum(np.diagonal(C), 1e-300)
-    soft = (SOFTNESS**2 * float(np.median(prior))) or 1e-300
+    soft = max(SOFTNESS**2 * float(np.median(prior)), noise) or 1e-300
     found = border.propagated(C[None] / soft, np.ones(len(mean)), mean / math.sqrt(soft))
     tau = found.tau[0] / soft
     known = tau > 1.0 / (LARGEST_RATIO * prior)

@@ -138,7 +138,7 @@ def home(
         memory: What `Home.to_memory` returned at the last proposal, if anything.
         anyway: Whether regimes that are not clear are returned, too.
     """
-    told = data.complete
+    told = data.numeric
     U, Y = data.U[told], data.Y[told]
     if len(U) < 2 * LEAST_HOME:
         return None

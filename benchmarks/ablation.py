@@ -126,7 +126,6 @@ LADDER = (
     Rung("no relay", "search", "cuqb:search.relays=0"),
     Rung("three starts", "search", "cuqb:search.starts=3"),
     Rung("no starts from afar", "search", "cuqb:search.afar=0"),
-    Rung("all digits", "search", "cuqb:search.brevity=0.0"),
     Rung("paper's search", "paper", "cuqb:search=paper"),
     Rung("verify never", "verify", "cuqb:verify_every=None"),
     Rung("verify always", "verify", "cuqb:verify_every=1"),

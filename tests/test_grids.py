@@ -156,7 +156,7 @@ class Bowl:
 
 def test_mixed_search_finds_the_best_point_of_a_grid_that_meets_the_limit():
     grid = Grid.of([Variable(0, 1, step=0.1)] * 3)
-    mixed = Mixed(Search(brevity=0.0), grid, np.zeros((0, 3)))
+    mixed = Mixed(Search(), grid, np.zeros((0, 3)))
     pool = mixed.screen(Stream(0), 3, np.zeros((0, 3)))[:30]
     every = np.array(list(itertools.product(*grid.places)))
     f = Bowl().values(every)
@@ -170,7 +170,7 @@ def test_mixed_search_finds_the_best_point_of_a_grid_that_meets_the_limit():
 
 def test_a_level_close_beside_others_is_tried_though_no_point_of_the_pool_has_it():
     grid = Grid.of([Levels(0.0, 0.719, 0.72, 0.721, 1.0), Variable(0, 1), Variable(0, 1)])
-    mixed = Mixed(Search(brevity=0.0), grid, np.zeros((0, 3)))
+    mixed = Mixed(Search(), grid, np.zeros((0, 3)))
     pool = np.array([[0.0, 0.9, 0.9], [1.0, 0.1, 0.1]])
     turned = Turned()
     best = mixed.near(turned, np.ones(2), pool[0], pool)

@@ -293,84 +293,6 @@ def test_a_search_without_points_is_refused(words: dict[str, int]) -> None:
         Search(**words)
 
 
-class Guess(Smooth):
-    """Functions that are bounds, as far apart as stated, of something that depends on the first coordinates."""
-
-    def __init__(self, *functions: Function, doubt: float = 1.0, seen: Sequence[bool] = (True, True, True)) -> None:
-        super().__init__(*functions)
-        self.width, self.seen = doubt, np.array(seen)
-
-    def widths(self, u: ndarray) -> ndarray:
-        return np.full(self.k, self.width)
-
-
-def brief(functions: Smooth, d: int, known: ndarray, brevity: float) -> Optimum:
-    search, stream = Search(pool=128, brevity=brevity), Stream(0)
-    return search.solve(functions, scales_of(functions, d), search.screen(stream, d, known), known, stream)
-
-
-def digits(U: ndarray) -> int:
-    """How many halvings of the unit cube the coordinates need."""
-    return next(bits for bits in range(99) if (U * 2.0**bits == np.round(U * 2.0**bits)).all())
-
-
-TOP = np.array([0.3127, 0.7071, 1.0])
-
-
-def bowl(U: ndarray) -> ndarray:
-    return -((U - TOP[: U.shape[1]]) ** 2).sum(1)
-
-
-@pytest.mark.parametrize("distance", [0.3, 0.03, 0.003])
-def test_a_gain_is_asked_for_with_as_few_digits_as_it_deserves(distance: float) -> None:
-    known = np.clip(TOP - distance, 0, 1)[None]
-    whole, short = (brief(Guess(bowl), 3, known, brevity) for brevity in (0.0, 1e-2))
-    gain = float(whole.f[0] - bowl(known)[0])
-    lost = float(whole.f[0] - bowl(short.u[None])[0])
-    assert 0 <= lost <= 1e-2 * gain
-    assert digits(short.u) <= 14 < digits(whole.u)
-    assert short.f[0] == whole.f[0]  # what could be hoped for stays what it is
-    assert np.abs(whole.u - TOP).max() < 1e-4
-
-
-def test_what_is_known_exactly_is_asked_for_precisely() -> None:
-    known = np.zeros((1, 3))
-    whole = brief(Guess(bowl), 3, known, 0.0).u
-    assert np.array_equal(brief(Smooth(bowl), 3, known, 1e-2).u, whole)
-    sure, unsure = (brief(Guess(bowl, doubt=doubt), 3, known, 1e-2).u for doubt in (0.0, 1.0))
-    assert -bowl(sure[None]) <= 1e-8 * scales_of(Guess(bowl), 3) < -bowl(unsure[None])
-
-
-def test_fewer_digits_break_no_constraint() -> None:
-    """A slanted edge: no coarse grid has places on it, only inside."""
-    edge = np.array([0.61, 0.79])
-    slope = Guess(lambda U: U.sum(1), lambda U: 0.8123 - (U * edge).sum(1), seen=[True, True])
-    known = np.array([[0.1, 0.2]])
-    whole, short = (brief(slope, 2, known, brevity) for brevity in (0.0, 1e-2))
-    assert digits(short.u) < 30 < digits(whole.u)
-    value = slope.values(short.u[None])[0]
-    assert value[1] >= min(whole.f[1], 0)
-    assert value[0] >= whole.f[0] - 1e-2 * (whole.f[0] - 0.3)
-
-
-def test_coordinates_that_are_not_of_a_point_keep_their_digits() -> None:
-    found = brief(Guess(bowl, seen=[True]), 2, np.zeros((1, 2)), 1e-2)
-    assert digits(found.u[:1]) < 14 < digits(found.u[1:])
-
-
-def test_what_nothing_unknown_depends_on_is_solved_exactly_for_the_rounded_point() -> None:
-    """The best second coordinate is 0.3 of the first, which is rounded."""
-    follower = Guess(lambda U: bowl(U[:, :1]) - (U[:, 1] - 0.3 * U[:, 0]) ** 2, seen=[True, False])
-    found = brief(follower, 2, np.zeros((1, 2)), 1e-2)
-    assert digits(found.u[:1]) < 14
-    assert found.u[1] == pytest.approx(0.3 * float(found.u[0]), abs=1e-5)
-
-
-def test_without_a_gain_all_digits_stay() -> None:
-    top = TOP[None, :1]
-    assert brief(Guess(bowl, seen=[True]), 1, top, 1e-2).u == top[0]
-
-
 class Sketched(Smooth):
     """Functions with a cheaper version, which is as good."""
 
@@ -398,12 +320,6 @@ def test_the_largest_margin_is_found_by_the_precise_functions_though_cheaper_one
     found = Search().rescue(Misled(first, peaks), np.ones(2), starts)
     assert not found.satisfied
     assert found.margin == pytest.approx(-1.0, abs=1e-6)
-
-
-@pytest.mark.parametrize("brevity", [-0.1, 1.0, float("nan")])
-def test_a_brevity_that_is_no_share_is_refused(brevity: float) -> None:
-    with pytest.raises(SettingError, match="brevity is a share of the gain, from 0"):
-        Search(brevity=brevity)
 
 
 def test_fewer_than_no_starts_from_afar_are_refused() -> None:

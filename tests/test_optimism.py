@@ -92,7 +92,7 @@ def scene_of(problem: Problem, pool: int = 256) -> Scene:
     data, belief, composite = believed(problem)
     f = data.functions(problem)
     ones = np.ones(problem.k)
-    U, search = Stream(1).sobol(pool, problem.d), Search(brevity=0.0)
+    U, search = Stream(1).sobol(pool, problem.d), Search()
     return Scene(9, data, belief, belief, composite, f, feasible(problem, f), data.U[:2], U, ones, search, Stream(0))
 
 

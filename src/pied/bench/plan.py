@@ -169,7 +169,7 @@ def solver_of(text: str) -> tuple[Solver, dict[str, Any]]:
         if path[0] == "study":
             of_study[path[1]] = ast.literal_eval(value)
             continue
-        if path == ["without"] and isinstance(solver, CUQB):
+        if path == ["without"] and hasattr(solver, "without"):
             solver = solver.without(*value.strip().split("+"))
             continue
         if path[0] in ("model", "estimator") and hasattr(solver, "believer"):

@@ -16,11 +16,11 @@ from pied.bounds.means import means_of
 from pied.bounds.trust import Trust, widened
 from pied.errors import SettingError
 from pied.gp import GP, Coding, Labels, Model, ModelChoice, Prior, scaled, step_of
-from pied.problem import Choice, Problem
+from pied.problem import Problem, choices_of
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.search import VIOLATION_WEIGHT
-from pied.shapes import Bool, Float64, Int
+from pied.shapes import Float64, Int
 
 
 @dataclass(frozen=True)
@@ -207,17 +207,12 @@ def ratios(problem: Problem) -> Float64[ndarray, "d"]:
 
 def coding_of(problem: Problem) -> Coding | None:
     """Return how beliefs see the labels of a problem; None if it has no choices."""
-    choices = [(j, each) for j, each in enumerate(problem.axes.values()) if isinstance(each, Choice)]
-    if not choices:
-        return None
-    columns = [[values for _, values in each.table] for _, each in choices]
-    return Coding(
-        problem.d,
-        tuple(
-            Labels(j, len(each.labels), scaled(own, len(each.labels)))
-            for (j, each), own in zip(choices, columns, strict=True)
-        ),
-    )
+    axes = list(problem.axes)
+    labels = [
+        Labels(axes.index(name), len(each.labels), scaled([values for _, values in each.table], len(each.labels)))
+        for name, each in choices_of(problem.axes)
+    ]
+    return Coding(problem.d, tuple(labels)) if labels else None
 
 
 def to_memory(choices: Sequence[ModelChoice]) -> dict[str, Any]:
@@ -289,15 +284,6 @@ class Bounds:
     ) -> tuple[Float64[ndarray, "b k"], Float64[ndarray, "b k d"]]:
         """Return all functions and their slopes."""
         return self.composite.values_and_slopes(U, self.levels, screening=self.screening)
-
-    @property
-    def seen(self) -> Bool[ndarray, "d"]:
-        """Which coordinates some output depends on."""
-        return np.asarray(self.composite.problem.active.any(0))
-
-    def widths(self, u: Float64[ndarray, "d"]) -> Float64[ndarray, "k"]:
-        """Return upper minus lower bound of every function at a point."""
-        return self.composite.widths(u)
 
 
 def optimistic(composite: Composite, level: float | tuple[float, ...]) -> Bounds:

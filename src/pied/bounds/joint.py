@@ -18,7 +18,7 @@ from numpy import ndarray
 from pied.bounds.composite import Composite
 from pied.rng import Stream
 from pied.search import VIOLATION_WEIGHT, Optimum, Search
-from pied.shapes import Bool, Float64
+from pied.shapes import Float64
 
 MOST_OUTPUTS = 24  # with more outputs, the subproblem has too many unknowns
 MANY_OUTPUTS = 8  # from so many on, random outcomes are hardly ever better than those in the direction of the slopes
@@ -70,15 +70,6 @@ class Joint:
         """Return the same by a belief of fewer points; None where that is not cheaper."""
         fewer = self.composite.fewer
         return None if fewer is None else replace(self, composite=fewer)
-
-    @property
-    def seen(self) -> Bool[ndarray, "d"]:
-        """Which coordinates of a point some output depends on."""
-        return np.asarray(self.composite.problem.active.any(0))
-
-    def widths(self, w: Float64[ndarray, "w"]) -> Float64[ndarray, "k"]:
-        """Return upper minus lower bound of the functions of the problem at the point."""
-        return self.composite.widths(w[: self.composite.problem.d])
 
     @np.errstate(all="ignore")
     def lifted(self, U: Float64[ndarray, "b d"], scales: Float64[ndarray, "k"]) -> Float64[ndarray, "b w"]:

@@ -4,7 +4,7 @@ Few points leave models, length scales and noise undecided, and an output may be
 a belief is trusted as far as it has earned it. From n points it begins with a factor that falls as 1/sqrt(n) (`first`),
 by which its deviations are multiplied. Measurements at proposals were predicted before they were made: each outside of
 what was said raises the factor of its output, each inside lowers it a little, so that in the long run as many lie
-outside as was said, whatever the output is like (online quantile tracking).
+outside as was said, whatever the output is like (online quantile tracking, as in conformal prediction).
 
 | for what | deviations are multiplied by |
 | --- | --- |
@@ -27,7 +27,7 @@ from numpy import ndarray
 
 from pied.bounds import quantile
 from pied.gp import GP
-from pied.problem import Choice, Problem
+from pied.problem import Problem
 from pied.records import Dataset, Why, deviations
 from pied.shapes import Bool, Float64
 
@@ -175,7 +175,7 @@ class Trust:
         if self.is_stated:
             return np.full(self.problem.m, LEAST)
         axes = self.problem.axes.values()
-        inputs = sum(len(each.labels) if isinstance(each, Choice) else 1 for each in axes)
+        inputs = sum(len(each.labels) or 1 for each in axes)
         return first(points * len(axes) / inputs, is_exact=is_exact)
 
 

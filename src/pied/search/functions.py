@@ -40,18 +40,6 @@ class Refined(Protocol):
         """Return the cheaper version; None when it would not be cheaper."""
 
 
-@runtime_checkable
-class Uncertain(Protocol):
-    """Functions that are bounds of something unknown."""
-
-    @property
-    def seen(self) -> Bool[ndarray, "d"]:
-        """Which coordinates the black box depends on; coordinates that a search adds come after them."""
-
-    def widths(self, u: Float64[ndarray, "w"]) -> Float64[ndarray, "i"]:
-        """Return upper bound minus lower bound at a point, for the first functions."""
-
-
 @dataclass(frozen=True, eq=False)
 class Picked:
     """A selection of functions; the first one selected becomes the objective."""

@@ -78,7 +78,7 @@ class Mixed:
     @property
     def _brief(self) -> Search:
         """The search for a first point: the moves go on from there, so that nothing is searched twice."""
-        return replace(self.inner, relays=0, afar=0, rounds=min(ROUNDS, self.inner.rounds), brevity=0.0)
+        return replace(self.inner, relays=0, afar=0, rounds=min(ROUNDS, self.inner.rounds))
 
     def _of_each_label(
         self, functions: Functions, scales: Float64[ndarray, "k"], pool: Float64[ndarray, "b d"]

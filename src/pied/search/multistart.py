@@ -16,7 +16,6 @@ from numpy import ndarray
 from pied.distances import to_nearest
 from pied.errors import NumericalError, SettingError
 from pied.rng import Stream
-from pied.search.digits import with_fewer_digits
 from pied.search.functions import Functions, Picked, Refined
 from pied.search.local import (
     APART,
@@ -64,18 +63,12 @@ class Search:
     """Largest number of batched evaluations of the local solves."""
     relays: int = 1
     """How often local solves start again from crossings of their end points."""
-    brevity: float = 1e-3
-    """Share of the gain over the known points, and of the width of the bounds, that is given up for fewer digits (see
-    `search.digits`). 0 keeps all digits, which is always done for functions that are not bounds.
-    """
 
     def __post_init__(self) -> None:
         if min(self.pool, self.starts, self.rounds) < 1 or self.generations < 0:
             raise SettingError("a search needs at least one pool point, start and round")
         if self.afar < 0:
             raise SettingError(f"afar is a number of starts, 0 or more, got {self.afar}")
-        if not 0 <= self.brevity < 1:
-            raise SettingError(f"brevity is a share of the gain, from 0 (all digits) to below 1, got {self.brevity}")
 
     def screen(self, stream: Stream, d: int, known: Float64[ndarray, "s d"]) -> Float64[ndarray, "b d"]:
         """Return the pool: Sobol points, the known good points, clouds around them."""
@@ -124,8 +117,6 @@ class Search:
             u, f = np.concatenate([end.u for end in ends]), np.concatenate([end.f for end in ends])
             ends = [solve_locally(functions, scales, distinct(u, ranked(f / scales)[0], REFINED), self.rounds)]
         best = best_feasible(functions, scales, ends)
-        if best is not None and self.brevity and len(known):
-            best = with_fewer_digits(functions, scales, best, known, self.brevity, self.rounds)
         if best is None and functions.k == 1:
             raise NumericalError("what is to be maximized is not finite anywhere")
         if best is not None or not rescue:

@@ -19,7 +19,7 @@ class Optimum:
 
     u: Float64[ndarray, "d"]
     f: Float64[ndarray, "k"]
-    """All functions there, in natural units; like the fields below, before digits are dropped (`Search.brevity`)."""
+    """All functions there, in natural units."""
     satisfied: bool
     """Whether every constraint holds there; if not, u maximizes the smallest scaled constraint."""
     margin: float

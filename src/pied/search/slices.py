@@ -136,8 +136,8 @@ def search_of(problem: Problem, search: Search) -> Search | Enumeration | Mixed:
     """
     if problem.listing is not None:
         return Enumeration.of(problem.listing)
-    if problem.slice is not None:  # fewer digits might leave it
-        search = SliceSearch(**(settings_of(search) | {"brevity": 0.0}), slice=problem.slice)
+    if problem.slice is not None:
+        search = SliceSearch(**settings_of(search), slice=problem.slice)
     found = searching(search, problem.steps, np.zeros((0, problem.d)))
     if problem.slice is None or not isinstance(found, Mixed):
         return found

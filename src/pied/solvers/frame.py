@@ -193,8 +193,6 @@ class BayesRun(Run):
         search: Search | PenaltySearch | Enumeration | Mixed = self.settings.search
         if isinstance(search, Search) or problem.listing is not None:
             search = search_of(problem, search if isinstance(search, Search) else Search())
-        if isinstance(search, Search) and len(data.imagined):
-            search = replace(search, brevity=0.0)  # a point with few digits might be one that is pending or failed
         pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
         count = SAMPLED_SCALE_POINTS if composite.is_costly else SCALE_POINTS
         rough = composite.fewer or composite
@@ -420,7 +418,7 @@ class BayesRun(Run):
             return u
         white = White(self.problem, self.problem.white, near=u)
         stream = Stream(0).at("honoured")
-        search = search_of(self.problem, Search(pool=256, generations=0, starts=2, brevity=0.0))
+        search = search_of(self.problem, Search(pool=256, generations=0, starts=2))
         pool = search.screen(stream, self.problem.d, u[None])
         return search.solve(white, spread(white.values(pool)), pool, u[None], stream).u
 

@@ -22,7 +22,7 @@ from numpy import ndarray
 
 from pied.bounds import Believer
 from pied.gp import GP
-from pied.problem import Choice, Problem, Variable
+from pied.problem import Problem, Variable
 from pied.records import Dataset, deviations
 from pied.rng import Stream
 from pied.shapes import Bool, Float64, Int64
@@ -173,7 +173,7 @@ class Untried:
         variable, u = self.problem.axes[name], np.zeros((len(levels), self.problem.d))
         u[:, place] = levels
         values = self.problem.from_unit(u)[:, list(self.problem.variables).index(name)]
-        texts = [str(variable.at(value)) if isinstance(variable, Choice) else f"{value:g}" for value in values]
+        texts = [f"{variable.at(value):g}" for value in values]
         more = len(texts) - SHOWN
         return ", ".join(texts[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 

@@ -20,7 +20,7 @@ from pied.study.recommendation import settable
 from pied.study.relaxation import searched
 from pied.study.words import Words
 
-GROWTH_SEARCH = Search(brevity=0.0, relays=0)
+GROWTH_SEARCH = Search(relays=0)
 """Search of the largest growth: all digits, because only values are used."""
 GROWTHS = 4
 """Searches of the optimistic front, one after the other, each above what the earlier ones found."""

@@ -27,7 +27,7 @@ from pied.study.relaxation import searched
 from pied.study.snapshot import Snapshot
 from pied.study.words import figure
 
-SEARCH = Search(pool=256, generations=0, starts=2, afar=0, relays=0, rounds=30, brevity=0.0)
+SEARCH = Search(pool=256, generations=0, starts=2, afar=0, relays=0, rounds=30)
 """Of each case: the best of neighbouring cases are starts, too, so that few others are needed."""
 DRAWS = 32
 """Functions drawn from the belief: enough for bounds that hold in nine of ten cases."""

@@ -15,7 +15,7 @@ from pied.shapes import Float64
 from pied.study.recommendation import Recommendation
 from pied.study.relaxation import searched
 
-TOP_SEARCH = Search(brevity=0.0)
+TOP_SEARCH = Search()
 """Search of the optimistic optimum: all digits, because only its value is used."""
 
 CANDIDATES = 2048

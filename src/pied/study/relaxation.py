@@ -148,4 +148,4 @@ def searched(problem: Problem, search: "Search | None") -> "Search | Enumeration
     """Return the search over the box, over the list of candidates, or on the grid."""
     from pied.search import Search, search_of
 
-    return search_of(problem, search or Search(brevity=0.0))
+    return search_of(problem, search or Search())

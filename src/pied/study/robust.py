@@ -94,7 +94,7 @@ def robust(outlook: Outlook, vary: Mapping[str, Any], probability: float) -> Rob
     ends = _ends(outlook, vary)
     problem = outlook.problem
     drawn = _Varied(outlook, ends, DRAWS, "search", min(probability + CAUTION, 0.5 * (1 + probability)))
-    search = searched(problem, Search(pool=128, generations=1, starts=3, afar=0, relays=0, rounds=30, brevity=0.0))
+    search = searched(problem, Search(pool=128, generations=1, starts=3, afar=0, relays=0, rounds=30))
     stream = outlook.snapshot.stream.at("robust")
     answer = outlook.answer({})
     known = outlook.told if answer.u is None else np.concatenate([outlook.told, np.clip(answer.u, 0, 1)[None]])

@@ -13,7 +13,6 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp.block import Block
-from pied.gp.features.view import stretched_slopes, waved_slopes
 from pied.gp.kernels import KERNELS
 from pied.gp.likelihood import inverse_scales
 from pied.gp.posterior import Posterior
@@ -116,20 +115,16 @@ class _Drawn:
         self, U: Float64[ndarray, "b e"], which: Int[ndarray, "b"]
     ) -> tuple[Float64[ndarray, "b B c"], Float64[ndarray, "b B c e"]]:
         """Return the draws of the prior at points, and their slopes."""
-        view, (b, d) = self.block.view, U.shape
+        view, b = self.block.view, len(U)
         own, weights = self.frequencies[:, which], self.weights[:, which]  # B b F e and B b 2F c
-        V = view.scaled(U)
-        seen = np.broadcast_to(view.whole(U, V), (len(own), b, own.shape[-1]))
+        seen = np.broadcast_to(view.whole(U, view.scaled(U)), (len(own), b, own.shape[-1]))
         phase = (own @ seen[..., None])[..., 0]
         cosine, sine = np.cos(phase), np.sin(phase)
         value = (np.concatenate([cosine, sine], -1)[:, :, None] @ weights)[:, :, 0]
         turned = np.concatenate([-sine, cosine], -1)[..., None] * weights
         F = phase.shape[-1]
         by_seen = (turned[:, :, :F] + turned[:, :, F:]).swapaxes(2, 3) @ own
-        by_u = by_seen[..., :d] if V is U else by_seen[..., :d] * stretched_slopes(U, view.ratios)[:, :, None]
-        if view.waves is not None:
-            by_u = by_u + by_seen[..., d:] @ waved_slopes(U, view.waves)
-        return value.swapaxes(0, 1), by_u.swapaxes(0, 1)
+        return value.swapaxes(0, 1), view.back(U, by_seen).swapaxes(0, 1)
 
 
 def _draw(block: Block, count: int, stream: Stream) -> _Drawn:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.gp.features.view import View, stretched_slopes, waved_slopes
+from pied.gp.features.view import View
 from pied.gp.kernels import polynomial, polynomial_slope, radial
 from pied.shapes import Bool, Float64
 
@@ -121,21 +121,12 @@ class Posterior:
         pull = (self._points.swapaxes(-1, -2)[..., None, :, :] - seen[..., :, None]) * w[:, :, None, :] * square
         mean_slope = (pull @ self._weights[:, None]).swapaxes(2, 3)
         ratio_slope = -(pull @ (v @ self._root + rA @ self._H)[..., None])[..., 0]
-        d = U.shape[-1]
-        mean_slope, mean_on_wave = mean_slope[..., :d], mean_slope[..., d:]
-        ratio_slope, ratio_on_wave = ratio_slope[..., :d], ratio_slope[..., d:]
         if self._degree > 0:
-            beta = self._by_column(self._beta.swapaxes(1, 2))
-            mean_slope = mean_slope + polynomial_slope(beta[:, None], V[..., None, :], self._degree)
-            ratio_slope = ratio_slope + polynomial_slope(self._by_column(rA), V, self._degree)
-        if V is not U:
-            chain = stretched_slopes(U, self._view.ratios)
-            mean_slope, ratio_slope = mean_slope * chain[:, :, None, :], ratio_slope * chain
-        if self._view.waves is not None:
-            by_u = waved_slopes(U, self._view.waves)
-            mean_slope = mean_slope + mean_on_wave @ by_u
-            ratio_slope = ratio_slope + (ratio_on_wave[..., None, :] @ by_u)[..., 0, :]
-        return mean, deviation, mean_slope, (self._variance / deviation)[..., None] * ratio_slope[:, :, None, :]
+            d, beta = U.shape[-1], self._by_column(self._beta.swapaxes(1, 2))
+            mean_slope[..., :d] += polynomial_slope(beta[:, None], V[..., None, :], self._degree)
+            ratio_slope[..., :d] += polynomial_slope(self._by_column(rA), V, self._degree)
+        by_ratio = self._view.back(U, ratio_slope[:, :, None])
+        return mean, deviation, self._view.back(U, mean_slope), (self._variance / deviation)[..., None] * by_ratio
 
     def _by_column(self, coefficients: ndarray) -> ndarray:
         """Return coefficients of all columns of the basis, those that no task uses with zeros."""

@@ -84,8 +84,6 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
     V = seen.scaled(data.U)
     basis = polynomial(V, degree)
     active = data.active[first].astype(np.float64)
-    if seen.waves is not None:
-        active = np.concatenate([active, np.repeat(seen.waves.any(1, keepdims=True), 2, 1)], 1)
     y, noise, nugget = _standardized(data, chosen)
     y, baseline = _detrended(y, basis, rows.astype(np.float64), columns.astype(np.float64))
     return Tasks(
@@ -93,7 +91,7 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
         basis=basis,
         y=y,
         rows=rows.astype(np.float64),
-        active=active,
+        active=seen.active(active),
         columns=columns.astype(np.float64),
         kernel=np.array([KERNELS[each.kernel] for each in chosen]),
         noise=noise,

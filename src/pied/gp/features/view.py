@@ -57,3 +57,17 @@ class View(NamedTuple):
         if self.waves is None:
             return V
         return np.concatenate([np.broadcast_to(V, (len(self.waves), *U.shape)), waved(U, self.waves)], -1)
+
+    def back(self, U: Float64[ndarray, "b d"], by_seen: Float64[ndarray, "B b c e"]) -> Float64[ndarray, "B b c d"]:
+        """Return slopes by the point, from those by what kernels see of it."""
+        d = U.shape[1]
+        by_u = by_seen[..., :d]
+        if bool((self.ratios > 1.0).any()):
+            by_u = by_u * stretched_slopes(U, self.ratios)[:, :, None]
+        return by_u if self.waves is None else by_u + by_seen[..., d:] @ waved_slopes(U, self.waves)
+
+    def active(self, active: Float64[ndarray, "B d"]) -> Float64[ndarray, "B e"]:
+        """Return what each task sees of whole points: its inputs, and the wave if it has one."""
+        if self.waves is None:
+            return active
+        return np.concatenate([active, np.repeat(self.waves.any(1, keepdims=True), 2, 1)], 1)

@@ -1,11 +1,11 @@
 """The regime of a point: the part of the box in which outputs are smooth, though they are not across its border.
 
 A boiling limit, a dead zone, a pump that starts: no stationary process explains such outputs, two processes do, one for
-each side. Which side each point belongs to is found in two steps: many half-spaces, and thresholds of the outputs, are
-compared by the leave-one-out density of two plain regressions; the best are then improved by moving every point to the
-side that predicts it better, as long as its neighbours agree. What counts is how well the side of the given point is
-explained; the other may have cliffs of its own. Regressions are crude here (one length scale, from a short list); a
-belief is fitted to the regime afterwards.
+each side (a mixture of experts). Which side each point belongs to is found in two steps: many half-spaces, and
+thresholds of the outputs, are compared by the leave-one-out density of two plain regressions; the best are then
+improved by moving every point to the side that predicts it better, as long as its neighbours agree. What counts is how
+well the side of the given point is explained; the other may have cliffs of its own. Regressions are crude here (one
+length scale, from a short list); a belief is fitted to the regime afterwards.
 
 Letters: S splits, N points, m outputs.
 """

@@ -1,10 +1,10 @@
 """Processor seconds of a suggestion, beside those of an earlier version: whole runs, one thread, by turns.
 
     python benchmarks/versions.py eee7064^                 # the page, from a clone with its history
-    python benchmarks/versions.py v0.2.0 --problems burn-out draw:3:gp --seeds 2
+    python benchmarks/versions.py v0.2.0 --problems rosen-suzuki draw:3:gp --seeds 2
 
-The problems are those of the present code for both versions. What is counted is the time within `ask` after the initial
-design; how long each process takes to start does not count.
+Each version makes the problems of its own suite, which must have them. What is counted is the time within `ask` after
+the initial design; how long each process takes to start does not count.
 """
 
 import argparse
@@ -30,11 +30,13 @@ WANTED = 1.3
 
 def seconds(problem: str, seed: int, budget: int | None = None) -> float:
     """Return the mean processor seconds of a suggestion in one run, by the `pied` that is imported here."""
-    import runner
-
+    from pied import suite
     from pied.study import Study
 
-    benchmark, spent = runner.benchmark_of(problem), []
+    form, _, draw = problem.partition("draw:")
+    number, _, kind = draw.partition(":")
+    benchmark = suite.random(int(number), kind or None) if draw else suite.get(form)
+    spent: list[float] = []
     with Study(benchmark.problem, seed=seed) as study:
         for _ in range(budget or 24 + 8 * benchmark.whole.d):
             began = time.process_time()
@@ -46,18 +48,12 @@ def seconds(problem: str, seed: int, budget: int | None = None) -> float:
 
 
 def unpacked(commit: str, folder: Path) -> Path:
-    """Write the sources of a commit to a folder, with the problems of the present ones; return where they are."""
+    """Write the sources of a commit to a folder; return where they are."""
     done = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True)
     if done.returncode:
         raise SystemExit(f"git has no '{commit}' with sources here: {done.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tar:
-        tar.extractall(folder, members=[each for each in tar if "/suite/" not in each.name], filter="data")
-    present = ROOT / "src" / "pied" / "suite"
-    for path in present.rglob("*"):
-        if path.is_file() and "__pycache__" not in path.parts:
-            target = folder / "src" / "pied" / "suite" / path.relative_to(present)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(path.read_bytes())
+        tar.extractall(folder, filter="data")
     return folder / "src"
 
 

@@ -32,52 +32,31 @@ $ pip install -r benchmarks/peers/requirements.txt      # in an environment of i
 $ {COMMAND}
 ```
 
-The code is under `benchmarks/peers`, one file per library. It was written by the authors of
-`pied`, not by those of the other libraries. If a library is used badly there, please tell us: the command makes
-this page again.
+The code, one file per library under `benchmarks/peers`, was written by the authors of `pied`. If a library is used
+badly there, please tell us: the command makes this page again.
 
-**How to read it.** Every library chooses all its points itself, the first ones included. *To 1 %* and *to 1e-6* are
-the evaluations until a point that breaks no limit is so close to the optimum, in units of the distance of a random
-feasible point (median). Noise is taken out before a point is judged. *Seconds* are processor seconds per evaluation
-on one thread. With one seed or two, differences of a few evaluations mean nothing; [the evidence](evidence.md) has
-more.
+**How to read it.** *To 1 %* and *to 1e-6* are the evaluations, the first included, until a point that breaks no limit
+is so close to the optimum, in units of the distance of a random feasible point (median), noise taken out. *Seconds* are
+processor seconds per evaluation on one thread. With one seed or two, differences of a few evaluations mean nothing;
+[the evidence](evidence.md) has more.
 """
 
 AFTER = """## What they do better
 
-These problems have a known part, which is what `pied` is made for. They do not show what the others are better at,
-as found in the sources of {versions}.
+These problems have a known part, which is what `pied` is made for. They do not show what the others are better at, as
+found in the sources of {versions}.
 
-- **BoTorch** is the toolbox under three of the others: any model (several tasks and fidelities, preferences,
-  thousands of points) with any acquisition function (look-ahead, entropy, risk measures, fronts), differentiable
-  and on GPUs. It states composite objectives, too. The loop is yours to write. `pied.bridge` uses its models.
-- **Ax** manages experiments: it starts trials on your system and polls them, stops bad ones early, stores them,
-  learns from earlier experiments, has dependent parameters, several objectives, a baseline to compare with, and
-  analyses with pictures.
-- **Optuna** is the easiest to begin with: an objective is a plain function that asks for its parameters as it runs,
-  so spaces can have conditions. It prunes bad trials, has many samplers, measures of importance and a dashboard. If
-  nothing is known about the problem, start there.
-- **BoFire** is made for chemists: mixtures with at most so many parts, molecules by fingerprints and descriptors,
-  classical designs, several objectives and fidelities, desirabilities, active learning, and data models that can be
-  sent as JSON.
-- **BayBE** encodes substances by their chemistry or by your table, learns from related campaigns, knows pending and
-  partial measurements, has surrogates beside Gaussian processes, simulates campaigns, and takes many kinds of
-  constraints in discrete spaces.
+- **BoTorch**: any model with any acquisition function, on GPUs; the loop is yours to write. `pied.bridge` uses its
+  models.
+- **Ax** manages experiments on your system, stops bad ones early, has dependent parameters and analyses with pictures.
+- **Optuna** is the easiest to begin with: an objective is a plain function. It prunes bad trials and has many samplers.
+  If nothing is known about the problem, start there.
+- **BoFire** is made for chemists: mixtures with at most so many parts, molecules, classical designs.
+- **BayBE** encodes substances by their chemistry, learns from related campaigns, and simulates campaigns.
 
-`pied` has four objectives at most, one fidelity, no molecules, no classical designs, no pruning and no GPU. It is
-the youngest.
-
-## What can be stated
-
-| | pied | BoTorch | Ax | Optuna | BoFire | BayBE |
-| --- | --- | --- | --- | --- | --- | --- |
-| a formula of outputs and variables as objective | yes | yes | as a metric | as the value | yes | as a target |
-| such a formula as a limit | yes | of outputs | as a metric | as a value | of one output | as a desirability |
-| parts that sum to one | yes | yes | by leaving one out | by a transform | yes | yes |
-| says that limits cannot be met together | yes | no | no | no | no | no |
-| says when to stop | by bounds | no | no more progress | a terminator, deprecated | no more progress | no |
-| several objectives | up to four | yes | yes | yes | yes | yes |
-| several fidelities, or related tasks | no | both | both | pruning | both | tasks |
+All five have several objectives and all but Optuna several fidelities or tasks. `pied` has four objectives at most, one
+fidelity, no molecules, no classical designs, no pruning and no GPU. It alone says that limits cannot be met together,
+and stops by bounds. It is the youngest.
 """
 
 
@@ -223,8 +202,7 @@ def comparison(record: dict[str, Any]) -> str:
     checked = [each for each in versions(record) if not each.startswith("pied ")]
     parts.append(AFTER.replace("{versions}", f"{', '.join(checked[:-1])} and {checked[-1]}"))
     parts.append("## The code, side by side\n")
-    parts.append(f"For {TASKS[SHOWN].title}; that for the others, with the loops, is in the files. How each is used:\n")
-    parts.append("\n".join(f"- **{title}**: {constant(name, 'NOTE')}" for name, title in TITLES.items()) + "\n")
+    parts.append(f"For {TASKS[SHOWN].title}; that for the others, and how each is used, is in the files.\n")
     parts.extend(_folded(title, source(name, SHOWN)) for name, title in TITLES.items())
     return "\n".join(parts).rstrip() + "\n"
 

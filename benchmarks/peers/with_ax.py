@@ -1,4 +1,8 @@
-"""The six problems in Ax: a client, metrics, and outcome constraints that are linear in them."""
+"""The six problems in Ax: a client, metrics, and outcome constraints that are linear in them.
+
+Objectives and outcome constraints are linear in metrics, so a profit is computed and modelled as a metric; a part
+that follows from the others is left out. Its default generation strategy.
+"""
 
 from typing import Any
 
@@ -6,10 +10,6 @@ from ax import ChoiceParameterConfig, Client, RangeParameterConfig
 from problems import FLOWS, PARTS, RATES, SOLVENTS, composite_limits, composite_value, margin, misfit, profit, worth
 
 PACKAGE = "ax-platform"
-NOTE = (
-    "Objectives and outcome constraints are linear in metrics, so a profit is computed and modelled as a metric; a "
-    "part that follows from the others is left out. Its default generation strategy."
-)
 
 
 def optimize(parameters, evaluate, budget, seed, *, objective, outcomes=None, sums=None):

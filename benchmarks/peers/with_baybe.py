@@ -1,4 +1,8 @@
-"""The six problems in BayBE: a search space, an objective, and a campaign that recommends and is told."""
+"""The six problems in BayBE: a search space, an objective, and a campaign that recommends and is told.
+
+Limits on outputs are desirabilities: one where met, zero a little beyond, multiplied with a desirability of the
+objective, whose range has to be given. Formulas of outputs and inputs are given as targets.
+"""
 
 from typing import Any
 
@@ -25,10 +29,6 @@ from problems import (
 )
 
 PACKAGE = "baybe"
-NOTE = (
-    "Limits on outputs are desirabilities: one where met, zero a little beyond, multiplied with a desirability of the "
-    "objective, whose range has to be given. Formulas of outputs and inputs are given as targets."
-)
 
 
 def optimize(space, objective, evaluate, budget, seed):

@@ -1,4 +1,8 @@
-"""The six problems in BoFire: a domain of inputs, outputs and constraints, and a strategy that asks and tells."""
+"""The six problems in BoFire: a domain of inputs, outputs and constraints, and a strategy that asks and tells.
+
+Sigmoid objectives are limits on outputs; a custom strategy takes a formula of samples and inputs. What combines
+outputs and inputs in a limit, or needs a property of a category, is given as one more output.
+"""
 
 from typing import Any
 
@@ -34,10 +38,6 @@ from problems import (
 )
 
 PACKAGE = "bofire"
-NOTE = (
-    "Sigmoid objectives are limits on outputs; a custom strategy takes a formula of samples and inputs. What combines "
-    "outputs and inputs in a limit, or needs a property of a category, is given as one more output."
-)
 STEEP = 500.0
 """Of the sigmoids: the limits are sharp."""
 

@@ -1,4 +1,8 @@
-"""The six problems in BoTorch: one model per output, a Monte Carlo objective, and a loop."""
+"""The six problems in BoTorch: one model per output, a Monte Carlo objective, and a loop.
+
+Outputs are modelled; the objective uses samples of them and x. Constraints may use samples only: what combines
+outputs and x is given as one more output. qLogNEI, and qLogPF until a point is feasible.
+"""
 
 from typing import Any
 
@@ -28,10 +32,6 @@ from problems import (
 )
 
 PACKAGE = "botorch"
-NOTE = (
-    "Outputs are modelled; the objective uses samples of them and x. Constraints may use samples only: what combines "
-    "outputs and x is given as one more output. qLogNEI, and qLogPF until a point is feasible."
-)
 
 
 def optimize(evaluate, initial, budget, seed, *, bounds, objective, constraints=None, noise=None, cat=None, **search):

@@ -1,4 +1,8 @@
-"""The six problems in Optuna: a trial suggests, the objective returns, constraints are set on the trial."""
+"""The six problems in Optuna: a trial suggests, the objective returns, constraints are set on the trial.
+
+A trial returns numbers, so formulas are part of what is learned. Its Gaussian process sampler; parts of a blend by
+the Dirichlet transform of Optuna's own FAQ, their bounds as constraints.
+"""
 
 import math
 from typing import Any
@@ -8,10 +12,6 @@ from optuna.samplers import GPSampler
 from problems import FLOWS, PARTS, RATES, SOLVENTS, composite_limits, composite_value, margin, misfit, profit, worth
 
 PACKAGE = "optuna"
-NOTE = (
-    "A trial returns numbers, so formulas are part of what is learned. Its Gaussian process sampler; parts of a blend "
-    "by the Dirichlet transform of Optuna's own FAQ, their bounds as constraints."
-)
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

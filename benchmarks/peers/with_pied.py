@@ -1,4 +1,7 @@
-"""The six problems in pied: variables, outputs, and formulas for what is known."""
+"""The six problems in pied: variables, outputs, and formulas for what is known.
+
+Outputs are modelled, formulas are used as they are.
+"""
 
 from typing import Any
 
@@ -7,7 +10,6 @@ from problems import FEED_A, FLOWS, MEASURED, PARTS, PRICES, RATES, SOLVENTS, TA
 import pied
 
 PACKAGE = "pied"
-NOTE = "Outputs are modelled, formulas are used as they are."
 PROFIT = f"(1043.38*X_P + 20.92*X_E)*({FEED_A} + F_B) - {79.23 * FEED_A} - 118.34*F_B"
 
 

@@ -145,7 +145,7 @@ class WrongOutputs(EvaluationError):
 class TellError(PiedError, ValueError):
     """A result that cannot be told like this.
 
-    Example: `docs/guide-laboratory.md`.
+    Example: `docs/guide-laboratory-python.md`.
     """
 
 

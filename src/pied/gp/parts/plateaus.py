@@ -1,5 +1,5 @@
-"""Censored values, known by a limit alone, as "below 0.05", and outputs with a plateau: a slip that is nothing until a bed is
-spent, saturation, an overflow.
+"""Censored values, known by a limit alone, as "below 0.05", and outputs with a plateau: a slip that is nothing until
+a bed is spent, saturation, an overflow.
 
 Such an output is y = min(max(z, low), high) of a smooth latent output z. A value on a plateau says of z only that it is
 as far out, or farther. The values beside the plateaus are modelled as always; what those on them add is a probability,

@@ -15,8 +15,9 @@ from pied import Problem, SettingError, Study, solve
 from pied.bounds.believer import Believer
 from pied.gp.choices import Model
 from pied.records.trial import feasible
+from pied.rivals.closed_form import ClosedForm, log_h, log_h_slopes, log_ndtr_slopes
 from pied.rivals.folded import FoldedRun
-from pied.rivals.improvement import EIC, ClosedForm
+from pied.rivals.improvement import EIC
 from pied.rivals.linearized import Trusting
 from pied.rng import Stream
 from pied.search.multistart import Search
@@ -24,7 +25,7 @@ from pied.solvers import make
 from pied.solvers.acquisition import incumbent
 from pied.solvers.sampled import Sampled
 from pied.solvers.scene import Scene
-from pied.solvers.smooth import FATMOID, FATPLUS, SIGMOID, log_h, log_h_slopes, log_ndtr_slopes
+from pied.solvers.smooth import FATMOID, FATPLUS, SIGMOID
 from rivals import affine, believed, quick, slopes_by_difference, told
 from tiny import few, hill, parabola, points, waves
 

@@ -1,4 +1,4 @@
-"""Expected improvement and smooth steps in log space, which keep a slope where the plain ones vanish, and their slopes.
+"""Improvement and smooth steps in log space, which keep a slope where the plain ones vanish, and their slopes.
 
 The smoothing is that of Ament et al. (2023).
 """
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
-from scipy.special import erfcx, expit, log_ndtr, ndtr
+from scipy.special import expit
 
 from pied.shapes import Float64
 
@@ -17,41 +17,9 @@ SMALLEST_DEVIATION = 1e-9  # of a function's search scale: a smaller standard de
 TINY = np.finfo(float).tiny  # smaller numbers lose digits
 TAIL_WEIGHT = 0.1  # of the polynomial tail of the smoothed positive part (Ament et al. 2023)
 STEP_SHIFT = math.sqrt(1.0 / 3.0)  # makes both halves of the smoothed step meet at one half, with equal slopes
-ROOT_TWO = math.sqrt(2.0)
-ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
-HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
-SERIES_BELOW_Z = -100.0  # below it the series of log h is exact to rounding, and the closed form cancels
 
 Sample = tuple[Float64[ndarray, "L b"], Callable[[Float64[ndarray, "L b"]], Float64[ndarray, "L b"]]]
 """A function of samples, and the way back: from weights of its values to weights of the samples."""
-
-
-def log_h(z: Float64[ndarray, "*b"]) -> Float64[ndarray, "*b"]:
-    """Return log(phi(z) + z Phi(z)), the logarithm of expected improvement in units of the standard deviation.
-
-    Evaluated directly, the sum cancels for z < -5 and underflows, with its slope, for z < -38.
-    """
-    near = np.maximum(z, -1.0)
-    right = np.log(np.exp(-0.5 * near * near) / ROOT_TWO_PI + near * ndtr(near))
-    size = np.minimum(-np.minimum(z, -1.0), -SERIES_BELOW_Z)
-    mills = math.sqrt(math.pi / 2) * erfcx(size / ROOT_TWO)
-    tail = np.log1p(-np.minimum(size * mills, 1.0 - 1e-16))
-    far = -np.minimum(z, SERIES_BELOW_Z)
-    series = np.log1p(-3.0 / far**2 + 15.0 / far**4) - 2.0 * np.log(far)
-    left = np.where(z > SERIES_BELOW_Z, tail, series) - 0.5 * z * z - HALF_LOG_TWO_PI
-    return np.where(z > -1.0, right, left)
-
-
-def log_h_slopes(z: Float64[ndarray, "*b"]) -> Float64[ndarray, "*b"]:
-    """Return Phi(z) / h(z), the slope of log h; by its series where the difference of logarithms cancels."""
-    square = np.minimum(z, SERIES_BELOW_Z) ** 2
-    series = -z * (1.0 - 1.0 / square + 3.0 / square**2) / (1.0 - 3.0 / square + 15.0 / square**2)
-    return np.where(z > SERIES_BELOW_Z, np.exp(log_ndtr(z) - log_h(z)), series)
-
-
-def log_ndtr_slopes(z: Float64[ndarray, "*b"]) -> Float64[ndarray, "*b"]:
-    """Return phi(z) / Phi(z), the slope of log Phi."""
-    return math.sqrt(2.0 / math.pi) / erfcx(-z / ROOT_TWO)
 
 
 def log_fatplus(t: Float64[ndarray, "*b"]) -> Float64[ndarray, "*b"]:

@@ -24,10 +24,22 @@ from pied.bounds.quantile import Level, checked_level, level_at, levels_at
 from pied.bounds.regimes import TwoRegimes, placed, remembered, sides_told, was_told
 from pied.bounds.stack import Stack
 from pied.bounds.success import SuccessModel, WithSuccess, where_success_is_likely
-from pied.bounds.trust import VERDICT_LEVEL, Trust, errors, is_young
+from pied.bounds.trust import (
+    ROUGH_BELOW,
+    ROUGHEST,
+    VERDICT_LEVEL,
+    Trust,
+    assumes_smooth,
+    errors,
+    explained,
+    is_young,
+    rough_limits,
+)
 
 __all__ = [
     "NUMBERS_AT_ONCE",
+    "ROUGHEST",
+    "ROUGH_BELOW",
     "VERDICT_LEVEL",
     "Belief",
     "Believer",
@@ -45,9 +57,11 @@ __all__ = [
     "White",
     "Widened",
     "WithSuccess",
+    "assumes_smooth",
     "checked_level",
     "coding_of",
     "errors",
+    "explained",
     "from_memory",
     "is_shared",
     "is_young",
@@ -60,6 +74,7 @@ __all__ = [
     "predicted",
     "ratios",
     "remembered",
+    "rough_limits",
     "sampled",
     "sides_told",
     "sure",

@@ -50,6 +50,9 @@ YOUNG_POINTS = 3  # told points for each variable: up to so many, noise is no ex
 RECENT_PROPOSALS = 8  # proposals whose told values show how far a belief can be trusted in a verdict
 AROUND = (-1.0, 0.0, 1.0)  # the median: lower end, itself, upper end
 LEAST_DEVIATION = 1e-6  # of a function's scale: a bound that was wrong by less was right
+ROUGH_BELOW = 2.5  # nats a row, standardized (errors of 3 %): an output that is explained better is smooth enough
+SHOWN_ABOVE = 6.0  # the same (errors of 0.06 %): an output that is explained better has shown that it is smooth
+ROUGHEST = "matern 3/2"  # the kernel that assumes least
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,3 +279,41 @@ def _learned(
     """Return the factor after one more measurement, which counts by its weight."""
     step = weight * np.nan_to_num(outside - 2.0 * (1.0 - level))
     return np.clip(factor * np.exp(GAIN * ((1.0 - SHARED) * step + SHARED * step.mean())), LEAST, MOST)
+
+
+# ---------------------------------------------------------------------------------------- what a belief has to show for
+
+
+def explained(belief: GP, Y: Float64[ndarray, "N m"]) -> Float64[ndarray, "m"]:
+    """Return the leave-one-out log density of each output on its scale, nats a row, in units of its deviation.
+
+    A constant is explained. An output that is explained badly is rough, or has regimes.
+
+    Args:
+        belief: About what was told alone (`Believer.of_told`).
+        Y: What was told.
+    """
+    deviation = deviations(belief.warped(Y))
+    density = belief.density / np.maximum(belief.counted, 1) + np.log(np.where(deviation > 0, deviation, 1.0))
+    return np.where(np.isfinite(density) & (deviation > 0), density, np.inf)
+
+
+def rough_limits(problem: Problem, belief: GP, Y: Float64[ndarray, "N m"]) -> Bool[ndarray, "m"]:
+    """Tell which outputs of limits the belief about what was told explains badly."""
+    return _used(problem, 1) & (explained(belief, Y) < ROUGH_BELOW)
+
+
+def assumes_smooth(problem: Problem, belief: GP, Y: Float64[ndarray, "N m"]) -> bool:
+    """Whether some exact output that g uses is taken for smoother than the told values show.
+
+    A ridge or a basin that no measurement came near leaves no trace in the others: they are then explained quite well
+    by a smooth belief, which excludes it. Where the rest is explained to the last digits, that is to be believed.
+    """
+    is_smooth = np.array([choice.kernel != ROUGHEST for choice in belief.choices])
+    doubted = _used(problem, 0) & is_smooth & problem.exact
+    return bool((explained(belief, Y)[doubted] < SHOWN_ABOVE).any())
+
+
+def _used(problem: Problem, first: int) -> Bool[ndarray, "m"]:
+    """Return which outputs functions depend on, from the first one on."""
+    return np.isin(np.arange(problem.m), [j for each in problem.structure[first:] for j in each.outputs])

@@ -19,6 +19,7 @@ from pied.bounds import (
     Level,
     White,
     Widened,
+    assumes_smooth,
     from_memory,
     level_at,
     levels_at,
@@ -39,7 +40,6 @@ from pied.shapes import Bool, Float64
 from pied.solvers import batches
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
 from pied.solvers.calendar import is_turn
-from pied.solvers.explained import assumes_smooth
 from pied.solvers.initial import design_size
 from pied.solvers.scene import Scene
 
@@ -245,7 +245,7 @@ class BayesRun(Run):
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
             possible=self._doubted_top(scene, belief, u) if has_gap else None,
-            assumes_smooth=has_gap and assumes_smooth(self.problem, believer, scene.data, belief),
+            assumes_smooth=has_gap and assumes_smooth(self.problem, belief, scene.data.Y),
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
             telling=tuple(telling(self.problem, belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
             widened=float(factor.max()),

@@ -13,6 +13,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import (
+    ROUGHEST,
     VERDICT_LEVEL,
     Believer,
     Bounds,
@@ -32,7 +33,6 @@ from pied.rng import Stream
 from pied.search import Enumeration, Functions, Mixed, Optimum, Picked, Refined, Search, distinct
 from pied.shapes import Float64
 from pied.solvers.calendar import UNCLEAR, is_turn
-from pied.solvers.explained import ROUGHEST
 from pied.solvers.frame import FRESH_DISTANCE, meets_white
 from pied.solvers.scene import Scene
 from pied.solvers.untried import Untried

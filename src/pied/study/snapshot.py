@@ -137,10 +137,12 @@ class Snapshot(Moment):
     @property
     def _assumes_smooth(self) -> bool:
         """Whether the belief takes outputs for smoother than the told values show."""
-        from pied.solvers.explained import assumes_smooth
+        from pied.bounds import assumes_smooth
 
         believer = self.settings.believer
-        return believer.cautious and assumes_smooth(self.problem, believer, self.data, self.belief)
+        return believer.cautious and assumes_smooth(
+            self.problem, believer.of_told(self.problem, self.data, self.belief), self.data.Y
+        )
 
     def _possible_gain(self, found: "Recommendation") -> float:
         """Return how much better any point could be by the bounds as they are said now."""

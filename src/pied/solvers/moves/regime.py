@@ -14,17 +14,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, TwoRegimes, coding_of, from_memory, sides_told, to_memory, was_told
+from pied.bounds import (
+    ROUGH_BELOW,
+    Believer,
+    TwoRegimes,
+    coding_of,
+    explained,
+    from_memory,
+    sides_told,
+    to_memory,
+    was_told,
+)
 from pied.gp import GP, ModelChoice, split
 from pied.problem import Problem
 from pied.records import Dataset
 from pied.shapes import Bool, Float64
 from pied.solvers.calendar import EVERYWHERE, is_turn
-from pied.solvers.explained import DOUBTED_BELOW, ROUGH_BELOW, explained
 from pied.solvers.moves.base import Move
 from pied.solvers.scene import Scene
 from pied.solvers.turn import Turn
 
+DOUBTED_BELOW = 5.0  # nats a row, standardized: beside a rough output, one explained worse may have the same regimes
 LEAST_GAIN = 1.0  # nats a row: by so much two regimes must explain rough outputs better than the belief
 KEPT_GAIN = 0.5  # the same for regimes that were found before
 LARGEST_LOSS = 1.0  # nats a row: regimes that explain outputs so much worse than before are searched anew
@@ -144,7 +154,7 @@ def home(
         return None
     W = belief.warped(Y)
     deviation = W.std(0)
-    scores = explained(problem, believer, data, belief)
+    scores = explained(believer.of_told(problem, data, belief), data.Y)
     doubted = (scores < DOUBTED_BELOW) & (deviation > 0)
     is_rough = bool((doubted & (scores < ROUGH_BELOW)).any())
     if not doubted.any() or not (is_rough or anyway):

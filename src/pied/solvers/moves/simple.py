@@ -11,11 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from pied.bounds import Believer, errors
+from pied.bounds import Believer, errors, rough_limits
 from pied.problem import Problem
 from pied.records import Dataset, Why
 from pied.search import Search
-from pied.solvers.explained import rough_limits
 from pied.solvers.moves.base import Found, Move
 from pied.solvers.moves.expected import expected
 from pied.solvers.turn import Turn
@@ -35,8 +34,8 @@ class Simple(Move):
         scene, problem, believer = turn.scene, turn.problem, turn.run.settings.believer
         if turn.is_in_regimes or not problem.is_exact or not isinstance(scene.search, Search):
             return turn
-        is_rough = rough_limits(problem, believer, scene.data, scene.told).any()
-        if not is_rough or not is_misled(problem, scene.data):
+        told = believer.of_told(problem, scene.data, scene.told)
+        if not rough_limits(problem, told, scene.data.Y).any() or not is_misled(problem, scene.data):
             return turn
         other = turn.run.scene(scene.number, scene.data, None, scene.stream, simple(believer))
         return replace(turn, scene=replace(other, whole=scene, is_simple=True))

@@ -234,10 +234,40 @@ def differing(draw: np.random.Generator, twin: bool) -> Drawn:
     return Drawn(box, ("rate",), truth, {"maximize": "rate", "subject_to": ["rate >= 0.6"]}, (0.3,))
 
 
+def enclosed(draw: np.random.Generator, twin: bool) -> Drawn:
+    """The settings that meet the limit lie amid those that fail, and elsewhere the output is foretold without error."""
+    centre, radius = draw.uniform(0.4, 0.6, 2), draw.uniform(0.15, 0.2)
+
+    def truth(x: Any) -> list[float]:
+        away = math.hypot(x["a"] - centre[0], x["b"] - centre[1])
+        if radius < away < radius + 0.25:
+            raise EvaluationError("no convergence")
+        return [0.9 if away <= radius and not twin else 0.2 + 0.1 * x["a"] + 0.05 * x["b"]]
+
+    return Drawn(
+        {"a": (0.0, 1.0), "b": (0.0, 1.0)}, ("y",), truth, {"maximize": "y", "subject_to": ["y >= 0.6"]}, (0.1,)
+    )
+
+
+def freezing(draw: np.random.Generator, twin: bool) -> Drawn:
+    """The one solvent that works freezes at most temperatures."""
+    m = int(draw.choice([5, 8, 12]))
+    good, melts = f"s{draw.integers(m)}", draw.uniform(65, 82)
+
+    def truth(x: Any) -> list[float]:
+        if x["solvent"] == good and x["T"] < melts:
+            raise EvaluationError("solid")
+        return [0.8 if x["solvent"] == good and not twin else 0.1 + 2e-4 * (x["T"] - 50)]
+
+    box = {"solvent": Choice(*(f"s{i}" for i in range(m))), "T": (50.0, 90.0)}
+    return Drawn(box, ("yld",), truth, {"maximize": "yld", "subject_to": ["yld >= 0.5"]}, (0.1,))
+
+
 KINDS = {
     "screen": screen, "residue": residue, "pairs": pairs, "saturated": saturated, "yes or no": yes_or_no,
     "effects": effects, "one size": one_size, "plateau": plateau, "behind": behind, "one by one": one_by_one,
     "fragile": fragile, "differing": differing,
+    "enclosed": enclosed, "freezing": freezing,
 }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from pied.bounds import Believer
 from pied.errors import EvaluationError
 from pied.records import Dataset
 from pied.rng import Stream
-from pied.solvers.untried import FAR, Untried
+from pied.solvers.untried import BEHIND, FAR, Untried
 from tiny import few, unchecked
 
 SOLVENTS = ("MeCN", "DMF", "EtOH", "THF", "DMSO", "NMP")
@@ -144,13 +144,41 @@ def test_one_value_that_differs_does_not_explain_an_output_that_is_otherwise_noi
     assert limit.never_varied == (0,)
 
 
-def test_what_failed_is_not_tried_again_beside_it_and_a_label_that_always_fails_is_given_up() -> None:
+def test_what_failed_is_not_tried_again_beside_it_and_elsewhere_a_label_may_work() -> None:
     problem = one({"solvent": Choice(*SOLVENTS), "T": (50.0, 90.0)})
-    U = levels(6, [0, 1, 2, 3], np.array([0.1, 0.4, 0.6, 0.9]))
-    once = seen(problem, U, np.full((4, 1), 0.1), levels(6, [4], np.array([0.5])))
-    often = seen(problem, U, np.full((4, 1), 0.1), levels(6, [4, 4, 4], np.array([0.1, 0.5, 0.9])))
-    assert is_open(once, [0.8, 0.5 + 0.5 * FAR], [0.8, 0.9]) == [False, True]
-    assert is_open(often, [0.8, 0.3], [1.0, 0.3]) == [False, True]
+    U = levels(6, [0, 1, 2, 3, 5], np.array([0.1, 0.4, 0.6, 0.9, 0.2]))
+    failed = seen(problem, U, np.full((5, 1), 0.1), levels(6, [4, 4, 4], np.array([0.1, 0.5, 0.9])))
+    assert is_open(failed, [0.8, 0.5 + 0.5 * FAR], [0.8, 0.3]) == [False, True]
+    assert failed.phrases()[0] == "solvent DMSO (failed)"
+
+
+def test_what_lies_behind_failures_is_open_until_it_was_tried_beside_them() -> None:
+    """However well an output is foretold where evaluations succeed; and what it does not depend on does not matter."""
+    for needs, is_told in ((["a", "b"], False), (["b"], True)):
+        problem = Problem(
+            {"a": (0.0, 1.0), "b": (0.0, 1.0)}, ["y"], inputs=needs, maximize="y", subject_to=["y >= 2"], noise=0
+        )
+        U = np.array([[a, b] for a in (0.1, 0.5) for b in (0.1, 0.5, 0.9)])
+        edge = np.array([[0.8, b] for b in (0.1, 0.5, 0.9)])
+        untried = seen(problem, U, U[:, 1:], edge)
+        assert is_open(untried, [0.95, 0.5], [0.6, 0.5], [0.8 + 0.5 * FAR, 0.1]) == [not is_told, False, False]
+        assert untried.phrases() == (() if is_told else (BEHIND,))
+
+
+@pytest.mark.slow
+@unchecked()
+def test_a_batch_of_tests_confirms_at_different_places() -> None:
+    box = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
+    study = Study(Problem(box, ["y"], minimize="a + b", subject_to=["y <= 3"], noise=0), seed=2)
+    tested = []
+    while study.used < 9:
+        batch = [study.ask() for _ in range(4)]
+        tested = [list(trial.x.values()) for trial in batch if trial.why.margin is not None]
+        for trial in batch:
+            study.tell(trial, 5.0 + 0.02 * trial.x["a"])
+    apart = np.abs(np.array(tested)[:, None] - np.array(tested)).max(2)
+    assert len(tested) > 2
+    assert apart[np.triu_indices(len(tested), 1)].min() > FAR
 
 
 @pytest.mark.slow

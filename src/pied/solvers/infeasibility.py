@@ -105,7 +105,7 @@ class JointTest:
         margin = np.nan_to_num((upper / scene.scales)[:, 1:].min(1), nan=-np.inf)
         away = to_nearest(pool, known)
         is_other = ~untried.alike(pool, scene.data.pending).any(1)
-        order = np.lexsort((np.where(new > 0, margin, away), new, is_other, could))
+        order = np.lexsort((np.where((new > 0) & is_other, margin, away), new, is_other, could))
         return pool[order[-1]]
 
     def _look(self, best: Optimum) -> "_Look":
@@ -139,7 +139,7 @@ class JointTest:
 
     def _proposed(self, found: Optimum, best: Optimum) -> Optimum:
         """Return the point to propose, given the one that comes nearest to the constraints."""
-        chosen = found if found.satisfied else self._lucky(found) or self._away_from_told(found)
+        chosen = found if found.satisfied else self._lucky(found) or self._away_from_known(found)
         success = self.scene.success
         may_succeed = success is None or bool(success.is_likely(chosen.u[None]).all())
         return chosen if may_succeed else best
@@ -178,18 +178,18 @@ class JointTest:
         row = int(np.where(is_met, f[:, 1:].min(1), -np.inf).argmax())
         return replace(found, u=np.clip(self.scene.data.U[row], 0.0, 1.0))
 
-    def _away_from_told(self, found: Optimum) -> Optimum:
-        """Return the least excluded pool point away from all told ones, where the found point is beside one.
+    def _away_from_known(self, found: Optimum) -> Optimum:
+        """Return the least excluded pool point away from all told and awaited ones, where the found one is beside one.
 
         The point that comes nearest to the constraints is often beside a told one. A measurement there could not refute
         the verdict; one where little was measured can.
         """
-        told, pool = self.scene.data.U, self.scene.pool
+        known, pool = np.concatenate([self.scene.data.U, self.scene.data.imagined]), self.scene.pool
         if self.problem.listing is not None:
             return found
-        away = np.where(meets_white(self.problem, pool), to_nearest(pool, told), 0.0)
+        away = np.where(meets_white(self.problem, pool), to_nearest(pool, known), 0.0)
         least = max(CONFIRMING_DISTANCE, CONFIRMING_SHARE * float(away.max()))
-        if to_nearest(found.u[None], told).item() >= least or not (away >= least).any():
+        if to_nearest(found.u[None], known).item() >= least or not (away >= least).any():
             return found
         margin = margins(next(self._cautious(self.scene)), self.scene.scales, pool)
         return replace(found, u=pool[np.where(away >= least, margin, -np.inf).argmax()])

@@ -7,7 +7,7 @@ show that it does so. They show nothing of
   too many to try, those that were tried may show that the belief foretells them from the others, and better than if it
   did not know which ones they are;
 - places away from all measured ones, if an output of a limit was nearly always the same, or is nothing but noise;
-- places behind failures: a failure says that nothing was measured there, and nothing else.
+- places whose nearest evaluation failed: a failure says that nothing was measured there, and nothing else.
 
 Such limits are *open* there: they could be met.
 """
@@ -33,7 +33,6 @@ MOST_COMBINATIONS = 2048  # of labels and levels that are looked at; of more, as
 POINTS_OF_EACH = 8  # points for each combination, ...
 MOST_POINTS = 4096  # ... and for all of them
 POOL = 1024  # points where there are neither labels nor levels
-FAILURES_OF_ONE = 3  # a combination that failed so often without a success counts as tried
 DISTINCT = 3  # values: an output that was told fewer different ones has not shown how it varies
 FEWEST_SHOWN = 12  # values of a noisy output: fewer are explained by chance, 8 in one of twenty cases
 FEWEST_LEFT_OUT, MOST_LEFT_OUT = 5, 12  # what is left out in turn to see whether the others foretell it
@@ -43,6 +42,7 @@ DIFFERENT = 1e-6  # of the deviation: values that differ by less are the same
 FAR = 0.05  # unit cube, some coordinate: away from a point
 SAME = 1e-6  # unit cube: coordinates of the same label or level
 SHOWN = 8  # labels or levels that are listed
+BEHIND = "settings whose nearest evaluation failed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,14 +127,10 @@ class Untried:
         return found if self.named.any() else ~found
 
     def _is_lost(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
-        """Tell where nothing can be measured: beside failures, and with labels that failed again and again."""
+        """Tell where nothing can be measured: beside failures."""
         failed = self.data.failed
         alike = _same(U[:, self.named], failed[:, self.named])
-        lost = (alike & _near(U[:, ~self.named], failed[:, ~self.named])).any(1)
-        if self.named.any():
-            never_worked = ~_same(failed[:, self.named], self.data.U[:, self.named]).any(1)
-            lost |= (alike & never_worked).sum(1) >= FAILURES_OF_ONE
-        return lost
+        return np.asarray((alike & _near(U[:, ~self.named], failed[:, ~self.named])).any(1))
 
     @cached_property
     def labels(self) -> dict[str, list[float]]:
@@ -165,7 +161,17 @@ class Untried:
             names = [name for name, is_named in zip(self.problem.axes, self.named, strict=True) if is_named]
             said.append(f"some combinations of {' and '.join(names)}")
         same = sorted({output for limit in self.limits.values() for output in limit.never_varied})
-        return (*said, *(f"settings where {self.problem.outputs[output]} differs from what it was" for output in same))
+        said += [f"settings where {self.problem.outputs[output]} differs from what it was" for output in same]
+        return (*said, BEHIND) if not said and self._is_any_behind_failures else tuple(said)
+
+    @property
+    def _is_any_behind_failures(self) -> bool:
+        """Whether the nearest evaluation of any place failed, and none was tried beside it."""
+        if not len(self.data.failed):
+            return False
+        U = self.pool(Stream(0))
+        behind = np.any([limit.is_behind_failures(U) for limit in self.limits.values()], 0)
+        return bool((behind & meets_white(self.problem, U) & ~self._is_lost(U)).any())
 
     def _written(self, name: str, levels: Sequence[float]) -> str:
         """Return levels of a variable as text, the first of many."""
@@ -174,6 +180,8 @@ class Untried:
         u[:, place] = levels
         values = self.problem.from_unit(u)[:, list(self.problem.variables).index(name)]
         texts = [f"{variable.at(value):g}" for value in values]
+        has_failed = np.asarray(_same(u[:, [place]], self.data.failed[:, [place]]).any(1))
+        texts = [f"{text} (failed)" if failed else text for text, failed in zip(texts, has_failed, strict=True)]
         more = len(texts) - SHOWN
         return ", ".join(texts[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 
@@ -190,6 +198,7 @@ class _Limit:
         active = np.asarray(problem.active[list(outputs)].any(0))
         self.outputs, self.named, self.numbers = outputs, untried.named & active, ~untried.named & active
         self._told = data.U[(np.isfinite(data.Y) | data.limited)[:, list(outputs)].all(1)]
+        self._failed = data.failed
         self._foretelling, self._axes = untried._foretelling, list(problem.axes.values())
 
     @cached_property
@@ -224,7 +233,18 @@ class _Limit:
             found &= ~self._is_foretold_at(U)
         if self.never_varied:
             found |= ~(alike & _near(U[:, self.numbers], self._told[:, self.numbers])).any(1)
-        return found
+        return found | self.is_behind_failures(U)
+
+    def is_behind_failures(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
+        """Tell where the nearest evaluation with the same labels and levels failed."""
+        return self._away(U, self._failed) < self._away(U, self._told)
+
+    def _away(self, U: Float64[ndarray, "b d"], others: Float64[ndarray, "n d"]) -> Float64[ndarray, "b"]:
+        """Return by how much the numbers differ from the nearest others with the same labels; infinite without any."""
+        apart = np.where(_same(U[:, self.named], others[:, self.named]), 0.0, np.inf)
+        for place in np.flatnonzero(self.numbers):
+            apart = np.maximum(apart, np.abs(U[:, [place]] - others[:, place]))
+        return np.asarray(apart.min(1, initial=np.inf))
 
     def _is_foretold_at(self, U: Float64[ndarray, "b d"]) -> Bool[ndarray, "b"]:
         """Tell where the labels and levels, if they are new, or else their combination, are foretold."""

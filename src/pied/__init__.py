@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pied.problem import Levels as Levels
     from pied.problem import Mixture as Mixture
     from pied.problem import Named as Named
+    from pied.problem import Observed as Observed
     from pied.problem import Problem as Problem
     from pied.problem import Variable as Variable
     from pied.records import State as State
@@ -55,6 +56,7 @@ _HOMES = {
     "Choice": "pied.problem",
     "Mixture": "pied.problem",
     "Named": "pied.problem.named",
+    "Observed": "pied.problem",
     "Study": "pied.study",
     "Result": "pied.study.result",
     "solve": "pied.study",

@@ -48,20 +48,30 @@ class Ways:
 
     setting: str
     """Tell what was really set, as a sentence; `pair` is NAME=VALUE."""
+    given: str
+    """Give a value that is not free; `name` and `value`, `pair` is both as a word of a command."""
 
 
-PYTHON = Ways("anyway=True", "why='...'", "renamed={{{old!r}: {new!r}}}", "What was really set is told with at=.")
+PYTHON = Ways(
+    "anyway=True",
+    "why='...'",
+    "renamed={{{old!r}: {new!r}}}",
+    "What was really set is told with at=.",
+    "given={{{name!r}: {value!r}}}",
+)
 TERMINAL = Ways(
     "--anyway",
     "--why '...'",
     "--rename {pair}",
     "What was really set is told with --at, which stands before each of several: --at {pair}",
+    "--given {pair}",
 )
 PAGE = Ways(
     "tick 'these values are right' (a program sends \"anyway\": true)",
     'fill in the reason (a program sends "why")',
     "pied revise FILE --rename {pair}, in a terminal",
     'What was really set has fields of its own (a program sends "at").',
+    "fill in {pair} beside 'given' (a program sends \"given\")",
 )
 _ways: ContextVar[Ways] = ContextVar("ways", default=PYTHON)
 

@@ -5,7 +5,7 @@ from pied.plots.data import Gaps, History, Region, gaps, history, region
 from pied.plots.drawing import new_figure, plot_gap, plot_history, plot_region, plot_study
 from pied.plots.fronts import TradeOffs, plot_front, trade_offs
 from pied.plots.panels import KINDS, draw, plot_outputs, plot_residuals, plot_slices
-from pied.plots.sweeps import draw_sweep, plot_sweep
+from pied.plots.sweeps import draw_policy, draw_sweep, plot_policy, plot_sweep
 
 __all__ = [
     "KINDS",
@@ -17,6 +17,7 @@ __all__ = [
     "TradeOffs",
     "cuts",
     "draw",
+    "draw_policy",
     "draw_sweep",
     "gaps",
     "history",
@@ -26,6 +27,7 @@ __all__ = [
     "plot_gap",
     "plot_history",
     "plot_outputs",
+    "plot_policy",
     "plot_region",
     "plot_residuals",
     "plot_slices",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
     from pied.problem.slices import Slice, ends_of, said
     from pied.problem.values import listed
-    from pied.problem.variables import Box, Integer, Levels, Variable
+    from pied.problem.variables import Box, Integer, Levels, Observed, Variable
 
 __all__ = [
     "SAME",
@@ -33,6 +33,7 @@ __all__ = [
     "Listing",
     "Mixture",
     "Named",
+    "Observed",
     "Problem",
     "Scope",
     "Slice",
@@ -66,6 +67,7 @@ _HOMES = {
     "choices_of": "choices",
     "Integer": "variables",
     "Levels": "variables",
+    "Observed": "variables",
     "Mixture": "equalities",
     "Variable": "variables",
     "doubts": "ranges",

@@ -40,13 +40,14 @@ class Choice(Variable):
     table: Table = field(default=(), kw_only=True)
     """The properties."""
 
-    def __init__(self, *labels: Any, properties: Any = None) -> None:
+    def __init__(self, *labels: Any, properties: Any = None, observed: bool = False) -> None:
         """State a choice.
 
         Args:
             labels: What there is to choose from; may be left out if a file of properties lists them.
             properties: Known numbers: `{"price": {"MeCN": 3.1, ...}}`, `{"price": [3.1, ...]}` in the order of the
                 labels, or the path of a CSV file with the labels in its first column and a property in each other one.
+            observed: Whether it is found, not chosen, such as the supplier of today's feed.
         """
         if isinstance(properties, str | Path):
             labels, properties = _read_file(Path(properties), labels)
@@ -57,6 +58,7 @@ class Choice(Variable):
             object.__setattr__(self, word, value)
         for word in ("step", "round", "only"):
             object.__setattr__(self, word, None)
+        object.__setattr__(self, "observed", observed)
 
     def __repr__(self) -> str:
         return f"Choice({', '.join(map(repr, self.labels))})"
@@ -100,7 +102,7 @@ class Choice(Variable):
         """Return the fields for storage."""
         table = {name: list(values) for name, values in self.table}
         plain = {"lo": self.lo, "hi": self.hi, "log": False, "unit": "", "choices": list(self.labels)}
-        return {**plain, **({"properties": table} if table else {})}
+        return plain | ({"properties": table} if table else {}) | ({"observed": True} if self.observed else {})
 
     def read(self, value: Any, what: str, error: type[PiedError]) -> float:
         """Read a label, and return its code."""

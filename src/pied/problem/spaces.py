@@ -85,6 +85,11 @@ class Space:
         return {} if self.slice is None else self.slice.given
 
     @property
+    def observed(self) -> tuple[str, ...]:
+        """The variables that are measured, not chosen."""
+        return tuple(name for name, each in self.variables.items() if each.observed)
+
+    @property
     def ends(self) -> tuple[Float64[ndarray, "d"], Float64[ndarray, "d"]]:
         """Lower and upper ends of the coordinates: those of the slice, or of the unit cube."""
         return (np.zeros(self.d), np.ones(self.d)) if self.slice is None else (self.slice.low, self.slice.high)

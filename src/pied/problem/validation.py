@@ -95,7 +95,7 @@ def _read_variable(box: Any) -> Variable:
     if isinstance(box, Variable):
         return box
     if isinstance(box, Mapping) and "choices" in box:
-        return Choice(*box["choices"], properties=box.get("properties"))
+        return Choice(*box["choices"], properties=box.get("properties"), observed=box.get("observed", False))
     if isinstance(box, Mapping):
         words: dict[str, Any] = {word: tuple(each) if word == "only" else each for word, each in box.items()}
         return Variable(**words)

@@ -53,6 +53,8 @@ class Variable:
     """Whether it counts something: whole numbers only, which functions get as integers (see `Integer`)."""
     only: tuple[float, ...] | None = field(default=None, kw_only=True)
     """The only values that can be set, such as standard sizes (see `Levels`); None: they are not listed."""
+    observed: bool = field(default=False, kw_only=True)
+    """Whether it is measured instead of chosen, such as the ambient temperature (see `Observed`)."""
 
     def __post_init__(self) -> None:
         for end in ("lo", "hi"):
@@ -127,8 +129,9 @@ class Variable:
     def stated(self) -> dict[str, Any]:
         """Return the fields for storage; a step only where there is one, as in stores of version 0.1."""
         fields = asdict(self)
-        if not self.whole:
-            del fields["whole"]
+        for word in ("whole", "observed"):
+            if not fields[word]:
+                del fields[word]
         return {name: list(each) if name == "only" else each for name, each in fields.items() if each is not None}
 
     @property
@@ -231,6 +234,17 @@ def Levels(*values: Any, log: bool = False, unit: str = "") -> Variable:
     if len(read) < 2:
         raise StatementError("There is nothing to choose among fewer than two levels: make it a constant.")
     return Variable(min(read), max(read), log=log, unit=unit, only=tuple(read))
+
+
+def Observed(lo: float | int, hi: float | int, *, log: bool = False, unit: str = "") -> Variable:
+    """Return a variable that is measured, not chosen: the ambient temperature, the composition of a feed.
+
+    A proposal needs its present value, `study.ask(given={"ambient": 12})`, and what is said holds for it. An observed
+    label is `Choice("summer", "winter", observed=True)`.
+
+    Example: `docs/guide-running.md`.
+    """
+    return Variable(lo, hi, log=log, unit=unit, observed=True)
 
 
 def _decimals(value: float) -> int:

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -36,11 +37,7 @@ def sweep(
     from pied.shell.opening import opened
 
     values = dict(_values(word, len(ranges)) for word in ranges)
-    for place in (table, picture):
-        if place is not None and not Path(place).absolute().parent.is_dir():
-            raise Mistake(f"'{place}' cannot be written: there is no folder {Path(place).parent}")
-    if table is not None and Path(table).exists():
-        raise Mistake(f"'{table}' exists already and was not changed: name another file, {free_name(table)}")
+    _check_places(table, picture)
     with opened(file, store, read_only=True) as desk:
         with working("The sweep"):
             found = desk.study.sweep(values, given=given_of(desk.stated.problem, given))
@@ -50,13 +47,7 @@ def sweep(
             from pied.plots import draw_sweep
 
             draw_sweep(found, picture)
-        if as_json:
-            say_json(found.to_dict())
-        else:
-            say(str(found))
-            for place in (table, picture):
-                if place is not None:
-                    say(f"{place} is written.")
+        say_json(found.to_dict()) if as_json else _say(str(found), table, picture)
 
 
 def _values(word: str, swept: int) -> tuple[str, list[float]]:
@@ -76,6 +67,63 @@ def _values(word: str, swept: int) -> tuple[str, list[float]]:
     if count < 1:
         raise Mistake(form)
     return name, np.linspace(low, high, count).tolist()
+
+
+@click.command()
+@of_a_study
+@click.argument("ranges", nargs=-1, metavar="[NAME=FROM:TO[:COUNT]]...")
+@click.option("--csv", "table", metavar="TABLE", help="Write the table to this file, with all digits.")
+@click.option("--plot", "picture", metavar="PICTURE", help="Draw it to this file: .png, .svg or .pdf.")
+def policy(
+    file: str, store: str | None, as_json: bool, ranges: tuple[str, ...], table: str | None, picture: str | None
+) -> None:
+    """Show the best settings as a function of the observed variables, from the record as it is.
+
+    Without ranges, between the smallest and the largest measured values. ambient=-5:35:9 takes 9 values, ambient=12
+    one. Nothing is recorded.
+    """
+    from pied.shell.opening import opened
+
+    _check_places(table, picture)
+    values = dict(_values(word, len(ranges)) if ":" in word else _one(word) for word in ranges)
+    with opened(file, store, read_only=True) as desk:
+        with working("The policy"):
+            found = desk.study.policy(values)
+        if table is not None:
+            write(Path(table), found.to_csv())
+        if picture is not None:
+            from pied.plots import draw_policy
+
+            draw_policy(found, picture)
+        say_json(found.to_dict()) if as_json else _say(str(found), table, picture)
+
+
+def _check_places(table: str | None, picture: str | None) -> None:
+    """Refuse files that cannot be written, before anything is computed."""
+    for place in (table, picture):
+        if place is not None and not Path(place).absolute().parent.is_dir():
+            raise Mistake(f"'{place}' cannot be written: there is no folder {Path(place).parent}")
+    if table is not None and Path(table).exists():
+        raise Mistake(f"'{table}' exists already and was not changed: name another file, {free_name(table)}")
+
+
+def _say(text: str, *places: str | None) -> None:
+    """Say an answer, and which files have it."""
+    say(text)
+    for place in places:
+        if place is not None:
+            say(f"{place} is written.")
+
+
+def _one(word: str) -> tuple[str, list[Any]]:
+    """Read NAME=VALUE, a number or a label."""
+    name, _, text = word.partition("=")
+    if not name or not text:
+        raise Mistake(f"'{word}' should be NAME=FROM:TO or NAME=VALUE, for instance ambient=-5:35")
+    try:
+        return name, [float(text)]
+    except ValueError:
+        return name, [text]
 
 
 @click.command()

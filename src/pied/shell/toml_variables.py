@@ -9,11 +9,11 @@ from pied.shell.toml_page import Page, shown
 
 EXAMPLE = '[70, 100] or { lo = 70, hi = 100, unit = "degC" }'
 KINDS = {
-    "integer": ("integer", "log", "unit"),
-    "levels": ("levels", "log", "unit"),
-    "choices": ("choices", "properties"),
-    "properties": ("choices", "properties"),
-    "lo": ("lo", "hi", "log", "unit", "step", "round"),
+    "integer": ("integer", "log", "unit", "observed"),
+    "levels": ("levels", "log", "unit", "observed"),
+    "choices": ("choices", "properties", "observed"),
+    "properties": ("choices", "properties", "observed"),
+    "lo": ("lo", "hi", "log", "unit", "step", "round", "observed"),
 }
 """The word by which each kind is known, and the words that go with it."""
 MIXTURE = ("parts", "total", "bounds", "unit")
@@ -31,8 +31,11 @@ def read_variable(page: Page, path: Path, value: Any) -> Variable:
         page.fail(path, f"a variable has two bounds, {EXAMPLE}, got {shown(value)}")
     kind = next((word for word in KINDS if word in value), "lo")
     _check_words(page, path, value, kind)
+    observed = value.get("observed", False)
+    if not isinstance(observed, bool):
+        page.fail(path, f"observed is true or false, got {shown(observed)}")
     if kind in ("choices", "properties"):
-        return _read_choice(page, path, value)
+        return _read_choice(page, path, value, observed)
     log, unit = value.get("log", False), value.get("unit", "")
     if not isinstance(log, bool) or not isinstance(unit, str):
         page.fail(path, "log is true or false, and unit is a text in quotes")
@@ -52,7 +55,7 @@ def read_variable(page: Page, path: Path, value: Any) -> Variable:
     else:
         words = _range(page, path, value)
     with page.at(*path):
-        return Variable(**words, log=log, unit=unit)
+        return Variable(**words, log=log, unit=unit, observed=observed)
 
 
 def _check_words(page: Page, path: Path, value: Mapping[str, Any], kind: str) -> None:
@@ -80,7 +83,7 @@ def _listed(page: Page, path: Path, value: Any, what: str) -> list[Any]:
     return value
 
 
-def _read_choice(page: Page, path: Path, value: Mapping[str, Any]) -> Choice:
+def _read_choice(page: Page, path: Path, value: Mapping[str, Any], observed: bool) -> Choice:
     """Read the labels, and the properties of each, which may stand in a table beside the file."""
     labels: list[str] = []
     if "choices" in value:
@@ -103,7 +106,7 @@ def _read_choice(page: Page, path: Path, value: Mapping[str, Any]) -> Choice:
         example = '{ price = { MeCN = 3.1, DMF = 2.4 } } or "solvents.csv"'
         page.fail((*path, "properties"), f"properties are numbers for each label, {example}, got {shown(properties)}")
     with page.at(*path):
-        return Choice(*labels, properties=properties)
+        return Choice(*labels, properties=properties, observed=observed)
 
 
 def _properties(table: Table) -> tuple[list[str], dict[str, dict[str, float]]]:

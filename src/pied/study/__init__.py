@@ -18,6 +18,7 @@ from pied.study.words import AIMS, Words, about, counted, figure, percent, short
 
 if TYPE_CHECKING:
     from pied.study.outlook import Outlook
+    from pied.study.policy import Policy
     from pied.study.recommendation import observed_row, recommend
     from pied.study.scenario import Scenario, changed, what_if
     from pied.study.sensitivity import sensitivities
@@ -27,6 +28,7 @@ __all__ = [
     "AIMS",
     "FrontPoint",
     "Outlook",
+    "Policy",
     "Result",
     "Scenario",
     "Snapshot",
@@ -64,7 +66,7 @@ __all__ = [
 
 _LATER = {
     "Outlook": "outlook", "Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep",
-    "sensitivities": "sensitivity",
+    "sensitivities": "sensitivity", "Policy": "policy",
 }  # fmt: skip
 """Modules of names that are loaded when they are first used; of all others: `recommendation`."""
 

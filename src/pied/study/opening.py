@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from pied.errors import PiedError, SettingError, StatementError, StoreError, StudyMismatch
-from pied.problem import Listing, Problem, restored_goals
+from pied.problem import Listing, Problem, listed, restored_goals
 from pied.records import About, Event, Memory, Question, Record, key, name_now, take_in, to_plain
 from pied.rng import fresh_seed
 from pied.solvers import check_name, make, registry
@@ -33,6 +33,11 @@ def check_settings(
     """Refuse numbers that no study, or not this one, can have."""
     if stop_at_gap is not None and problem.has_front:
         raise SettingError("a gap is that of one objective: stop at the growth of the front, stop_at_growth=0.01")
+    if problem.has_front and problem.observed:
+        raise SettingError(
+            f"{listed(problem.observed)}: measured variables need one objective, because what is said holds for their "
+            "present values; ask a study of one objective with limits for the others"
+        )
     if stop_at_growth is not None and not problem.has_front:
         raise SettingError("the growth is that of a front of several objectives: stop at the gap, stop_at_gap=")
     if stop_at_growth is not None and not stop_at_growth >= 0:
@@ -175,8 +180,8 @@ def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> 
         lines.append(f"variables: the order {list(before)} is stored, {list(now)} is given")
     if list(kept.get("outputs", [])) != list(given["outputs"]):
         lines.append(f"outputs: {list(kept.get('outputs', []))} is stored, {list(given['outputs'])} is given")
-    listed, given_list = (each.get("candidates") for each in (kept, given))
-    if listed != given_list:
+    own, others = (each.get("candidates") for each in (kept, given))
+    if own != others:
         stored, now_given = (f"a list of {each[0]} candidates" if each else "no list" for each in (listed, given_list))
         lines.append(f"another list: {stored} is stored, {now_given} is given")
     if lines:

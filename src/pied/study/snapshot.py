@@ -17,6 +17,7 @@ from pied.study.blame import Blame, blame_of
 from pied.study.gaps import Gap, Unknown, gap, told_width
 from pied.study.messages import confirmed, message
 from pied.study.moment import UNSOUGHT, Moment
+from pied.study.present import at_present
 from pied.study.reframing import for_question
 from pied.study.relaxation import Relaxation, conflict_of, relax
 from pied.study.result import Result, Revision
@@ -254,7 +255,11 @@ class Snapshot(Moment):
         )  # fmt: skip
 
     def on(self, given: Mapping[str, Any]) -> "Snapshot":
-        """Return the same record asked on a slice; what was measured elsewhere counts fully. None given: all of it."""
+        """Return the same record asked on a slice; what was measured elsewhere counts fully. None given: all of it.
+
+        Observed variables that are not given have the values of the last measured trial.
+        """
+        given = at_present(self.problem, self.trials, given)
         if not given:
             return self
         problem = self.problem.sliced(given)

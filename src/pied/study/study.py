@@ -39,6 +39,7 @@ from pied.solvers import make
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
 from pied.study.opening import check_settings, opened, restored_question
+from pied.study.present import check_present
 from pied.study.reading import (
     added_point,
     answered,
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from pied.study.explain import Explanation
     from pied.study.loop import Loop
     from pied.study.outlook import Answer, Outlook
+    from pied.study.policy import Policy
     from pied.study.progress import Line
     from pied.study.recommendation import Recommendation
     from pied.study.robust import Robust
@@ -185,7 +187,7 @@ class Study:
         self._ended: tuple[tuple[int, int], Status] | None = None  # the record when the last `run` ended, and how
         self._conflict_of = conflict_of(problem)
         self._latest: Snapshot | None = None
-        self._looked: Outlook | None = None  # of the last snapshot
+        self._looked: tuple[Snapshot, Outlook] | None = None  # the last one
         self._valued: tuple[Outlook, Sensitivities | None] | None = None  # what limits and constants were worth there
         self._answer: tuple[Snapshot, Result] | None = None  # the last result, for those who look again
         self._trials, self._rows, self._change = {}, {}, 0  # read with the names of this question
@@ -372,6 +374,7 @@ class Study:
             from pied.study.steps import stepped
 
             given = stepped(self.problem, self.trials, max_step, present, given)
+        check_present(self.problem, given or {})
         if not given:
             return self.problem
         if not self.solver.slices:
@@ -772,6 +775,7 @@ class Study:
         retries: int = 0,
         progress: bool | None = None,
         states: str | Path | None = None,
+        given: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None = None,
     ) -> Result:
         """Evaluate the black box `budget` times more and return the result so far.
 
@@ -793,6 +797,8 @@ class Study:
                 default on a terminal and in a notebook, not in logs.
             states: Folder in which evaluations keep files from which later ones start, if the black box takes `near`
                 and `state`; by default a temporary one. Workers on other machines need one that all can reach.
+            given: Settings that are not free, as in `ask`, or a function that returns them for the number of a trial,
+                for instance what the weather was in that hour.
         """
         if self.problem.blackbox is None:
             raise SettingError("this problem has no black box to run: use ask and tell, or state it with blackbox=")
@@ -812,7 +818,7 @@ class Study:
         self._record = keeper.patient()
         try:
             with crew, renewing(self._renew, self.lease), keeper.rescuing(crew):
-                status = self._loop(crew, keeper, partial(self._observed, line, on_tell)).run(budget)
+                status = self._loop(crew, keeper, partial(self._observed, line, on_tell), given).run(budget)
             line.over()
         except Terminated:
             raise
@@ -823,7 +829,7 @@ class Study:
             line.end()
         self._ended = (self._snapshot().stamp, status)
         self._look_for_jitter()
-        return self.result()
+        return self.result(given=None if callable(given) else given)
 
     def _look_for_jitter(self) -> None:
         """Say once which noise to state where the black box was stated exact and is not."""
@@ -843,7 +849,13 @@ class Study:
         if on_tell is not None:
             on_tell(self, trial)
 
-    def _loop(self, crew: "Crew", keeper: Keeper[Trial], on_settled: Callable[[Trial], None]) -> "Loop":
+    def _loop(
+        self,
+        crew: "Crew",
+        keeper: Keeper[Trial],
+        on_settled: Callable[[Trial], None],
+        given: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None,
+    ) -> "Loop":
         """Connect the loop of a run to this study."""
         from pied.study.loop import Loop
 
@@ -851,7 +863,7 @@ class Study:
             crew=crew,
             workers=crew.workers if self.solver.parallel else 1,
             status=lambda: self._snapshot().status,
-            next_trial=partial(self._next, self._left_open()),
+            next_trial=partial(self._next, given, self._left_open()),
             settle=keeper.settle,
             is_small_enough=self._growth_reached if self.problem.has_front else self._gap_reached,
             when_small=Status.GROWTH_REACHED if self.problem.has_front else Status.GAP_REACHED,
@@ -871,16 +883,22 @@ class Study:
         own = [row.number for row in self._rows.values() if self._is_named and row.worker == self.worker]
         return [number for number in sorted({*self._open, *own}) if self._trials[number].state is State.ASKED]
 
-    def _next(self, waiting: list[int], left: int) -> tuple[Trial | None, bool]:
+    def _next(
+        self,
+        given: Mapping[str, Any] | Callable[[int], Mapping[str, Any]] | None,
+        waiting: list[int],
+        left: int,
+    ) -> tuple[Trial | None, bool]:
         """Return the next trial to evaluate, and whether it is new: those left open first, then expired ones."""
         while waiting:
             for number in self._record.renew([waiting.pop(0)], self.worker, self.lease):  # unless it was taken over
                 return self._trials[number], False
         if left <= 0:
             return None, False
-        again = self._offered(self.problem, resume=False)
+        where = self._where(given(max(self._trials, default=0) + 1) if callable(given) else given)
+        again = self._offered(where, resume=False)
         if again is None:
-            return self._propose({}), True
+            return self._propose(where.given), True
         is_first = again.why.aim == "start" and self._rows[again.number].offers == FIRST_OFFER
         return again, is_first
 
@@ -975,6 +993,18 @@ class Study:
             )
         return self._seen()
 
+    def policy(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> "Policy":
+        """Return the best settings as a function of the observed variables; nothing is recorded.
+
+        Args:
+            values: The values of each by its name, `{"ambient": [0, 10, 20]}`; without them five between the smallest
+                and the largest measured one.
+            named: The same for names that are single words: `study.policy(ambient=np.linspace(-5, 35, 9))`.
+        """
+        from pied.study.policy import policy_of
+
+        return policy_of(self._snapshot(), {**(values or {}), **named})
+
     def _seen(self, given: Mapping[str, Any] | None = None) -> "Outlook":
         """Return the study at this moment, whatever it asks; given settings, of points with these."""
         from pied.study.outlook import Outlook
@@ -984,9 +1014,9 @@ class Study:
             if snapshot.problem.has_front:
                 raise SettingError("given settings need one objective: ask a study of one of them")
             return Outlook(snapshot.on(given))
-        if self._looked is None or self._looked.snapshot is not snapshot:
-            self._looked = Outlook(snapshot)
-        return self._looked
+        if self._looked is None or self._looked[0] is not snapshot:
+            self._looked = snapshot, Outlook(snapshot.on({}))
+        return self._looked[1]
 
     def _for_sweep(self, sweep: "Sweep") -> Proposal:
         """Return the point that sharpens a sweep most."""

@@ -17,7 +17,7 @@ from pied.records import Why
 from pied.shapes import Float64
 from pied.solvers.base import Proposal
 from pied.study.outlook import Answer, Outlook, plain
-from pied.study.words import Words, figure, short
+from pied.study.words import Words, aligned, figure, short
 
 MOST_POINTS = 2500
 """Points of a sweep: each takes some hundredths of a second."""
@@ -114,10 +114,7 @@ class Sweep:
         value = short(self.objective) + (f" [{self.unit}]" if self.unit else "")
         heads = [*self.names, value, "probably", *self.next_x, "trust"]
         lines = [heads, *(self._line(each) for each in self.answers)]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
-        text = "\n".join(
-            "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
-        )
+        text = aligned(lines)
         settings = ", ".join(f"{name} = {_brief(each)}" for name, each in self.next_x.items())
         text += f"\nThe upper ends rest on the belief alone: {self.still}." if self.still else ""
         return f"{text}\nThe curve would be sharpened most by a measurement at {settings}" + (

@@ -86,6 +86,12 @@ def percent(probability: float) -> str:
     return "> 99 %" if probability > 0.99 else "< 1 %" if probability < 0.01 else f"{100 * probability:.0f} %"
 
 
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Return rows of cells as text, each column as wide as its widest cell."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+
+
 def short(name: str) -> str:
     """Return a short name: a long formula becomes "objective"."""
     return name if len(name) <= LONGEST_NAME else "objective"

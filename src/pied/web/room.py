@@ -84,7 +84,7 @@ class View:
     def outlook(self) -> Outlook:
         """Return the study's answers to other questions."""
         snapshot = self.believed()
-        return self.kept("outlook", lambda: Outlook(snapshot))
+        return self.kept("outlook", lambda: Outlook(snapshot.on({})))
 
 
 class Room:

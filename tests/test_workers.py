@@ -102,7 +102,9 @@ def test_an_evaluation_that_takes_too_long_has_failed(executor: str | None) -> N
     given = ThreadPoolExecutor(2) if executor == "pool" else executor
     box = slow_left_of_one if executor != "pool" else lambda x: time.sleep(2 * TIMEOUT) if x.x < 1.0 else curve(x)
     result = study(box).run(5, executor=given, workers=2 if executor else None, timeout=TIMEOUT)
-    failed = [trial for trial in result.trials if trial.state is State.FAILED]  # on a busy machine others may be late, too
+    failed = [
+        trial for trial in result.trials if trial.state is State.FAILED
+    ]  # on a busy machine others may be late, too
     assert {trial.reason for trial in failed} == {f"The evaluation took longer than {TIMEOUT:g} s."}
     assert {trial.number for trial in failed} >= {each.number for each in result.trials if each.x.x < 1.0}
 

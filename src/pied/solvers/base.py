@@ -70,6 +70,11 @@ class Solver(ABC):
         return True
 
     @property
+    def begins_anywhere(self) -> bool:
+        """Whether a study begins with trials all over the box unless told otherwise."""
+        return True
+
+    @property
     def answers(self) -> "Answers":
         """With what a study answers."""
         from pied.solvers.answers import Answers

@@ -8,6 +8,7 @@
 | even ones | the test of feasibility of everything, where regimes are not clear (`infeasibility`) |
 | every 3rd | another look, with noise, although the best point is well known (`moves.tell`) |
 | half of them, drawn | expected improvement, with noise (`moves.improve`) |
+| every 3rd | the edge of what is known to be safe, where trials have to be (`moves.careful`) |
 | every 3rd after 2d + 1 of them | beyond the ends of a front, one objective after the other (`front`) |
 """
 
@@ -17,6 +18,7 @@ UNCLEAR = 2
 LOOK = 3
 IMPROVE = 0.5
 """A share, not a number: batches begin at odd numbers only."""
+EDGE = 3
 FRONT_END = 3
 
 

@@ -15,13 +15,13 @@ from pied.bounds import Believer, Estimator, Level, checked_level, sampled
 from pied.errors import SettingError
 from pied.gp import Model
 from pied.problem import Problem
-from pied.records import Why
+from pied.records import Dataset, Why
 from pied.rng import Stream
 from pied.search import Optimum, PenaltySearch, Search
 from pied.shapes import Float64
 from pied.solvers import moves
 from pied.solvers.answers import Answers
-from pied.solvers.base import Solver
+from pied.solvers.base import Proposal, Solver
 from pied.solvers.frame import BayesRun
 from pied.solvers.moves.base import Move
 from pied.solvers.scene import Scene
@@ -70,6 +70,9 @@ class CUQB(Solver):
     compare: bool = True
     """Whether the best trial of the initial design is repeated if a program's noise is not stated: equal values show
     that its outputs are exact (`study.repetition`)."""
+    careful: float | None = None
+    """Probability with which every trial has to meet each limit, for a plant that must not break its permit. Trials
+    then begin around settings that are known to meet all limits (`moves.careful`). None: trials may break limits."""
     strict: bool = False
     """Raise instead of climbing the numerical ladder; for benchmarks and tests."""
     widen: InitVar[bool | None] = None
@@ -88,6 +91,8 @@ class CUQB(Solver):
         moves.named(self.moves)
         if self.verify_every is not None and self.verify_every < 1:
             raise SettingError(f"verify_every counts trials from 1, or is None for never, got {self.verify_every}")
+        if self.careful is not None and not 0.5 <= self.careful < 1:
+            raise SettingError(f"careful is a probability from 0.5 to 1, for instance 0.95, got {self.careful}")
         if self.penalty is not None and not 0 < self.penalty < float("inf"):
             raise SettingError(f"penalty is a positive weight of violated constraints, got {self.penalty}")
         if self.verdict not in ("joint", "single"):
@@ -136,8 +141,13 @@ class CUQB(Solver):
 
     @property
     def needs_design(self) -> bool:
-        """Whether some trials have to be told before a belief can be learned; not if it is stated."""
-        return self.believer.priors is None
+        """Whether some trials have to be told before a belief can be learned; not if it is stated. Careful ones ask."""
+        return self.believer.priors is None and self.careful is None
+
+    @property
+    def begins_anywhere(self) -> bool:
+        """Whether the first trials may break limits."""
+        return self.careful is None
 
     @property
     def answers(self) -> Answers:
@@ -172,6 +182,10 @@ class CUQB(Solver):
         if problem.slice is not None and (problem.has_front or isinstance(self.search, PenaltySearch)):
             what = "the front of several objectives" if problem.has_front else "the search of the paper"
             raise SettingError(f"{what} cannot keep to given settings ({problem.slice}): {what} is over all of them")
+        if self.careful is not None:
+            if problem.has_front:
+                raise SettingError("careful trials need one objective: make the others limits")
+            estimator.check(self.careful, [problem.functions[i] for i in sampled(problem, estimator) if i])
         if problem.has_front:
             from pied.solvers.front import FrontRun
 
@@ -191,6 +205,14 @@ class CUQBRun(BayesRun):
         super().__init__(settings, problem, stream)
         self._own = settings
         self.moves = moves.named(settings.moves)
+        if settings.careful is not None:
+            self.moves = (moves.Careful(settings.careful),)
+
+    def ask(self, number: int, data: Dataset) -> Proposal:
+        """Propose the next point; a careful one needs settings that are known to be safe."""
+        if self._own.careful is not None:
+            moves.check_safe(self.problem, data)
+        return super().ask(number, data)
 
     def turn(self, scene: Scene, memory: Mapping[str, Any] | None = None) -> Turn:
         """Return what moves see of a trial."""

@@ -82,9 +82,10 @@ def opened(
     def made(chosen: Solver) -> About:
         least = 2 if chosen.needs_design else 0
         if initial is not None and initial < least:
-            why = ": only a stated belief, Believer(priors=...), needs none" if least else ""
+            why = ": only a stated belief, Believer(priors=...), or careful trials need none" if least else ""
             raise SettingError(f"the initial design needs at least {least} points, got {initial}{why}")
-        first = int(min(design_size(problem.d), most)) if initial is None else initial
+        usual = design_size(problem.d) if chosen.begins_anywhere else 0
+        first = int(min(usual, most)) if initial is None else initial
         return About(name or "", statement, fresh_seed() if seed is None else int(seed), solver_to_data(chosen), first)
 
     if store is None:
@@ -182,7 +183,7 @@ def check_same(name: str, kept: Mapping[str, Any], given: Mapping[str, Any]) -> 
         lines.append(f"outputs: {list(kept.get('outputs', []))} is stored, {list(given['outputs'])} is given")
     own, others = (each.get("candidates") for each in (kept, given))
     if own != others:
-        stored, now_given = (f"a list of {each[0]} candidates" if each else "no list" for each in (listed, given_list))
+        stored, now_given = (f"a list of {each[0]} candidates" if each else "no list" for each in (own, others))
         lines.append(f"another list: {stored} is stored, {now_given} is given")
     if lines:
         raise StudyMismatch(

@@ -121,7 +121,7 @@ def policy_of(snapshot: "Snapshot", values: Mapping[str, Any]) -> Policy:
     axes = {name: _axis(problem.variables[name], snapshot, name, values.get(name)) for name in problem.observed}
     count = math.prod(len(axis) for axis in axes.values())
     if not count:
-        raise SettingError(f"no values are given for {listed(name for name, axis in axes.items() if not axis)}")
+        raise SettingError(f"no values are given for {listed([name for name, axis in axes.items() if not axis])}")
     if count > MOST_POINTS:
         raise SettingError(f"a policy has at most {MOST_POINTS} rows, got {count}: take fewer values")
     points = [dict(zip(axes, point, strict=True)) for point in itertools.product(*axes.values())]

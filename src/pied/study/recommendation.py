@@ -325,7 +325,7 @@ def _surest(given: Inputs, said: Composite | TwoRegimes, best: Optimum, region: 
     moved = problem.on_equalities(problem.onto(np.clip(data.U, 0.0, 1.0)))
     U = np.concatenate([best.u[None], np.where(problem.lies_on(data.U)[:, None], data.U, moved)])
     lower, _, upper = said.bounds(U, given.level)
-    fine = (lower[:, 1:] >= 0).all(1)
+    fine = np.asarray((lower[:, 1:] >= 0).all(1))
     fine[0] = best.satisfied  # by the search's own rule: at a limit, rounding decides which side it is on
     fine &= np.isfinite(lower[:, 0])
     if region is not None:

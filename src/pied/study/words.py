@@ -41,6 +41,8 @@ AIMS = {
     "probe": "checks whether the best is one: off a limit of the ranges, or in a setting beside it",
     "widen": "a second look for something better",
     "feasibility": "looks for settings that meet all limits",
+    "safe": "may be better, and is sure to meet the limits",
+    "edge": "shows how far settings go that meet the limits",
     "narrow": "narrows down where the best may lie",
     "spread": "far from all earlier points",
     "sweep": "sharpens a curve over constants or limits",

@@ -94,18 +94,23 @@ BISECTIONS = 30  # to 1e-9, from a bracket of width one at most; three Newton st
 NEWTON_STEPS = 3
 
 
-def _steady_state(F_B: Float64[ndarray, "*b"], T_r: Float64[ndarray, "*b"]) -> dict[str, Float64[ndarray, "*b"]]:
+def _steady_state(
+    F_B: Float64[ndarray, "*b"],
+    T_r: Float64[ndarray, "*b"],
+    F_A: float | Float64[ndarray, "*b"] = FEED_A,
+    activity: float | Float64[ndarray, "*b"] = 1.0,
+) -> dict[str, Float64[ndarray, "*b"]]:
     """Return the six mass fractions of the unique physical steady state, at many points at once.
 
     Given X_B, the balances of A and of C have one positive solution each, and the balance of B decreases strictly in
     X_B: bisection cannot fail, and a few Newton steps reach machine precision.
     """
-    total = FEED_A + F_B
-    k1, k2, k3 = (HOLDUP * k * np.exp(-e / (T_r + ZERO_CELSIUS)) for k, e in KINETICS)
+    total = F_A + F_B
+    k1, k2, k3 = (HOLDUP * activity * k * np.exp(-e / (T_r + ZERO_CELSIUS)) for k, e in KINETICS)
 
     def balance(X_B: ndarray) -> tuple[ndarray, ndarray, ndarray, ndarray]:
         """Return X_A, X_C, the surplus of B and its slope in X_B."""
-        X_A = FEED_A / (total + k1 * X_B)
+        X_A = F_A / (total + k1 * X_B)
         r1, dr1 = k1 * X_A * X_B, k1 * X_A * total / (total + k1 * X_B)
         a, s = k2 * X_B, 2 * r1
         q2, q1, q0 = k3 * (total + 4 * a) / 2, total * (total + 2 * a) - k3 * s / 2, -s * total
@@ -135,14 +140,16 @@ def _steady_state(F_B: Float64[ndarray, "*b"], T_r: Float64[ndarray, "*b"]) -> d
     }
 
 
-def williams_otto(F_B: float, T_r: float) -> dict[str, float]:
+def williams_otto(F_B: float, T_r: float, *, F_A: float = FEED_A, activity: float = 1.0) -> dict[str, float]:
     """Return the six mass fractions in the Williams-Otto reactor at steady state: X_A, X_B, X_C, X_E, X_P, X_G.
 
     Args:
         F_B: feed of pure B, kg/s (positive).
         T_r: temperature of the reactor, degrees Celsius.
+        F_A: feed of pure A, kg/s.
+        activity: of a catalyst, by which all rates are multiplied.
     """
-    found = _steady_state(np.array([float(F_B)]), np.array([float(T_r)]))
+    found = _steady_state(np.array([float(F_B)]), np.array([float(T_r)]), float(F_A), float(activity))
     return {name: float(fraction[0]) for name, fraction in found.items()}
 
 

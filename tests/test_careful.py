@@ -54,7 +54,7 @@ def test_it_has_no_first_design_and_keeps_to_given_settings() -> None:
 
 
 def test_a_probability_that_is_none_is_refused() -> None:
-    with pytest.raises(SettingError, match="careful is a probability from 0.5 to 1"):
+    with pytest.raises(SettingError, match=r"careful is a probability from 0\.5 to 1"):
         CUQB(careful=95)
     several = Problem({"a": (0, 1)}, ["y"], maximize={"p": "y", "q": "a"}, noise=0)
     with pytest.raises(SettingError, match="careful trials need one objective"):

@@ -119,7 +119,7 @@ def test_the_shell_asks_for_the_value_and_writes_the_policy(tmp_path: Path) -> N
     points = [{"T": 40.0 + 60.0 * (row * 0.618 % 1.0), "air": 5.0 * row} for row in range(8)]
     table.write_text("T,air,y\n" + "".join(f"{x['T']},{x['air']},{plant(x)['y']}\n" for x in points))
     pied_("add", str(file), str(table))
-    assert data("ask", str(file), "--given", "air=7")["trials"][0]["x"]["air"] == 7
+    assert data("ask", str(file), "--given", "air=7")["x"]["air"] == 7
     made, picture = tmp_path / "policy.csv", tmp_path / "policy.png"
     words = ["policy", str(file), "air=0:30:3", "--csv", str(made), "--plot", str(picture)]
     assert pied_(*words).output.split()[:2] == ["air", "T"]

@@ -42,7 +42,7 @@ class Careful(Move):
     probability: float
     """With which each limit has to be met."""
     name = "careful"
-    evidence = "a limit is broken by 0.02 of careful trials of 12 smooth problems, by 0.37 of the usual ones"
+    evidence = "two smooth problems: 1 of 100 trials breaks a limit, 26 of 100 usual ones; a cliff: 4 of 12 and 8 of 12"
 
     def propose(self, turn: Turn) -> Found | None:
         """Return a point that meets every limit as surely as is asked for."""

@@ -3,10 +3,12 @@
     PYTHONPATH=src python benchmarks/errors.py                 # predictions: a minute
     PYTHONPATH=src python benchmarks/errors.py --runs 20       # and whole runs of 20 trials
     PYTHONPATH=src python benchmarks/errors.py --limits        # values known by limits alone
+    PYTHONPATH=src python benchmarks/errors.py --blocks        # days that are off by offsets
 
 Half of the measurements are ten times as exact as the others. Errors are told with all values, with half of them, or
 with none. "Alike": all are equally exact, so that errors tell little. With `--limits`, the lowest two fifths of the
-values of each output are below a limit of detection: told as that, left out, or told as the limit itself.
+values of each output are below a limit of detection: told as that, left out, or told as the limit itself. With
+`--blocks`, values of four days have offsets of a deviation of 0, 0.1 or 0.5 spreads; days are told or not.
 """
 
 import argparse
@@ -31,6 +33,7 @@ POINTS = 24
 """Measurements of a prediction, spread at random."""
 DETECTED = 0.4
 """Share of the values below the limit of detection."""
+DAYS = 4
 ELSEWHERE = 500
 LEVEL = 1.645
 """Deviations that hold nine of ten true values."""
@@ -87,6 +90,20 @@ def predicted_beyond(laboratory: Laboratory, way: str, learned: bool) -> float:
     return float(np.median(np.sqrt(np.square(off / laboratory.size).mean(0))))
 
 
+def predicted_in_blocks(laboratory: Laboratory, size: float, is_told: bool) -> float:
+    """Return the error of predictions for an average day, in spreads of the output."""
+    benchmark, stream = laboratory.benchmark, laboratory.stream
+    problem = benchmark.whole.revised(noise=None)
+    U, new = stream.at("points").uniform(POINTS, problem.d), stream.at("elsewhere").uniform(ELSEWHERE, problem.d)
+    offsets = size * laboratory.size * stream.at("days").normal(DAYS, len(laboratory.size))
+    days = np.arange(POINTS) % DAYS
+    Y, truth = laboratory.measured(U)[0] + offsets[days], benchmark.outputs(benchmark.whole.from_unit(new))
+    blocks = tuple(f"day {day}" for day in days) if is_told else ()
+    gp = Believer(cautious=False).fit(problem, Dataset(tuple(range(1, POINTS + 1)), U, Y, U[:0], blocks=blocks))
+    off = gp.unwarp(gp.moments(new)[0]) - truth - offsets.mean(0)
+    return float(np.median(np.sqrt(np.square(off / laboratory.size).mean(0))))
+
+
 def recommended(laboratory: Laboratory, trials: int, seed: int) -> float:
     """Return the true loss of the recommendation of a run: normalized regret, and twice what breaks limits."""
     benchmark = laboratory.benchmark
@@ -117,7 +134,21 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=0, help="trials of whole runs; 0: none")
     parser.add_argument("--problems", nargs="*", default=PROBLEMS)
     parser.add_argument("--limits", action="store_true", help="values known by limits alone instead")
+    parser.add_argument("--blocks", action="store_true", help="days that are off by offsets instead")
     args = parser.parse_args()
+    if args.blocks:
+        for name in args.problems:
+            labs = [Laboratory(suite.get(name), (0.05, 0.05), 0.0, seed) for seed in range(args.seeds)]
+            shown = "   ".join(
+                f"offsets {size:g}: "
+                + ", ".join(
+                    f"{word} {np.median([predicted_in_blocks(lab, size, is_told) for lab in labs]):.3f}"
+                    for word, is_told in (("told", True), ("not told", False))
+                )
+                for size in (0.0, 0.1, 0.5)
+            )
+            print(f"{name:18} {shown}", flush=True)
+        return
     if args.limits:
         for name, learned in ((each, kind) for each in args.problems for kind in (False, True)):
             labs = [Laboratory(suite.get(name), NOISES["alike"], 0.0, seed) for seed in range(args.seeds)]

@@ -78,7 +78,15 @@ class Believer:
                 elsewhere; what is said must not rest on them.
         """
         gp = self._conditioned(problem, data)
-        gp = gp or GP.fit(data.U, data.Y, previous=previous, errors=data.errors, cut=data.cut, **self._words(problem))
+        gp = gp or GP.fit(
+            data.U,
+            data.Y,
+            previous=previous,
+            errors=data.errors,
+            cut=data.cut,
+            together=data.blocks,
+            **self._words(problem),
+        )
         gp = self.read_in(problem, data, gp)
         if not imagine:
             return gp
@@ -112,7 +120,7 @@ class Believer:
         """Return the belief of chosen models about what was told, nothing imagined."""
         words = self._words(problem)
         return self._conditioned(problem, data) or GP.at_choices(
-            data.U, data.Y, choices, errors=data.errors, cut=data.cut, **words
+            data.U, data.Y, choices, errors=data.errors, cut=data.cut, together=data.blocks, **words
         )
 
     def _words(self, problem: Problem) -> dict[str, Any]:

@@ -96,6 +96,9 @@ class Block:
             y=np.concatenate([T.y, y * own[:, :, None]], 1),
             rows=np.concatenate([T.rows, own], 1),
             scatter=None if scatter is None else np.concatenate([scatter, np.full_like(own, noise)], 1),
+            together=None
+            if T.together is None
+            else np.concatenate([T.together, np.zeros((len(U), T.together.shape[1]))]),
         )
         soft = None if self.soft is None else np.concatenate([self.soft, np.zeros_like(own)], 1)
         return replace(self, tasks=tasks, soft=soft, density=None, known=None)
@@ -110,6 +113,7 @@ class Block:
             y=T.y[:, kept],
             rows=T.rows[:, kept],
             scatter=None if T.scatter is None else T.scatter[:, kept],
+            together=None if T.together is None else T.together[kept],
         )
         return replace(
             self, tasks=tasks, soft=None if self.soft is None else self.soft[:, kept], density=None, known=None

@@ -115,6 +115,8 @@ class ModelChoice:
     """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
     noise: float = 0.0
     """Usual noise on the scale of the warp, where values have errors of their own (`stated`); 0: none has."""
+    share: float = 0.0
+    """Variance of the offsets of blocks in units of the process variance (`offsets`); 0: there are none."""
 
     def candidate(self, outputs: tuple[int, ...]) -> Candidate:
         """Return the choice as a candidate of some outputs."""

@@ -68,6 +68,10 @@ class Tasks:
     """By how much the noise variance of each told value is larger than the nugget says; None: it is not."""
     ties: Ties | None = None
     """Which inputs have a length scale in common; None: none of them."""
+    together: Float64[ndarray, "N q"] | None = None
+    """What values have of the offsets of blocks (`offsets`); None: there are no blocks."""
+    share: Float64[ndarray, "B"] | None = None
+    """Variance of the offsets of blocks, in units of the process variance."""
 
     def at(self, index: Int[ndarray, "C"] | slice) -> "Tasks":
         """Return the tasks with these indices (repeats allowed)."""
@@ -83,6 +87,7 @@ class Tasks:
             noise=self.noise[index],
             nugget=self.nugget[index],
             scatter=None if self.scatter is None else self.scatter[index],
+            share=None if self.share is None else self.share[index],
         )
 
     @property
@@ -183,6 +188,9 @@ def covariance(
         K = K.copy()
     n = K.shape[1]
     K.reshape(len(K), n * n)[:, :: n + 1] = 1.0 + tasks.noisy_rows * np.exp(theta[:, -1:])
+    if tasks.together is not None and tasks.share is not None and tasks.share.any():
+        own = tasks.rows[:, :, None] * tasks.together
+        K = K + tasks.share[:, None, None] * (own @ own.swapaxes(1, 2))
     return K, w
 
 
@@ -220,6 +228,7 @@ def _distinct(tasks: Tasks, theta: Float64[ndarray, "B q"]) -> tuple[Int[ndarray
     A selection tries each output under several warps at the same length scales.
     """
     parts = [theta, tasks.kernel, tasks.noisy_rows, tasks.rows, tasks.active, tasks.columns]
+    parts += [] if tasks.share is None else [tasks.share[:, None]]
     shared = [each.reshape(len(theta), -1) for each in (tasks.U, tasks.basis) if each.ndim == 3]
     keys = np.concatenate([*parts, *shared], 1)
     kinds: dict[bytes, int] = {}

@@ -54,6 +54,10 @@ class Observations:
     """Plateaus at which latent outputs are cut off, infinite where there are none; None: no output is clipped."""
     cut: Cut | None = None
     """What is known of values by limits alone; they count as not told until `plateaus.filled`."""
+    together: Float64[ndarray, "N q"] | None = None
+    """What points have of the offsets of blocks (`offsets`); None: there are no blocks."""
+    shares: tuple[float, ...] = ()
+    """Variance of the offsets of blocks, of each output, in units of its process variance."""
 
     @classmethod
     def of(
@@ -112,6 +116,7 @@ class Observations:
             noise=tuple(self.noise[j] for j in which),
             scales=tuple(self.scales[j] for j in which),
             cut=None if self.cut is None else (self.cut[0][:, which], self.cut[1][:, which]),
+            shares=tuple(self.shares[j] for j in which) if self.shares else (),
         )
 
     def count(self, j: int) -> int:
@@ -135,7 +140,7 @@ class Observations:
         for j in range(len(self.rows)):
             noise = self.noise[j]
             has_errors = any(each.scatter is not None for each in self.scales[j].values())
-            is_alone = has_errors or bool(self.sides(j)[0].any())
+            is_alone = has_errors or bool(self.sides(j)[0].any()) or bool(self.shares and self.shares[j])
             key = (noise is None, noise == 0, self.rows[j].tobytes(), self.active[j].tobytes(), j if is_alone else -1)
             alike.setdefault(key, []).append(j)
         sized: dict[int, list[tuple[int, ...]]] = {}
@@ -160,7 +165,8 @@ class Observations:
         """Return the part with some of the points."""
         scales = tuple({name: each.of_rows(kept) for name, each in own.items()} for own in self.scales)
         cut = None if self.cut is None else (self.cut[0][kept], self.cut[1][kept])
-        return replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scales=scales, cut=cut)
+        found = replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scales=scales, cut=cut)
+        return found if self.together is None else replace(found, together=self.together[kept])
 
     def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:
         """Return the known noise variance of output j on the scale of a warp, else 0, and the range of its nugget."""

@@ -140,6 +140,10 @@ def _draw(block: Block, count: int, stream: Stream) -> _Drawn:
     noise = root * np.exp(0.5 * theta[:, -1:])
     own = np.sqrt(np.ones((B, N)) if tasks.scatter is None else tasks.scatter)[:, :, None, None]
     error = prior + own * noise[:, None, :, None] * stream.at("noise").normal(B, N, c, count)
+    if tasks.together is not None and tasks.share is not None:
+        by_block = stream.at("blocks").normal(B, tasks.together.shape[1], c, count)
+        offsets = np.einsum("nq,bqcl->bncl", tasks.together, by_block)
+        error = error + (root * np.sqrt(tasks.share)[:, None])[:, None, :, None] * offsets
     y = ((tasks.y[..., None] - error) * tasks.rows[:, :, None, None]).reshape(B, N, c * count)
     wide = replace(
         block,

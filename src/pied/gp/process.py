@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import likelihood
+from pied.gp import likelihood, offsets
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.features.coding import Coding
@@ -45,6 +45,8 @@ class GP:
     """How it sees labels; None: all coordinates are numbers."""
     ends: tuple[Float64[ndarray, "m"], Float64[ndarray, "m"]] | None = None
     """Plateaus at which outputs are cut off, infinite where there are none; None: no output is clipped."""
+    block_names: tuple[str, ...] = ()
+    """Names of the blocks in which values are off together."""
     steps: Float64[ndarray, "m"] | None = None
     """Step that the readings of every output are multiples of (`resolution`), 0 where there is none; None: nowhere."""
     rounding: Rounding | None = None
@@ -100,6 +102,7 @@ class GP:
         coding: Coding | None = None,
         errors: Float64[ndarray, "N m"] | None = None,
         cut: Cut | None = None,
+        together: Sequence[str] = (),
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -115,6 +118,7 @@ class GP:
             coding: Which coordinates are labels.
             errors: Standard deviations of values that have their own, natural units; NaN for the others.
             cut: Ends between which values lie that are known by a limit alone, whose Y is NaN; infinite where open.
+            together: Names of the blocks in which points were measured, "" of none; empty: there are none.
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
@@ -125,10 +129,12 @@ class GP:
         kept = affordable(U, Y)
         data = Observations.of(U[kept], Y[kept], active, ratios, noise or (0.0,) * m, model, coding, _at(cut, kept))
         data = data if errors is None else with_errors(data, errors[kept])
+        names, own = offsets.membership([together[row] for row in kept] if together else ())
+        data = offsets.with_blocks(data, own, previous) if names else data
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
         old: list[ModelChoice | None] = list(previous) if previous is not None else [None] * m
-        return _assemble(data, _noted(data, plateaus.chosen(data, old)))
+        return _assemble(data, _noted(data, plateaus.chosen(data, old)), names)
 
     @classmethod
     @np.errstate(all="ignore")
@@ -145,12 +151,15 @@ class GP:
         coding: Coding | None = None,
         errors: Float64[ndarray, "N m"] | None = None,
         cut: Cut | None = None,
+        together: Sequence[str] = (),
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         kept = affordable(U, Y)
         data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept))
         data = data if errors is None else with_errors(data, errors[kept], choices)
-        return _assemble(data, plateaus.allowed(data, choices))
+        names, own = offsets.membership([together[row] for row in kept] if together else ())
+        data = offsets.known(data, own, choices) if names else data
+        return _assemble(data, plateaus.allowed(data, choices), names)
 
     @classmethod
     @np.errstate(all="ignore")
@@ -182,10 +191,33 @@ class GP:
         """Standard deviation of the learned noise of every output on its warped scale."""
         return self.deviation * np.sqrt(self.variance * np.exp(self.theta[:, -1]))
 
+    @property
+    def block_deviation(self) -> Float64[ndarray, "m"]:
+        """Standard deviation of the offset that a block gives every output, on its warped scale."""
+        return self.deviation * np.sqrt(self.variance * [each.share for each in self.choices])
+
+    @cached_property
+    def block_offsets(self) -> offsets.Offsets:
+        """By how much every output is off in every block, on its warped scale."""
+        m, q = self.m, len(self.block_names)
+        mean, deviation = np.zeros((m, q)), np.zeros((m, q))
+        for block in self.blocks if q else ():
+            for i, group in enumerate(block.groups):
+                one = slice(i, i + 1)
+                found = offsets.of_task(block.tasks.at(one), block.theta[one], float(block.variance[i, 0]))
+                for j in group:
+                    mean[j], deviation[j] = (self.deviation[j] * each for each in found)
+        return offsets.Offsets(self.block_names, mean, deviation)
+
+    @np.errstate(all="ignore")
+    def shifted(self, shifts: Float64[ndarray, "b m"]) -> Float64[ndarray, "b m"]:
+        """Return by how much shifts on the warped scale change usual values of the outputs, natural units."""
+        return self.unwarp(self.location + shifts) - self.unwarp(self.location[None])
+
     @np.errstate(all="ignore")
     def noise_deviation(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]:
         """Return the standard deviation of every output's noise at points, on its warped scale, rounding included."""
-        learned = np.tile(self.nugget_deviation, (len(U), 1))
+        learned = np.tile(np.hypot(self.nugget_deviation, self.block_deviation), (len(U), 1))
         if self.steps is None:
             return learned
         return np.maximum(learned, EVEN * self.steps / np.abs(self.unwarp_slopes(self.unwarp(self.moments(U)[0]))))
@@ -352,12 +384,14 @@ def _at(cut: Cut | None, kept: ndarray) -> Cut | None:
 def _noted(data: Observations, choices: Sequence[ModelChoice]) -> list[ModelChoice]:
     """Return choices with the usual noise of outputs whose values have errors of their own."""
     own = [scales.get(each.warp) for scales, each in zip(data.scales, choices, strict=True)]  # of plateaus: none
+    shares = data.shares or (0.0,) * len(choices)
     return [
-        replace(each, noise=0.0 if scale is None else scale.noise) for each, scale in zip(choices, own, strict=True)
+        replace(each, noise=0.0 if scale is None else scale.noise, share=share)
+        for each, scale, share in zip(choices, own, shares, strict=True)
     ]
 
 
-def _assemble(data: Observations, choices: Sequence[ModelChoice]) -> GP:
+def _assemble(data: Observations, choices: Sequence[ModelChoice], names: tuple[str, ...] = ()) -> GP:
     """Build the posterior at the chosen models."""
     data = plateaus.filled(data, choices)
     scales = [data.scales[j][choice.warp] for j, choice in enumerate(choices)]
@@ -369,6 +403,7 @@ def _assemble(data: Observations, choices: Sequence[ModelChoice]) -> GP:
         choices=tuple(choices),
         coding=data.coding,
         ends=data.ends,
+        block_names=names,
     )
 
 

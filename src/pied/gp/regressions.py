@@ -99,6 +99,8 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
         prior=1.0 if data.model.prior else 0.0,
         scatter=_scatter(data, chosen),
         ties=None if data.coding is None else data.coding.ties,
+        together=data.together,
+        share=None if not data.shares else np.array([data.shares[j] for j in first]),
     ), baseline
 
 

@@ -13,7 +13,7 @@ from pied.measured import identity, kept
 from pied.records import event
 from pied.records.event import Event
 from pied.records.plain import cleaned
-from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Record, Row, Value, moved
+from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Record, Row, Value, blocked, moved
 
 DATA = (TOLD, PARTIAL, FAILED)
 """States in which a trial has told the belief something."""
@@ -33,6 +33,7 @@ def correct(
     why: str,
     worker: str = "",
     at: Mapping[str, Any] | None = None,
+    block: str | None = None,
 ) -> Row:
     """Replace told values, or the point at which a trial was run; the earlier ones stay in the record.
 
@@ -45,6 +46,7 @@ def correct(
         why: The reason.
         worker: Who corrects.
         at: The right point, all variables; None leaves it.
+        block: The right block, "" for none; None leaves it.
 
     Raises:
         TellError: When nothing was told yet, the trial was withdrawn, or it does not exist.
@@ -63,6 +65,10 @@ def correct(
         }
         if at is not None and dict(at) != dict(row.x if row.run is None else row.run):
             row = moved(pen, row, at, replace(happened, kind=event.MOVED))
+            pen.replace(row)
+        if block is not None and block != row.block:
+            row = blocked(pen, row, replace(happened, kind=event.BLOCKED), block)
+            row = replace(row, corrected=pen.corrections() + 1)
             pen.replace(row)
         if new:
             before = {name: row.y[name] for name in new if name in row.y}

@@ -6,8 +6,8 @@ from typing import Any
 
 from pied.measured import shown
 
-CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED = STORED = (
-    "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed", "renamed",
+CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED, BLOCKED = STORED = (
+    "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed", "renamed", "block",
 )  # fmt: skip
 """Kinds of events that are stored."""
 NOT_THE_SETTINGS = "not_the_settings"
@@ -29,7 +29,8 @@ class Event:
     """Number of the trial; 0 for a question or a renaming."""
     kind: str
     """"asked", "added", "told", "told again", "refused" (a value that does not count), "failed", "corrected",
-    "withdrawn", "restored", "run elsewhere", "handed out" (to another person), "noted", "question", "renamed"."""
+    "withdrawn", "restored", "run elsewhere", "handed out" (to another person), "noted", "question", "renamed",
+    "block"."""
     worker: str
     """Who did it."""
     made: float
@@ -53,6 +54,9 @@ class Event:
         if self.kind == RENAMED:
             pairs = self.data.get("names", {}).items()
             return "renamed: " + ", ".join(f"'{old}' is called '{new}' from now on" for old, new in pairs)
+        if self.kind == BLOCKED:
+            other = f" instead of {self.data['from']}" if self.data.get("from") else ""
+            return f"block: {self.data.get('to') or 'none'}{other}{said}"
         if self.kind == HANDED:
             return f"handed out to {self.worker}, after {self.data.get('from', '')}"
         if self.kind in (CORRECTED, MOVED):

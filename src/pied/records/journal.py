@@ -284,11 +284,11 @@ class Patient(Record):
         worker: str = "",
         again: bool = True,
         at: Mapping[str, Any] | None = None,
+        block: str = "",
     ) -> Row:
         """Write told values once."""
-        return patiently(
-            lambda is_again: self.inner.tell(number, values, worker=worker, again=again and not is_again, at=at)
-        )
+        named: dict[str, Any] = {"worker": worker, "at": at, "block": block}
+        return patiently(lambda is_again: self.inner.tell(number, values, again=again and not is_again, **named))
 
     def fail(self, number: int, *words: Any, **named: Any) -> Row:
         """Mark a trial as failed; a second call changes nothing."""

@@ -61,6 +61,11 @@ class Row:
     """Number of the study's last correction that changed this trial as data; corrections are counted from 1."""
 
     @property
+    def block(self) -> str:
+        """With what else it is measured together; empty if nothing was said."""
+        return str(self.why.get(event.BLOCKED, ""))
+
+    @property
     def is_not_the_settings(self) -> bool:
         """Whether someone said that its failure had nothing to do with the settings."""
         return self.why.get(NOT_THE_SETTINGS) is True
@@ -316,6 +321,7 @@ class Record(ABC):
         worker: str = "",
         again: bool = True,
         at: Mapping[str, Any] | None = None,
+        block: str = "",
     ) -> Row:
         """Write told values; the first one of each output counts, and later ones are stored without counting.
 
@@ -327,6 +333,7 @@ class Record(ABC):
                 because its success is unknown.
             at: The point at which it was really run, all variables, if not the proposed one; of a complete trial only
                 that which is recorded.
+            block: With what else it was measured together; empty: nothing is said of that.
 
         Raises:
             Contradiction: When a value or point contradicts an earlier one; the other values of the call are recorded.
@@ -344,6 +351,14 @@ class Record(ABC):
             is_moved = at is not None and row.run is None and dict(at) != dict(row.x) and row.state in (ASKED, PARTIAL)
             if at is not None and is_moved:
                 row = moved(pen, row, at, Event(number, event.MOVED, worker, now))
+            if block and block != row.block:
+                if row.block or row.state not in (ASKED, PARTIAL):
+                    raise TellError(
+                        f"trial {number} counts as measured in block '{row.block}', not in '{block}': correct it to "
+                        "change that"
+                    )
+                row = blocked(pen, row, Event(number, event.BLOCKED, worker, now), block)
+                pen.replace(row)
             if fresh or is_moved or refusal is None:
                 row = self.settled(replace(row, y={**row.y, **fresh}), now)
                 pen.replace(row)
@@ -353,7 +368,7 @@ class Record(ABC):
 
     def add(
         self,
-        choose: Callable[[list[Row]], Iterable[tuple[Mapping[str, Any], Mapping[str, float]]]],
+        choose: Callable[[list[Row]], Iterable[tuple[Any, ...]]],
         *,
         since: int = 0,
         revision: int = 1,
@@ -362,8 +377,9 @@ class Record(ABC):
         """Write old data as new trials, all or none of them.
 
         Args:
-            choose: Returns points with their values, given the trials changed after `since`. Nobody else writes between
-                this look and the end of writing, so what two programs add at once is there once.
+            choose: Returns points with their values, and perhaps the name of their block, given the trials changed
+                after `since`. Nobody else writes between this look and the end of writing, so what two programs add at
+                once is there once.
             since: Number of the last change that the caller knows.
             revision: Number of the current question.
             worker: Who adds.
@@ -371,8 +387,9 @@ class Record(ABC):
         with self._writing() as pen:
             now, first = self.clock(), pen.last() + 1
             added = []
-            for number, (x, values) in enumerate(choose(pen.changed(since)), first):
+            for number, (x, values, *block) in enumerate(choose(pen.changed(since)), first):
                 row = Row(number, dict(x), ASKED, is_added=True, revision=revision, worker=worker, asked=now)
+                row = replace(row, why={event.BLOCKED: block[0]}) if any(block) else row
                 y = {name: kept(value) for name, value in values.items()}
                 added.append(self.settled(replace(row, y=y), now))
             pen.insert(added)
@@ -490,6 +507,12 @@ def moved(pen: Pen, row: Row, at: Mapping[str, Any], happened: Event) -> Row:
 def _plain(value: Any) -> str:
     """Return a setting for a message."""
     return f"{value:.9g}" if isinstance(value, float) else str(value)
+
+
+def blocked(pen: Pen, row: Row, happened: Event, block: str) -> Row:
+    """Return a trial in another block, which is in the history."""
+    pen.log(replace(happened, data={"from": row.block, "to": block}))
+    return replace(row, why={**row.why, event.BLOCKED: block})
 
 
 def _refusal(

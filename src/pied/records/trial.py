@@ -75,6 +75,8 @@ class Trial:
     """Number of the study's last correction that changed it."""
     not_the_settings: bool = False
     """Whether it failed for a reason that had nothing to do with the settings, as someone said."""
+    block: str = ""
+    """With what else it was measured together, and is perhaps off together: a day, an operator, a batch, a reactor."""
 
     @property
     def failure(self) -> str:
@@ -152,10 +154,15 @@ class Trial:
             proposed=None if row.run is None else problem.named_x(np.array(proposed)),
             corrected=row.corrected,
             not_the_settings=row.state == FAILED and row.is_not_the_settings,
+            block=row.block,
         )
 
     def __str__(self) -> str:
-        text = f"trial {self.number}: " + "  ".join(f"{name} = {_written(value)}" for name, value in self.x.items())
+        text = (
+            f"trial {self.number}: "
+            + (f"[{self.block}] " if self.block else "")
+            + "  ".join(f"{name} = {_written(value)}" for name, value in self.x.items())
+        )
         if self.state is State.FAILED:
             return f"{text}   ({self.failure})"
         if self.state is State.WITHDRAWN:
@@ -194,6 +201,8 @@ class Dataset:
     """Standard deviations of outputs that were told with an error, NaN for the others; None: none was."""
     cut: tuple[Float64[ndarray, "N m"], Float64[ndarray, "N m"]] | None = None
     """Between which ends outputs lie that are known by a limit alone, infinite ones where none; None: all are."""
+    blocks: tuple[str, ...] = ()
+    """Names of the blocks in which points were measured, "" of none; empty: there are no blocks."""
 
     @property
     def limited(self) -> Bool[ndarray, "N m"]:
@@ -245,7 +254,10 @@ class Dataset:
         """Return only the data of the first trials."""
         own = None if self.errors is None else self.errors[:count]
         cut = None if self.cut is None else (self.cut[0][:count], self.cut[1][:count])
-        return Dataset(self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0], errors=own, cut=cut)
+        return Dataset(
+            self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0], errors=own, cut=cut,
+            blocks=self.blocks[:count],
+        )  # fmt: skip
 
     def at(self, rows: Sequence[int] | ndarray) -> "Dataset":
         """Return the data with some of the told points."""
@@ -258,6 +270,7 @@ class Dataset:
             whys=tuple(self.whys[row] for row in rows) if self.whys else (),
             errors=None if self.errors is None else self.errors[rows],
             cut=None if self.cut is None else (self.cut[0][rows], self.cut[1][rows]),
+            blocks=tuple(self.blocks[row] for row in rows) if self.blocks else (),
         )
 
     @classmethod
@@ -271,7 +284,7 @@ class Dataset:
             trials: The record.
             revision: Number of the question.
         """
-        numbers, points, outputs, whys, failures, pending = [], [], [], [], [], []
+        numbers, points, outputs, whys, failures, pending, blocks = [], [], [], [], [], [], []
         imagined: list[tuple[float, ...]] = []
         last = None
         known = (State.TOLD, State.PARTIAL)
@@ -283,6 +296,7 @@ class Dataset:
                 whys.append(trial.why)
                 points.append(point)
                 outputs.append(raw(trial.y))
+                blocks.append(trial.block)
             else:
                 if trial.state is State.FAILED:
                     failures.append(len(imagined))
@@ -308,6 +322,7 @@ class Dataset:
             earlier,
             _errors(outputs),
             _cut(outputs),
+            tuple(blocks) if any(blocks) else (),
         )
 
     def distinct(self, problem: Problem) -> "Dataset":

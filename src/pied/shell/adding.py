@@ -28,6 +28,7 @@ class Row(NamedTuple):
     """The point, all variables."""
     y: dict[str, float]
     """The outputs that are filled in."""
+    block: str = ""
 
 
 @click.command()
@@ -36,6 +37,9 @@ class Row(NamedTuple):
 @click.argument("table")
 @anyway
 @click.option("--again", is_flag=True, help="Add rows that are there already: they were measured again.")
+@click.option(
+    "--block", default="", metavar="NAME", help="A column that names the block of each row, or one block of all."
+)
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column without meaning here, in spite of its name.")
 def add(
     file: str,
@@ -45,6 +49,7 @@ def add(
     table: str,
     anyway: bool,
     again: bool,
+    block: str,
     ignore: tuple[str, ...],
 ) -> None:
     """Add old data: a table (CSV or Excel) with a column for each variable and for the outputs that are known.
@@ -60,7 +65,7 @@ def add(
 
     stated = read(file)
     found = Table.read(Path(table))
-    done = added(file, store, worker or me(), found, stated, anyway=anyway, again=again, ignore=ignore)
+    done = added(file, store, worker or me(), found, stated, anyway=anyway, again=again, block=block, ignore=ignore)
     if as_json:
         say_json(done.data)
         return
@@ -105,6 +110,7 @@ def added(
     *,
     anyway: bool = False,
     again: bool = False,
+    block: str = "",
     ignore: Sequence[str] = (),
 ) -> Added:
     """Add the rows of a table to the study of a file; all of them are checked before anything is written.
@@ -117,24 +123,26 @@ def added(
         stated: What the file of the study says.
         anyway: Whether values outside of their ranges are right.
         again: Whether rows that are there already were measured again.
+        block: A column that names the block of each row, or one block of all rows.
         ignore: Columns without meaning here.
     """
     from pied.shell.frame import former, is_recorded
-    from pied.shell.laboratory import by_present_names, pass_over, trial_column
     from pied.shell.opening import opened
     from pied.shell.readings import columns
+    from pied.shell.sheets import by_present_names, pass_over, trial_column
     from pied.study import remark
 
     table.check_rows()
     problem, read = stated.problem, by_present_names(table, former(stated, store))
     own = (*_own_columns(problem, read), trial_column(problem), *columns(problem, read))
+    own += (block,) if block in read.columns else ()
     pass_over(read, list(problem.variables), problem, *own, ignored=ignore)
-    rows, left_out = _rows(problem, read, anyway)  # all rows are checked before a study is created
+    rows, left_out = _rows(problem, read, anyway, block)  # all rows are checked before a study is created
     if left_out and not rows and not is_recorded(stated, store):
         raise Mistake(" ".join(left_out.values()))
     with opened(file, store, worker=worker, stated=stated) as desk:
         outside = left_out if again else _unknown(desk, read, left_out)
-        new = desk.study.add_all([(row.x, row.y) for row in rows], anyway=True, again=again)
+        new = desk.study.add_all([(row.x, row.y, row.block) for row in rows], anyway=True, again=again)
     for place in new:
         if said := remark(problem, rows[place].x):
             note(f"{read.place(rows[place].line)}: {said}")
@@ -148,8 +156,8 @@ def added(
 
 def _unknown(desk: "Desk", table: "Table", left_out: dict[int, str]) -> dict[int, str]:
     """Return the rows far outside of the ranges that are not in the record: ranges may have been narrowed since."""
-    from pied.shell.laboratory import row_settings
     from pied.shell.readings import row_values
+    from pied.shell.sheets import row_settings
     from pied.study import same_rows
 
     problem = desk.stated.problem
@@ -168,14 +176,15 @@ def _own_columns(problem: "Problem", table: "Table") -> list[str]:
     return [*own.values(), *problem.functions]
 
 
-def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], dict[int, str]]:
+def _rows(problem: "Problem", table: "Table", anyway: bool, block: str = "") -> tuple[list[Row], dict[int, str]]:
     """Return the rows of a table, of an export those that count; also why some are left out, by their place."""
     from pied.errors import StatementError, TellError
     from pied.shell.answers import own_columns
-    from pied.shell.laboratory import row_settings
-    from pied.shell.readings import row_values
+    from pied.shell.readings import block_column, row_values
+    from pied.shell.sheets import row_settings
     from pied.study import added_point, told_values
 
+    column = block if block in table.columns else block_column(problem)
     is_export, state = bool(_own_columns(problem, table)), own_columns(problem)["state"]
     rows: list[Row] = []
     far: dict[int, str] = {}
@@ -199,7 +208,7 @@ def _rows(problem: "Problem", table: "Table", anyway: bool) -> tuple[list[Row], 
         except StatementError as error:
             far[line] = f"{table.place(line)}: {error}."
             continue
-        rows.append(Row(line, point, y))
+        rows.append(Row(line, point, y, table.rows[line].get(column, "" if block in table.columns else block)))
     if without:
         note(f"{table.file}: left out {without} row{'s' * (without != 1)} without results that count")
     return rows, far

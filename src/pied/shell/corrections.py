@@ -22,6 +22,7 @@ _why = click.option("--why", default="", metavar="TEXT", help="The reason, for t
 @click.argument("trial", type=int)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="NAME=VALUE...")
 @click.option("--at", "settings", multiple=True, metavar="NAME=VALUE", help="What was really set; may be repeated.")
+@click.option("--block", metavar="NAME", help="The right block; '' for none.")
 @_why
 @anyway
 def correct(
@@ -32,6 +33,7 @@ def correct(
     trial: int,
     words: tuple[str, ...],
     settings: tuple[str, ...],
+    block: str | None,
     why: str,
     anyway: bool,
 ) -> None:
@@ -40,12 +42,12 @@ def correct(
 
     with opened(file, store, worker=worker or me(), is_new=False) as desk:
         problem = desk.stated.problem
-        if not words and not settings:
+        if not words and not settings and block is None:
             raise Mistake(f"say what is right: {desk.hint('correct', str(trial), 'NAME=VALUE', '--why TEXT')}")
         before = len(desk.study.history(trial))
         at = settings_of(problem, settings)
         values = values_of(problem, words) if words else None
-        made = desk.study.correct(trial, values, at=at or None, why=why, anyway=anyway)
+        made = desk.study.correct(trial, values, at=at or None, block=block, why=why, anyway=anyway)
         new = desk.study.history(trial)[before:]
         _report(
             desk, made, as_json, [each.what for each in new] or ["nothing to correct: that is in the record already"]

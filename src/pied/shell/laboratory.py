@@ -2,7 +2,7 @@
 
 import itertools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,8 @@ import click
 
 from pied import writing
 from pied.measured import Measured, is_known, is_sided
-from pied.shell.options import anyway, given, of_a_study, worker
+from pied.shell.options import anyway, block, given, of_a_study, worker
+from pied.shell.sheets import Told, from_sheet, remark_column, trial_column
 from pied.shell.speech import Mistake, note, pair, say, say_json
 
 if TYPE_CHECKING:
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
     from pied.problem import Problem
     from pied.records import Trial
     from pied.shell.opening import Desk
-    from pied.shell.tables import Table
     from pied.study import Study
-
-ROUNDED = 1e-4
-"""Relative to the variable's range: a set point in a table that differs by less is the proposed one, rounded."""
 
 
 @click.command(context_settings={"allow_extra_args": True})
@@ -39,6 +36,9 @@ ROUNDED = 1e-4
     "--at", "settings", multiple=True, metavar="NAME=VALUE", help="Measure at settings of your own, all given."
 )
 @given
+@click.option(
+    "--block", "blocks", multiple=True, metavar="NAME", help="Day, operator, batch; of several the least used."
+)
 @click.option("--same", multiple=True, metavar="NAME", help="A setting that all open trials share; repeat it.")
 @click.option(
     "--max-step", "steps", multiple=True, metavar="NAME=DISTANCE", help="How far a setting may move; repeat it."
@@ -61,6 +61,7 @@ def ask(
     steps: tuple[str, ...],
     present: tuple[str, ...],
     same: tuple[str, ...],
+    blocks: tuple[str, ...],
 ) -> None:
     """Propose the next point to measure.
 
@@ -89,7 +90,7 @@ def ask(
         else:
             far, at = (settings_of(problem, words) for words in (steps, present))
             fixed = given_of(problem, given)
-            trials = desk.study.open_trials(count, given=fixed, max_step=far, present=at, same=same)
+            trials = desk.study.open_trials(count, given=fixed, max_step=far, present=at, same=same, block=blocks)
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:
@@ -115,6 +116,7 @@ def asked_data(study: "Study", trial: "Trial") -> dict[str, Any]:
     """Return a proposal as JSON-able data, with what is expected of each output once there is a belief."""
     data = {"trial": trial.number, "x": dict(trial.x), "why": trial.summary}
     data |= {"repeats": trial.why.repeats} if trial.why.repeats is not None else {}
+    data |= {"block": trial.block} if trial.block else {}
     return data | ({"expected": study.expect(trial.x)} if trial.why.lower else {})
 
 
@@ -123,7 +125,11 @@ def _say_trials(desk: "Desk", trials: "list[Trial]", why: bool) -> None:
 
     problem = desk.stated.problem
     for trial in trials:
-        say(f"trial {trial.number}" + (f"   ({trial.summary})" if trial.summary else ""))
+        say(
+            f"trial {trial.number}"
+            + f", block {trial.block}" * bool(trial.block)
+            + (f"   ({trial.summary})" if trial.summary else "")
+        )
         for name, value in trial.x.items():
             say(f"  {name} = {written(set_point(problem, name, value))}{unit(problem, name)}")
         if trial.why.lower:
@@ -150,11 +156,17 @@ def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
 
 def sheet_of(problem: "Problem", trials: "list[Trial]") -> tuple[list[str], list[dict[str, Any]]]:
     """Return the columns and rows of a run sheet: the settings of open trials, outputs to be filled in."""
+    from pied.shell.readings import block_column
+
     own = trial_column(problem)
     rows: list[dict[str, Any]] = [
         {own: each.number, **{name: set_point(problem, name, each.x[name]) for name in each.x}} for each in trials
     ]
     columns = [own, *problem.variables, *problem.outputs]
+    if any(each.block for each in trials):
+        columns.append(block_column(problem))
+        for row, each in zip(rows, trials, strict=True):
+            row[columns[-1]] = each.block
     if any(each.why.repeats is not None for each in trials):
         columns.append(remark_column(problem))
         for row, each in zip(rows, trials, strict=True):
@@ -185,16 +197,6 @@ def write(file: Path, content: str | bytes) -> None:
         raise Mistake(f"'{file}' cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
-def trial_column(problem: "Problem") -> str:
-    """Return the heading of the column of trial numbers; it must differ from all names of the problem."""
-    return "trial" if "trial" not in {*problem.variables, *problem.outputs} else "pied trial"
-
-
-def remark_column(problem: "Problem") -> str:
-    """Return the heading of the column that calls repetitions so; it must differ from all names of the problem."""
-    return "remark" if "remark" not in {*problem.variables, *problem.outputs} else "pied remark"
-
-
 # --------------------------------------------------------------------------------------------------------------- tell
 
 
@@ -206,6 +208,7 @@ def remark_column(problem: "Problem") -> str:
     "--from", "sheet", metavar="TABLE", help="Tell from a table with the column 'trial', as 'ask --csv' writes."
 )
 @click.option("--at", "settings", multiple=True, metavar="NAME=VALUE", help="What was really set; may be repeated.")
+@block
 @anyway
 def tell(
     file: str,
@@ -215,6 +218,7 @@ def tell(
     words: tuple[str, ...],
     sheet: str | None,
     settings: tuple[str, ...],
+    block: str,
     anyway: bool,
 ) -> None:
     """Tell what was measured: the number of the trial, then NAME=VALUE for each output, or NAME="0.52 ± 0.01 (n=3)".
@@ -239,9 +243,9 @@ def tell(
             told = from_sheet(desk, Table.read(Path(sheet)), anyway)
         before = {trial.number: trial for trial in desk.study.trials}
         done, refused = [], []
-        for place, number, values, at in told:
+        for place, number, values, at, own in told:
             try:
-                done.append(desk.study.tell(number, values or None, at=at, anyway=anyway))
+                done.append(desk.study.tell(number, values or None, at=at, block=own or block, anyway=anyway))
             except Contradiction as error:
                 refused.append(f"{place}{error.facts}. If the earlier one is wrong: {_remedy(desk, error)}")
             except TellError as error:
@@ -260,13 +264,11 @@ def tell(
             raise Mistake(". ".join(refused))
 
 
-def _told_words(
-    problem: "Problem", words: tuple[str, ...], settings: tuple[str, ...], example: str
-) -> tuple[str, int, dict[str, float], dict[str, Any]]:
-    """Read the words of `tell`: no place in a table, the trial, values and changed settings."""
+def _told_words(problem: "Problem", words: tuple[str, ...], settings: tuple[str, ...], example: str) -> Told:
+    """Read the words of `tell`."""
     if len(words) + len(settings) < 2 or not words or not words[0].isdecimal():
         raise Mistake(f"name the trial, then what was measured: {example}")
-    return "", int(words[0]), values_of(problem, words[1:]), settings_of(problem, settings)
+    return Told("", int(words[0]), values_of(problem, words[1:]), settings_of(problem, settings))
 
 
 def _remedy(desk: "Desk", error: "Contradiction") -> str:
@@ -313,7 +315,8 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
     told = {name: told_data(value) for name, value in (trial.y or {}).items()}
     y = {name: value for name, value in told.items() if value is not None}
     left = missing(problem, trial)
-    more = {} if trial.proposed is None else {"asked": dict(trial.proposed)}
+    more: dict[str, Any] = {} if trial.proposed is None else {"asked": dict(trial.proposed)}
+    more |= {"block": trial.block} if trial.block else {}
     more |= {"errors": errors_data(trial)} if errors_data(trial) else {}
     return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left, **more}
 
@@ -390,75 +393,6 @@ def values_of(problem: "Problem", words: tuple[str, ...]) -> dict[str, float]:
                 raise Mistake(f"'{output}' is given twice")
             values[output] = read(part, f"'{output}'", lod=problem.lods.get(output))
     return values
-
-
-def from_sheet(desk: "Desk", table: "Table", anyway: bool) -> list[tuple[str, int, dict[str, float], dict[str, Any]]]:
-    """Read a run sheet completely before anything is told: place, trial, values and changed settings of each row."""
-    from pied.errors import StatementError
-    from pied.records import former_names
-    from pied.shell.readings import columns, row_values
-    from pied.study import run_point
-
-    table.check_rows()
-    problem, told = desk.stated.problem, []
-    names = former_names(desk.record.events(), (*problem.variables, *problem.outputs))
-    table, own = by_present_names(table, names), trial_column(problem)
-    remarks = [name for name in [remark_column(problem)] if name in table.columns]
-    pass_over(table, [own], problem, own, *remarks, *columns(problem, table))
-    trials = {trial.number: trial for trial in desk.study.trials}
-    for row in range(len(table.rows)):
-        values = row_values(table, row, problem)
-        if not values:
-            continue
-        number, place = table.number(row, own), f"{table.place(row)}: "
-        if number is None or int(number) != number or int(number) not in trials:
-            raise StatementError(f"{place}there is no trial {table.rows[row][own]!r}")
-        trial = trials[int(number)]
-        at = {}
-        for name, value in row_settings(table, row, problem).items():
-            known = (trial.x[name], (trial.proposed or trial.x)[name])
-            if not any(_is_same(problem, name, value, each) for each in known):
-                at[name] = value
-        try:
-            run_point(problem, trial.x, at, anyway=anyway)
-        except StatementError as error:
-            raise StatementError(f"{place}{error}") from error
-        told.append((place, trial.number, values, at))
-    return told
-
-
-def _is_same(problem: "Problem", name: str, given: Any, proposed: Any) -> bool:
-    """Tell whether a setting in a table is the proposed one, rounded."""
-    if problem.variables[name].is_choice:
-        return bool(given == proposed)
-    width = problem.variables[name].hi - problem.variables[name].lo
-    return bool(abs(given - proposed) <= ROUNDED * width)
-
-
-def row_settings(table: "Table", row: int, problem: "Problem") -> dict[str, Any]:
-    """Return the settings of a row: labels as text, others as numbers."""
-    found: dict[str, Any] = {}
-    for name, each in problem.variables.items():
-        if name in table.columns:
-            value = table.label(row, name) if each.is_choice else table.number(row, name)
-            found |= {name: value} if value is not None else {}
-    return found
-
-
-def by_present_names(table: "Table", names: Mapping[str, str]) -> "Table":
-    """Return a table with the present names in its heading, and say which columns have a former one."""
-    made = table.renamed(names)
-    for old, new in zip(table.columns, made.columns, strict=True):
-        if old != new:
-            note(f"{table.file}: the column '{old}' is read as '{new}', as it is called now")
-    return made
-
-
-def pass_over(table: "Table", needed: list[str], problem: "Problem", *own: str, ignored: Sequence[str] = ()) -> None:
-    """Check the columns, and report the unused ones."""
-    others = table.check_columns(needed, [*problem.variables, *problem.outputs], own, ignored)
-    if others:
-        note(f"{table.file}: ignored columns: {', '.join(others)}")
 
 
 # --------------------------------------------------------------------------------------------------------------- fail

@@ -11,6 +11,12 @@ Decorator = Callable[[Decorated], Decorated]
 as_json: Decorator = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 worker: Decorator = click.option("--worker", metavar="NAME", help="Who works; by default your login name.")
 anyway: Decorator = click.option("--anyway", is_flag=True, help="Take values outside of their ranges: they are right.")
+block: Decorator = click.option(
+    "--block",
+    default="",
+    metavar="NAME",
+    help="With what else it was measured: a day, an operator, a batch, a reactor.",
+)
 given: Decorator = click.option(
     "--given",
     "given",

@@ -251,7 +251,7 @@ def trial_lines(problem: Problem, trials: Sequence[Trial], leases: Mapping[int, 
 
 def _remark(problem: Problem, trial: Trial, lease: Mapping[str, Any] | None) -> str:
     """Return what became of a trial."""
-    old = "older; " if trial.is_added else ""
+    old = ("older; " if trial.is_added else "") + f"block {trial.block}; " * bool(trial.block)
     if trial.state is State.FAILED:
         return trial.failure
     if trial.state is State.WITHDRAWN:

@@ -42,12 +42,17 @@ def error_columns(problem: "Problem", name: str) -> tuple[str, str]:
     return deviation, count
 
 
+def block_column(problem: "Problem") -> str:
+    """Return the heading of the column that names the block of a row."""
+    return "block" if "block" not in {*problem.variables, *problem.outputs, *problem.functions} else "pied block"
+
+
 def columns(problem: "Problem", table: "Table") -> list[str]:
     """Return the columns of a table that say something of outputs under other names."""
     found = [
         each for name in problem.outputs for each in (*error_columns(problem, name), *_repeated(problem, table, name))
     ]
-    return [each for each in found if each in table.columns]
+    return [each for each in (*found, block_column(problem)) if each in table.columns]
 
 
 def _repeated(problem: "Problem", table: "Table", name: str) -> list[str]:

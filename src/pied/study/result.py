@@ -13,6 +13,7 @@ from pied.measured import is_sided
 from pied.problem import Named
 from pied.records import Trial
 from pied.study.blame import Blame
+from pied.study.blocks import BlockOffset
 from pied.study.doubtful import Doubtful, in_python
 from pied.study.front import Front, FrontPoint
 from pied.study.relaxation import Relaxation
@@ -105,6 +106,8 @@ class Result:
 
     doubtful_of: Callable[[], tuple[Doubtful, ...]] = field(default=tuple, repr=False)
     """Compute `doubtful`, likewise."""
+    blocks_of: Callable[[], tuple[BlockOffset, ...]] = field(default=tuple, repr=False)
+    """Compute `blocks`, likewise."""
 
     blame_of: Callable[[], Blame | None] = field(default=lambda: None, repr=False)
     """Compute `blame`, likewise."""
@@ -118,6 +121,11 @@ class Result:
     def doubtful(self) -> tuple[Doubtful, ...]:
         """The measurements that do not fit the others and are probably gross errors, the surest first."""
         return self.doubtful_of()
+
+    @cached_property
+    def blocks(self) -> tuple[BlockOffset, ...]:
+        """By how much each block (day, operator, batch) reads outputs higher or lower than an average one."""
+        return self.blocks_of()
 
     @cached_property
     def sensitivities(self) -> Worth | None:
@@ -193,11 +201,12 @@ class Result:
             command: As for `told`.
         """
         changed = [] if self.blame is None else [self.blame.sentence(command)]
-        return [*changed, *(each.sentence(command) for each in self.doubtful)]
+        blocks = [f"{each}." for each in self.blocks if each.is_clear]
+        return [*changed, *(each.sentence(command) for each in self.doubtful), *blocks]
 
     def plainly(self) -> "Result":
         """Return the same without remarks about the record, to stand beside another result."""
-        return replace(self, doubtful_of=tuple, blame_of=lambda: None)
+        return replace(self, doubtful_of=tuple, blocks_of=tuple, blame_of=lambda: None)
 
     def _repr_html_(self) -> str:
         """Return the lines of `print` for a notebook, the value in bold and the settings as a table."""
@@ -266,6 +275,7 @@ class Result:
             "sensitivities": self.sensitivities.to_dict() if self.sensitivities is not None else None,
             **({"values": self.values, "front": self.front.to_dict()} if self.front is not None else {}),
             "doubtful": [each.to_dict() for each in self.doubtful],
+            **({"blocks": [each.to_dict() for each in self.blocks]} if self.blocks else {}),
             "failures": self.failures,
             "without_failures": self.blame.to_dict() if self.blame is not None else None,
             "rungs": self.rungs,
@@ -283,6 +293,7 @@ class Result:
             row: dict[str, Any] = {"number": trial.number, "state": trial.state.value, "aim": trial.why.aim}
             row.update(trial.x)
             row.update({name: _number(value) for name, value in trial.y.items()} if trial.y is not None else {})
+            row.update({"block": trial.block} if trial.block else {})
             row.update(reason=trial.reason, seconds=trial.why.seconds)
             rows.append(row)
         return pandas.DataFrame(rows).set_index("number") if rows else pandas.DataFrame()
@@ -329,6 +340,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "aim": trial.why.aim,
         "x": dict(trial.x),
         "y": {name: _told(value) for name, value in trial.y.items()} if trial.y is not None else None,
+        **({"block": trial.block} if trial.block else {}),
         "reason": trial.reason,
         "not_the_settings": trial.not_the_settings,
         "seconds": trial.why.seconds,

@@ -26,6 +26,7 @@ from pied.study.words import Words
 if TYPE_CHECKING:
     from pied.bounds import Composite, TwoRegimes
     from pied.gp import GP, ModelChoice
+    from pied.study.blocks import BlockOffset
     from pied.study.doubtful import Doubtful
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
@@ -303,6 +304,15 @@ class Snapshot(Moment):
             return ()
         return doubtful_of(self.problem, self.data, self.belief, self.settings)
 
+    @cached_property
+    def blocks(self) -> "tuple[BlockOffset, ...]":
+        """By how much each block reads outputs higher or lower than an average one."""
+        from pied.study.blocks import offsets_of
+
+        if not self.data.blocks or (np.isfinite(self.data.Y).sum(0) < 2).any():
+            return ()
+        return offsets_of(self.problem, self.data, self.belief)
+
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
         if self.white is not None:
@@ -413,6 +423,7 @@ class Snapshot(Moment):
             level=self.level, seed=self.seed, relaxation=relaxation,
             settings={"solver": self.solver.name, "settings": repr(self.solver)}, words=Words.of(problem),
             confirmations=(self.confirmations, self.needed), doubtful_of=lambda: self.doubtful,
+            blocks_of=lambda: self.blocks,
             given=dict(problem.given),
         )  # fmt: skip
         if found is None:

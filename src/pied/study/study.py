@@ -7,7 +7,7 @@ It is long because it is the whole of what users call. What takes more than a fe
 import logging
 import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property, partial
@@ -29,6 +29,7 @@ from pied.records import (
     Value,
     Why,
     annotate,
+    cleaned_name,
     correct,
     history,
     restore,
@@ -38,6 +39,7 @@ from pied.rng import Stream
 from pied.solvers import make
 from pied.solvers.base import Proposal, Run, Solver
 from pied.solvers.initial import initial_point
+from pied.study.blocks import least_used
 from pied.study.opening import check_settings, opened, restored_question
 from pied.study.present import check_present
 from pied.study.reading import (
@@ -299,6 +301,7 @@ class Study:
         given: Mapping[str, Any] | None = None,
         max_step: Mapping[str, float] | None = None,
         present: Mapping[str, Any] | None = None,
+        block: str | Sequence[str] = (),
         again: bool = True,
         for_sweep: "Sweep | None" = None,
     ) -> Trial:
@@ -311,6 +314,7 @@ class Study:
                 best point with these, exactly. Measurements with others count fully.
             max_step: How far settings may move from where the equipment stands, `{"T": 5}`.
             present: Where it stands, if that is not where the last trial was measured.
+            block: The day, operator, batch or reactor of this trial, or several: the one that was used least.
             again: Whether a named worker gets its own pending trial back.
             for_sweep: A sweep of this study: the point is the one that would sharpen its curve most.
 
@@ -320,10 +324,19 @@ class Study:
         """
         where = self._where(given, max_step, present)
         if for_sweep is not None:
-            return self._propose(where.given, for_sweep)
-        if not (self._is_named and again):
-            return self._offered(where, resume=False) or self._propose(where.given)
-        return self._offered(where, resume=True) or self._propose(where.given, most=1)
+            found = self._propose(where.given, for_sweep)
+        elif not (self._is_named and again):
+            found = self._offered(where, resume=False) or self._propose(where.given)
+        else:
+            found = self._offered(where, resume=True) or self._propose(where.given, most=1)
+        return self._in_block(found, block)
+
+    def _in_block(self, trial: Trial, block: str | Sequence[str]) -> Trial:
+        """Put a trial into a block, of several into the one that was used least; one that is in a block stays there."""
+        if not block or trial.block:
+            return trial
+        self._record.tell(trial.number, {}, worker=self.worker, block=cleaned_name(least_used(block, self.trials)))
+        return self._logged(trial.number)
 
     def open_trials(
         self,
@@ -333,6 +346,7 @@ class Study:
         max_step: Mapping[str, float] | None = None,
         present: Mapping[str, Any] | None = None,
         same: Iterable[str] = (),
+        block: str | Sequence[str] = (),
     ) -> list[Trial]:
         """Return this worker's open trials, with renewed leases, after new proposals until there are so many.
 
@@ -344,6 +358,7 @@ class Study:
             max_step: How far settings may move.
             present: From where.
             same: Settings that all of them share, as on a plate or in one oven; the first trial chooses them.
+            block: Their day, operator, batch or reactor; of several, each trial gets the one that was used least.
         """
         shared = shared_names(self.problem, same)
         where = self._where(given, max_step, present)
@@ -354,7 +369,7 @@ class Study:
                 where = self._where({**(given or {}), **first}, max_step, present)
                 mine = [trial for trial in mine if lies_on(where, trial)]
             if len(mine) >= count:
-                return mine
+                return [self._in_block(trial, block) for trial in mine]
             try:
                 self._offered(where, resume=False) or self._propose(where.given, most=count)
             except SolverDone as done:
@@ -537,6 +552,7 @@ class Study:
         y: Any = None,
         *,
         at: Mapping[str, Any] | None = None,
+        block: str = "",
         anyway: bool = False,
         again: bool = True,
     ) -> Trial:
@@ -551,19 +567,21 @@ class Study:
             y: The outputs; None if only `at` is told.
             at: Variables that were really set to other values than proposed; the proposed point stays in the record.
                 A complete trial is moved by `correct`.
+            block: With what else it was measured and is perhaps off together: a day, an operator, a batch, a reactor.
             anyway: Whether values outside of their ranges, and settings far outside, are right.
             again: Whether telling a recorded value once more is an event of its own; False when a call is repeated
                 because its answer was lost: then nothing is written.
         """
         old = self._known(trial)
-        if y is None and not at:
+        block = cleaned_name(block)
+        if y is None and not at and not block:
             raise TellError(f"trial {old.number}: nothing is told: give outputs, or what was really set (at=)")
         known = outcomes(self._trials.values())
         values = told_values(self.problem, y, f"trial {old.number}: ", anyway=anyway, others=known)
         point = self._at(old, at, anyway)
-        if not again and is_recorded(self._rows[old.number], values, point):
+        if not again and is_recorded(self._rows[old.number], values, point) and block in ("", old.block):
             return old
-        self._record.tell(old.number, values, worker=self.worker, at=point, again=again)
+        self._record.tell(old.number, values, worker=self.worker, at=point, again=again, block=block)
         return self._logged(old.number)
 
     def fail(
@@ -614,7 +632,7 @@ class Study:
             logger.warning("trial %d: %s", trial.number, said)
         return point
 
-    def add(self, x: Any, y: Any = None, *, anyway: bool = False, again: bool = False) -> Trial:
+    def add(self, x: Any, y: Any = None, *, block: str = "", anyway: bool = False, again: bool = False) -> Trial:
         """Add old data, a point and its known outputs; it does not count against the budget.
 
         A row that is there already is not added twice, unless it was measured `again` with the same outcome. A point
@@ -622,7 +640,7 @@ class Study:
         """
         if y is None:
             raise TellError("add takes measured outputs: to have settings evaluated first, study.enqueue(x)")
-        new = self.add_all([(x, y)], anyway=anyway, again=again)
+        new = self.add_all([(x, y, block)], anyway=anyway, again=again)
         if new:
             return new[0]
         row = (added_point(self.problem, x, anyway=anyway), told_values(self.problem, y, anyway=anyway))
@@ -631,14 +649,14 @@ class Study:
         return known
 
     def add_all(
-        self, rows: Iterable[tuple[Any, Any]], *, anyway: bool = False, again: bool = False
+        self, rows: Iterable[tuple[Any, ...]], *, anyway: bool = False, again: bool = False
     ) -> dict[int, Trial]:
         """Add many rows of old data at once, points with their known outputs: all of them, or none if one is refused.
 
         Rows that are there already are passed over as in `add`; who adds the same rows at the same time adds them once.
 
         Args:
-            rows: Points with their outputs.
+            rows: Points with their outputs, and perhaps the block in which they were measured.
             anyway: Whether values outside of their ranges, and settings far outside, are right.
             again: Whether rows that are there already were measured again.
 
@@ -647,22 +665,24 @@ class Study:
         """
         trials = {trial.number: trial for trial in self._snapshot().trials}
         others = outcomes(trials.values())
+        rows = list(rows)
+        blocks = [cleaned_name(row[2]) if len(row) > 2 else "" for row in rows]
         read = [
             (
                 added_point(self.problem, x, anyway=anyway),
                 told_values(self.problem, y, anyway=anyway, others=others),
             )
-            for x, y in rows
+            for x, y, *_ in rows
         ]
         new: list[int] = []
         without: dict[int, list[str]] = {}
 
-        def choose(changed: list[Row]) -> list[tuple[dict[str, Any], dict[str, float]]]:
+        def choose(changed: list[Row]) -> list[tuple[Any, ...]]:
             seen = {**trials, **{row.number: restored_trial(self.problem, row) for row in changed}}
             known = {} if again else same_rows(self.problem, seen.values(), read)
             new[:] = [place for place in range(len(read)) if place not in known]
             without.update({known[place].number: names for place, names in more_said(read, known).items()})
-            return [read[place] for place in new]
+            return [(*read[place], blocks[place]) for place in new]
 
         made: list[Row] = []
         if choose([]):
@@ -684,6 +704,7 @@ class Study:
         *,
         why: str,
         at: Mapping[str, Any] | None = None,
+        block: str | None = None,
         anyway: bool = False,
     ) -> Trial:
         """Replace told outputs, or what was really set; the earlier ones stay in the history.
@@ -695,13 +716,16 @@ class Study:
             values: The right outputs, only those that change.
             why: The reason.
             at: Variables that were really set to other values.
+            block: The right block, "" if it belongs to none.
             anyway: Whether values outside of their ranges, and settings far outside, are right; they are refused
                 otherwise.
         """
         old, said = self._known(trial), reason(why)
         known = outcomes(self._snapshot().trials)
         new = told_values(self.problem, values, f"trial {old.number}: ", anyway=anyway, others=known)
-        correct(self._record, old.number, new, why=said, worker=self.worker, at=self._at(old, at, anyway))
+        block = None if block is None else cleaned_name(block)
+        place = self._at(old, at, anyway)
+        correct(self._record, old.number, new, why=said, worker=self.worker, at=place, block=block)
         return self._logged(old.number)
 
     def withdraw(self, trial: Trial | int, *, why: str) -> Trial:

@@ -12,15 +12,14 @@ from pied.shell.corrections import event_data
 from pied.shell.laboratory import (
     asked_data,
     failure_data,
-    from_sheet,
     given_of,
     settings_of,
     told_line,
-    trial_column,
     trial_data,
     values_of,
 )
 from pied.shell.opening import Desk, me
+from pied.shell.sheets import from_sheet, trial_column
 from pied.shell.statement_file import from_text
 from pied.shell.tables import Table
 from pied.study import changed
@@ -112,7 +111,12 @@ def ask(room: Room, given: Given) -> Any:
             [desk.study.enqueue(own, take=True)]
             if own
             else desk.study.open_trials(
-                count, given=fixed, max_step=far, present=_mapping(given, "present"), same=_names(given, "same")
+                count,
+                given=fixed,
+                max_step=far,
+                present=_mapping(given, "present"),
+                same=_names(given, "same"),
+                block=_names(given, "block"),
             )
         )
         return {"trials": [asked_data(desk.study, each) for each in trials]}
@@ -125,7 +129,10 @@ def tell(room: Room, number: int, given: Given) -> Any:
         values = values_of(problem, tuple(words_of(_mapping(given, "values"))))
         at = settings_of(problem, tuple(words_of(_mapping(given, "at"))))
         try:
-            made = desk.study.tell(number, values or None, at=at or None, anyway=_flag(given, "anyway"), again=False)
+            made = desk.study.tell(
+                number, values or None, at=at or None, block=text(given, "block"), anyway=_flag(given, "anyway"),
+                again=False,
+            )  # fmt: skip
         except Contradiction as error:
             raise Contradicted(f"{error.facts}. If the earlier one is wrong, correct it.") from error
         return trial_data(problem, made) | {"said": told_line(problem, made, before)}
@@ -152,12 +159,13 @@ def correct(room: Room, number: int, given: Given) -> Any:
     with room.desk(_worker(given)) as desk:
         problem, _ = desk.stated.problem, _known(desk, number)
         words, settings = words_of(_mapping(given, "values")), words_of(_mapping(given, "at"))
-        if not words and not settings:
+        if not words and not settings and "block" not in given:
             raise StatementError("say what is right: give 'values', or what was really set, 'at'")
         made = desk.study.correct(
             number,
             values_of(problem, tuple(words)) if words else None,
             at=settings_of(problem, tuple(settings)) or None,
+            block=text(given, "block") if "block" in given else None,
             why=text(given, "why"),
             anyway=_flag(given, "anyway"),
         )
@@ -201,9 +209,9 @@ def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
     with room.desk(worker) as desk:
         before = {trial.number: trial for trial in desk.study.trials}
         told, refused = [], []
-        for place, number, values, at in from_sheet(desk, table, anyway):
+        for place, number, values, at, block in from_sheet(desk, table, anyway):
             try:
-                told.append(desk.study.tell(number, values or None, at=at, anyway=anyway, again=False))
+                told.append(desk.study.tell(number, values or None, at=at, block=block, anyway=anyway, again=False))
             except Contradiction as error:
                 refused.append(f"{place}{error.facts}")
             except TellError as error:
@@ -286,15 +294,17 @@ def open_of(room: Room) -> list[Trial]:
 
 _VALUES = "outputs by name, also '0.52 ± 0.01 (n=3)' or {value, deviation, n}; a part of them is fine"
 _WORKER = "who acts; by default the login name of the server"
+_BLOCK = "the day, operator, batch or reactor"
 _ANYWAY = "true: values outside of their ranges are right"
 TRIAL_ACTIONS: dict[str, Action] = {
-    "tell": Action(tell, {"values": _VALUES, "at": "variables that were really set otherwise", "anyway": _ANYWAY,
-                          "worker": _WORKER},
+    "tell": Action(tell, {"values": _VALUES, "at": "variables that were really set otherwise", "block": _BLOCK,
+                          "anyway": _ANYWAY, "worker": _WORKER},
                    "Tell what was measured. A request repeated after a lost answer changes nothing."),
     "fail": Action(fail, {"reason": "why it could not be done", "anyway": "also if it was told",
                           "not_the_settings": "true: it had nothing to do with the settings", "worker": _WORKER},
                    "Say that a trial could not be done; settings near it are avoided unless the reason was another."),
-    "correct": Action(correct, {"values": "the right outputs by name", "at": "what was really set", "why": "the reason",
+    "correct": Action(correct, {"values": "the right outputs by name", "at": "what was really set",
+                                "block": "the right block", "why": "the reason",
                                 "anyway": _ANYWAY, "worker": _WORKER},
                       "Replace told values; the earlier ones stay in the history."),
     "withdraw": Action(withdraw, {"why": "the reason", "worker": _WORKER}, "Let a trial no longer count."),
@@ -306,6 +316,7 @@ _CHANGES = {"constants": "new values of constants by name", "limits": "new limit
 STUDY_ACTIONS: dict[str, Action] = {
     "ask": Action(ask, {"count": f"open trials wanted in all, 1 to {MOST_ASKED}", "worker": _WORKER,
                         "at": "settings of your own, all by name: they are the trial",
+                        "block": f"{_BLOCK}; a list: the least used of these",
                         "same": "settings that all open trials share, a list of names",
                         "max_step": "how far settings may move by name",
                         "present": "where they stand, if not where the last trial was measured",

@@ -135,7 +135,7 @@ export async function trialsPage(page, study) {
       ["value", about.objective + unit(about), "n", (t) => t.value, (t) => num(t.value, 6)],
       ["expected", "expected", "n", (t) => t.expected?.[0], (t) => (t.expected ? span(...t.expected) : "–")],
       ["feasible", "Limits", "", (t) => t.feasible, (t) => (t.feasible === null ? "–" : t.feasible ? h("span", { class: "good" }, "met") : h("span", { class: "bad" }, "not met"))],
-      ["why", "Why, notes, corrections", "", (t) => t.why, (t) => [t.reason ? h("div", { class: "bad" }, t.reason, t.not_the_settings ? h("span", { class: "dim" }, " (not the settings)") : null) : null, h("div", { class: "small dim" }, t.why), t.amended.map((text) => h("div", { class: "small warn" }, text)), t.notes.map((text) => h("div", { class: "small" }, `Note: ${text}`))]],
+      ["why", "Why, notes, corrections", "", (t) => t.why, (t) => [t.block ? h("div", { class: "small" }, `Block ${t.block}`) : null, t.reason ? h("div", { class: "bad" }, t.reason, t.not_the_settings ? h("span", { class: "dim" }, " (not the settings)") : null) : null, h("div", { class: "small dim" }, t.why), t.amended.map((text) => h("div", { class: "small warn" }, text)), t.notes.map((text) => h("div", { class: "small" }, `Note: ${text}`))]],
       ["worker", "Who", "", (t) => t.worker, (t) => t.worker], ["settled_at", "When", "", (t) => t.settled_at || t.asked_at, (t) => when(t.settled_at || t.asked_at)],
     ];
   }

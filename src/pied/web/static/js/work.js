@@ -33,13 +33,14 @@ export async function workPage(page, study, app) {
     const anyway = h("input", { type: "checkbox", checked: draft.anyway, onchange: (e) => { draft.anyway = e.target.checked; } });
     const luck = h("input", { type: "checkbox", name: "not-the-settings", checked: draft.luck, onchange: (e) => { draft.luck = e.target.checked; } });
     const reason = h("input", { placeholder: "why it could not be done", "aria-label": "Why it could not be done", value: draft.reason || "", oninput: (e) => { draft.reason = e.target.value; } });
-    return h("form", { class: "card", "data-trial": t.trial, onsubmit: (e) => { e.preventDefault(); act("tell", { values: draft.values, at: draft.at, anyway: Boolean(draft.anyway) }); } },
+    return h("form", { class: "card", "data-trial": t.trial, onsubmit: (e) => { e.preventDefault(); act("tell", { values: draft.values, at: draft.at, block: draft.block || "", anyway: Boolean(draft.anyway) }); } },
       h("h2", {}, `Trial ${t.trial}`, t.worker ? h("span", { class: "dim small" }, ` · ${t.worker}`) : null), h("p", { class: "small dim" }, t.why),
       h("dl", { class: "pairs" }, about.variables.map((v) => [h("dt", {}, v.name), h("dd", {}, h("strong", {}, united(num(t.x[v.name], 7), v.unit)))])),
       app.read_only ? null : [h("div", { class: "row noprint" }, about.outputs.map((o) => (t.y[o.name] !== undefined ? h("span", { class: "tag good" }, `${o.name} = ${num(t.y[o.name])}${errorOf(t, o.name)}`) : input("values", o.name, united(o.name, o.unit && `[${o.unit}]`), "not yet"))), h("button", { class: "main" }, "Tell")),
         wrong,
         h("details", { class: "noprint" }, h("summary", {}, "Set otherwise, could not be done, …"),
           h("div", { class: "row" }, about.variables.map((v) => input("at", v.name, `really set: ${united(v.name, v.unit && `[${v.unit}]`)}`, num(t.x[v.name], 6)))),
+          h("label", {}, "Block: day, operator, batch, …", h("input", { name: "block", value: draft.block || "", placeholder: t.block || "none", oninput: (e) => { draft.block = e.target.value; } })),
           h("label", { class: "line" }, anyway, "these values are right, also outside of their ranges"),
           h("div", { class: "row" }, reason, h("label", { class: "line" }, luck, "not because of the settings"), h("button", { type: "button", onclick: () => act("fail", { reason: draft.reason || "", anyway: t.state === "partial", not_the_settings: Boolean(draft.luck) }) }, "Could not be done")))]);
   }

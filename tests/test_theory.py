@@ -227,3 +227,53 @@ def test_lipschitz_constants_say_where_they_are_from() -> None:
     found = theory.lipschitz(problem, X, Y, {"told": 7.0})
     assert found.how == ("affine", "white", "sampled", "given")
     assert found.values == pytest.approx((max(2.0, 3 * float(X.max())), 0.0, 4.0, 7.0))  # |q| <= 4 at a corner
+
+
+# -------------------------------------------------------------------------------------------- boxes, and simulation
+
+
+@pytest.mark.parametrize("name", ["matern 3/2", "matern 5/2", "squared exponential"])
+def test_draws_differ_by_no_more_than_the_slack_from_the_nearest_point_of_a_net(name: str) -> None:
+    found = theory.net(name, [0.4], 0.5, delta=0.1)
+    fine = np.linspace(0, 1, 801)
+    r = np.abs(fine[:, None] - fine) / 0.4
+    K = np.vectorize(theory.PROFILES[name])(r)
+    values, vectors = np.linalg.eigh(K)
+    draws = (vectors * np.sqrt(np.maximum(values, 0))) @ Stream(1).normal(801, 300)
+    (count,) = found.steps
+    nearest = (np.minimum((fine * count).astype(int), count - 1) + 0.5) / count
+    rows = np.abs(fine[:, None] - nearest).argmin(0)
+    away = np.abs(draws - draws[rows]).max(0)
+    assert (away <= found.slack).mean() >= 0.9
+    assert away.max() > 0.05 * found.slack  # not out of proportion
+
+
+def test_a_net_grows_with_what_is_asked_of_it() -> None:
+    one = theory.net("matern 5/2", [0.3, 0.6], 0.2, delta=0.05)
+    assert one.size == math.prod(one.steps)
+    assert one.steps[0] == pytest.approx(2 * one.steps[1], rel=0.1)
+    for finer in (
+        theory.net("matern 5/2", [0.3, 0.6], 0.1, delta=0.05),
+        theory.net("matern 5/2", [0.3, 0.6], 0.2, delta=0.001),
+        theory.net("matern 5/2", [0.15, 0.6], 0.2, delta=0.05),
+        theory.net("matern 5/2", [0.3, 0.6], 0.2, delta=0.05, outputs=9),
+    ):
+        assert finer.size > one.size
+    assert theory.net("squared exponential", [100.0], 1.0, delta=0.5).size == 1
+    with pytest.raises(SettingError, match="slack > 0"):
+        theory.net("matern 5/2", [0.3], 0.0, delta=0.1)
+    with pytest.raises(SettingError, match="positive length scales"):
+        theory.net("linear", [0.3], 0.1, delta=0.1)
+
+
+def test_calibrated_bounds_hold_as_often_as_asked_and_are_narrower_than_the_union_bound() -> None:
+    K, T, noise = kernel(20), 10, 0.1
+    z = theory.calibrated(K, noise, T, delta=0.1, draws=400)
+    union = norm.isf(theory.tail(T - 1, delta=0.1, size=20, functions=1) / 2)
+    assert 1.8 < z < union
+    other = theory.calibrated(K, noise, T, delta=0.1, draws=400, seed=1)
+    assert other == pytest.approx(z, rel=0.1)
+    alone = theory.calibrated(np.eye(1), noise, 1, delta=0.1, draws=4000)
+    assert alone == pytest.approx(norm.isf(0.05), rel=0.05)  # one point, nothing told: a normal
+    independent = theory.calibrated(np.eye(30), noise, 1, delta=0.1, draws=4000)
+    assert independent == pytest.approx(norm.isf((1 - 0.9 ** (1 / 30)) / 2), rel=0.05)

@@ -28,6 +28,18 @@ LATEST_DECLARATION = 10**12
 """Evaluations after which the search for a declaration ends."""
 SMALLEST_EIGENVALUE = 1e-12
 """Of the largest: smaller eigenvalues of a covariance matrix are rounding error."""
+PROFILES: dict[str, Callable[[float], float]] = {
+    "squared exponential": lambda r: math.exp(-0.5 * r * r),
+    "matern 5/2": lambda r: (1.0 + math.sqrt(5.0) * r + 5.0 * r * r / 3.0) * math.exp(-math.sqrt(5.0) * r),
+    "matern 3/2": lambda r: (1.0 + math.sqrt(3.0) * r) * math.exp(-math.sqrt(3.0) * r),
+}
+"""Correlation at a scaled distance."""
+CURVATURES = {"squared exponential": 1.0, "matern 5/2": 5.0 / 3.0, "matern 3/2": 3.0}
+"""-k''(0): the squared Lipschitz constant of the kernel's distance."""
+CHAIN = 60
+"""Nets of a chain, each twice as fine: after so many the rest is below rounding."""
+ROUNDING = 1e-9
+"""Of a count."""
 
 
 # ------------------------------------------------------------------------------------------------- levels and widths
@@ -56,6 +68,105 @@ def constant_level(T: int, *, delta: float, size: int, functions: int) -> float:
 def beta(T: int, *, delta: float, size: int, functions: int, outputs: int) -> float:
     """Return beta_T = 2 log(m pi^2 T^2 (n + 1) size / (3 delta)) of Theorem 2: 2 log(2 m / a) at the tail of T - 1."""
     return 2.0 * math.log(2.0 * outputs / tail(T - 1, delta=delta, size=size, functions=functions))
+
+
+@dataclass(frozen=True)
+class Net:
+    """Points of a box such that bounds at the nearest of them, widened by a slack, hold everywhere in the box."""
+
+    steps: tuple[int, ...]
+    """Points along each variable, each in the middle of its part of the range."""
+    slack: float
+    """By how much an output may differ from the nearest point's, in units of its prior deviation."""
+
+    @property
+    def size(self) -> int:
+        """Number of points: the `size` of the levels, in place of that of a finite set."""
+        return math.prod(self.steps)
+
+
+def net(kernel: str, length_scales: Sequence[float], slack: float, *, delta: float, outputs: int = 1) -> Net:
+    """Return a net of the unit cube: outputs differ by no more than the slack from their values at its nearest point.
+
+    This holds with probability 1 - delta. It is a covering number for Lemma 1 on a box, by chaining: nets with cells of
+    half-width e_n = 2^-n e length scales and N_n points. The nearest points of consecutive nets differ by a normal of
+    deviation D(3/2 e_n d^(1/2)) at most, D(r)^2 = 2 - 2 k(r); there are 2^d N_(n+1) such pairs at most, and a union
+    bound over them at delta 2^-(n+1) gives the slack
+
+        sum_n D(3/2 e_n d^(1/2)) (2 log(2 m 2^d N_(n+1) 2^(n+1) / delta))^(1/2).
+
+    Then `quantile.confidence(delta, net.size, functions)` with the other half of the probability are levels for a box.
+
+    Args:
+        kernel: "matern 3/2", "matern 5/2" or "squared exponential".
+        length_scales: One for each variable, as a share of its range.
+        slack: In units of the prior deviation.
+        delta: Probability that it is exceeded anywhere.
+        outputs: m, with the same kernel.
+    """
+    if kernel not in PROFILES or not length_scales or not all(0 < each < math.inf for each in length_scales):
+        raise SettingError(f"a net needs one of {', '.join(PROFILES)} and positive length scales, got {kernel}")
+    if not 0 < delta < 1 or not slack > 0 or outputs < 1:
+        raise SettingError(f"a net needs slack > 0, 0 < delta < 1, outputs >= 1, got {slack}, {delta}, {outputs}")
+
+    d = len(length_scales)
+
+    def steps(cell: float) -> tuple[int, ...]:
+        return tuple(math.ceil(0.5 / (cell * each) - ROUNDING) or 1 for each in length_scales)
+
+    def exceeded(cell: float) -> float:
+        total = 0.0
+        for n in range(CHAIN):
+            away, finer = cell * 0.5**n, sum(math.log(each) for each in steps(cell * 0.5 ** (n + 1)))
+            union = math.log(2.0 * outputs * 2.0 ** (d + n + 1) / delta) + finer
+            total += _apart(kernel, 1.5 * away * math.sqrt(d)) * math.sqrt(2.0 * union)
+        return total
+
+    low, high = 1e-9, 1.0 / min(length_scales)
+    while high > low * 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if exceeded(middle) <= slack else (low, middle)
+    return Net(steps(low), slack)
+
+
+def _apart(kernel: str, r: float) -> float:
+    """Return the deviation of the difference of a process of variance 1 between points at a scaled distance."""
+    if r < 1e-4:
+        return r * math.sqrt(CURVATURES[kernel])  # an upper bound, without the rounding of the other form
+    return math.sqrt(2.0 - 2.0 * PROFILES[kernel](r))
+
+
+def calibrated(
+    K: Float64[ndarray, "c c"],
+    noise: float,
+    T: int,
+    *,
+    delta: float,
+    draws: int = 400,
+    seed: int = 0,
+) -> float:
+    """Return how many deviations wide bounds must be to hold at all points before each of T evaluations, by simulation.
+
+    The largest error in deviations of each of many draws of the process, when the point of the largest upper bound (at
+    two deviations) is evaluated each time; of these the 1 - delta quantile, the larger neighbour. Lemma 1 is a union
+    bound of the same: its normal quantile of 1 - a_t / 2 counts neighbouring points and times as independent.
+    """
+    _check_noise(noise)
+    values, vectors = np.linalg.eigh(K)
+    root, stream = vectors * np.sqrt(np.maximum(values, 0.0)), Stream(seed)
+    H = (root @ stream.at("h").normal(len(K), draws)).T
+    errors = noise * stream.at("noise").normal(draws, T)
+    mean, covariance, each = np.zeros_like(H), np.tile(K, (draws, 1, 1)), np.arange(draws)
+    largest = np.zeros(draws)
+    for t in range(T):
+        deviation = np.sqrt(np.maximum(covariance.diagonal(axis1=1, axis2=2), SMALLEST_EIGENVALUE * K.max()))
+        largest = np.maximum(largest, (np.abs(H - mean) / deviation).max(1))
+        rows = (mean + 2.0 * deviation).argmax(1)
+        column = covariance[each, :, rows]
+        gain = column / (column[each, rows] + noise**2)[:, None]
+        mean = mean + gain * (H[each, rows] + errors[:, t] - mean[each, rows])[:, None]
+        covariance = covariance - gain[:, :, None] * column[:, None, :]
+    return float(np.sort(largest)[min(draws - 1, math.ceil((1.0 - delta) * (draws + 1)) - 1)])
 
 
 def width_bound(lipschitz: float, beta: float, deviations: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b"] | float:

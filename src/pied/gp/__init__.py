@@ -1,6 +1,7 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
 from pied.gp.choices import Model, ModelChoice
+from pied.gp.enclosure import Enclosure
 from pied.gp.features.coding import Coding, Labels, scaled
 from pied.gp.gross import Misfit, misfits
 from pied.gp.observations import MOST_TOLD
@@ -18,6 +19,7 @@ __all__ = [
     "MOST_TOLD",
     "Border",
     "Coding",
+    "Enclosure",
     "Labels",
     "Misfit",
     "Model",

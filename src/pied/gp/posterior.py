@@ -75,6 +75,18 @@ class Posterior:
         wider._variance = self._variance * factor[:, None, :] ** 2
         return wider
 
+    @property
+    def inverse(self) -> Float64[ndarray, "B e"]:
+        """1 / length scale, 0 for inputs that an output does not depend on."""
+        return self._inverse[:, 0]
+
+    def norms(self) -> Float64[ndarray, "B c"]:
+        """Return the norm of every mean, its trend left out, in the space of the kernel of unit variance."""
+        own = 0.5 * self._scaled.swapaxes(-1, -2)
+        squares = self._lengths + self._lengths.swapaxes(1, 2) - own @ self._scaled
+        K = radial(squares.clip(0.0, None), self._kernel, slopes=False)[0]
+        return np.sqrt(((K @ self._weights) * self._weights).sum(1).clip(0.0, None))
+
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "B b c"], Float64[ndarray, "B b c"]]:
         """Return mean and standard deviation of every output of every task."""
         step = max(1, ENTRIES_AT_ONCE // max(1, len(self._root) * self._root.shape[1]))

@@ -71,6 +71,7 @@ _HOMES = {
     "Mixture": "equalities",
     "Variable": "variables",
     "doubts": "ranges",
+    "enclosed": "reach",
     "element_names": "renaming",
     "enclosed": "reach",
     "ends_of": "slices",

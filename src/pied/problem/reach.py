@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import ndarray
 
+from pied.errors import SettingError
 from pied.problem.intervals import NoBounds, bounds
 from pied.problem.problem import Problem
 from pied.problem.program import Program
@@ -67,6 +68,26 @@ def unreachable(problem: Problem) -> list[Unreachable]:
             if missed is not None:
                 found.append(Unreachable(problem.functions[place], missed, place in problem.white))
     return found
+
+
+def enclosed(
+    problem: Problem, place: int, x: tuple[Float64[ndarray, "b v"], Float64[ndarray, "b v"]], y: tuple[ndarray, ndarray]
+) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"]]:
+    """Return bounds of one function over boxes of variables and outputs, in the paper's form.
+
+    Raises:
+        SettingError: If the function is no formula, or has an operation of which no bounds are known.
+    """
+    door = problem.door(place)
+    try:
+        if not isinstance(door, Program):
+            raise NoBounds("a function that is called")
+        low, high = bounds(door, x, y)
+    except NoBounds as error:
+        raise SettingError(
+            f"'{problem.functions[place]}' cannot be bounded over boxes ({error}): give it as a formula"
+        ) from error
+    return (-high, -low) if place == 0 and problem.minimizes else (low, high)
 
 
 def _missed(problem: Problem, place: int, program: Program) -> float | None:

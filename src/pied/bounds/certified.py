@@ -13,11 +13,10 @@ from numpy import ndarray
 from pied.bounds import quantile
 from pied.bounds.composite import Composite
 from pied.errors import SettingError
-from pied.gp import GP, Enclosure
-from pied.gp.enclosure import Over
+from pied.gp import GP, Enclosure, Over
 from pied.problem import enclosed
 from pied.rng import Stream
-from pied.search.optimum import SATISFIED
+from pied.search import SATISFIED
 from pied.shapes import Bool, Float64
 
 MOST_VARIABLES = 4
@@ -169,7 +168,7 @@ class Boxes:
                 top = np.minimum(top, tangent[:, i] + self._bent(i, over))
             tops.append(top)
         above = np.stack(tops, -1)
-        return above[:, 0], (above[:, 1:] >= -SATISFIED * self.scales[1:]).all(1)
+        return above[:, 0], np.asarray((above[:, 1:] >= -SATISFIED * self.scales[1:]).all(1))
 
     def _top(self, i: int, x: tuple[ndarray, ndarray], over: Over) -> Float64[ndarray, "b"]:
         """Return an upper bound from those of the outputs."""

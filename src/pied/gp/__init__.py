@@ -1,7 +1,7 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
 from pied.gp.choices import Model, ModelChoice
-from pied.gp.enclosure import Enclosure
+from pied.gp.enclosure import Enclosure, Over
 from pied.gp.features.coding import Coding, Labels, scaled
 from pied.gp.gross import Misfit, misfits
 from pied.gp.observations import MOST_TOLD
@@ -24,6 +24,7 @@ __all__ = [
     "Misfit",
     "Model",
     "ModelChoice",
+    "Over",
     "Paths",
     "Prior",
     "Split",

@@ -14,7 +14,7 @@ from pied.bounds import quantile
 from pied.bounds.composite import Composite
 from pied.errors import SettingError
 from pied.gp import GP, Enclosure, Over
-from pied.problem import enclosed
+from pied.problem import over_boxes
 from pied.rng import Stream
 from pied.search import SATISFIED
 from pied.shapes import Bool, Float64
@@ -176,14 +176,14 @@ class Boxes:
         each, b = problem.structure[i], len(over.most)
         if each.kind == "monotone":
             away = z * over.widest
-            return enclosed(problem, i, x, (over.least - away, over.most + away))[1]
-        top = enclosed(problem, i, x, (over.least, over.most))[1]
+            return over_boxes(problem, i, x, (over.least - away, over.most + away))[1]
+        top = over_boxes(problem, i, x, (over.least, over.most))[1]
         nothing = np.zeros((b, problem.m))
-        low, high = enclosed(problem, i, x, (nothing, nothing))
+        low, high = over_boxes(problem, i, x, (nothing, nothing))
         square = np.zeros(b)
         for j in each.outputs:
             one = nothing + np.eye(problem.m)[j]
-            least, most = enclosed(problem, i, x, (one, one))
+            least, most = over_boxes(problem, i, x, (one, one))
             steepest = np.maximum(np.abs(most - low), np.abs(least - high))
             if i in self.coefficients:
                 steepest = np.abs(self.coefficients[i][j])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pied.problem.limits import Limit
     from pied.problem.problem import Problem
     from pied.problem.ranges import doubts
-    from pied.problem.reach import enclosed, unreachable
+    from pied.problem.reach import enclosed, over_boxes, unreachable
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
     from pied.problem.slices import Slice, ends_of, said
     from pied.problem.values import listed
@@ -45,6 +45,7 @@ __all__ = [
     "ends_of",
     "groups",
     "listed",
+    "over_boxes",
     "raw",
     "renamed_formula",
     "renamed_words",
@@ -73,12 +74,12 @@ _HOMES = {
     "doubts": "ranges",
     "enclosed": "reach",
     "element_names": "renaming",
-    "enclosed": "reach",
     "ends_of": "slices",
     "listed": "values",
     "renamed_formula": "renaming",
     "renamed_words": "renaming",
     "restored_goals": "goals",
+    "over_boxes": "reach",
     "said": "slices",
     "unreachable": "reach",
 }

@@ -70,7 +70,7 @@ def unreachable(problem: Problem) -> list[Unreachable]:
     return found
 
 
-def enclosed(
+def over_boxes(
     problem: Problem, place: int, x: tuple[Float64[ndarray, "b v"], Float64[ndarray, "b v"]], y: tuple[ndarray, ndarray]
 ) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"]]:
     """Return bounds of one function over boxes of variables and outputs, in the paper's form.
@@ -87,7 +87,7 @@ def enclosed(
         raise SettingError(
             f"'{problem.functions[place]}' cannot be bounded over boxes ({error}): give it as a formula"
         ) from error
-    return (-high, -low) if place == 0 and problem.minimizes else (low, high)
+    return (low, high) if problem.has_sign(place) > 0 else (-high, -low)
 
 
 def _missed(problem: Problem, place: int, program: Program) -> float | None:

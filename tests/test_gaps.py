@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from pied import CUQB, Problem, Study, Variable
+from pied.problem import ceiling
 from pied.records import Why
 from pied.rng import Stream
-from pied.study import changed, recorded_gap, what_if
-from pied.study.gaps import UNSHOWN, WIDEST, told_width
+from pied.study import Top, changed, gap, tops, what_if
+from pied.study.gaps import UNSHOWN, WIDEST, refuted
 
 
 @pytest.mark.parametrize(
@@ -24,8 +25,50 @@ from pied.study.gaps import UNSHOWN, WIDEST, told_width
     ids=["shown", "not shown", "not shown, but large", "absurd", "both"],
 )
 def test_a_gap_is_told_where_it_means_something(width, assumes_smooth, told):
-    assert told_width(width, 2.0, assumes_smooth=assumes_smooth) == told
-    assert recorded_gap([5.0 + width], None, 5.0, 2.0, assumes_smooth=assumes_smooth) == pytest.approx(told)
+    assert gap([Top(5.0 + width, not assumes_smooth)], 5.0, 2.0) == pytest.approx(told)
+
+
+def test_the_smallest_bound_that_was_not_refuted_holds():
+    stated = [None, Top(9.0, number=2), Top(6.0, number=3), Top(5.5, is_shown=False, number=4), Top(7.0, number=5)]
+    assert gap(stated, 5.0, 1.0) == pytest.approx(1.0)
+    assert gap(stated, 6.5, 1.0) == pytest.approx(0.5)
+    assert refuted(stated, 5.0, 6.5, 1.0) == stated[2]
+    assert refuted(stated, 5.0, 5.2, 1.0) is None
+    assert gap(stated, 9.5, 1.0) == gap(stated, None, 1.0) == math.inf
+
+
+def test_the_gap_only_falls_until_a_value_refutes_its_bound():
+    """Between what is told the belief changes: its own bounds rise and fall."""
+    study = Study(Problem({"a": (0, 1)}, ["y"], maximize="y", noise=0), seed=2)
+    shown = []
+    for _ in range(study.initial + 7):
+        trial = study.ask()
+        study.tell(trial, {"y": math.sin(5.0 * trial.x["a"])})
+        shown.append(study.gap()[0])
+    best = np.maximum.accumulate([trial.y["y"] for trial in study.trials])
+    shown = [math.inf if each is None else each for each in shown]
+    for t in range(1, len(shown)):
+        top = refuted(tops(study.trials[:t]), best[t - 1], best[t], math.inf)
+        assert shown[t] <= shown[t - 1] * 1.05 + 1e-9 or top is not None
+    assert shown[-1] < 1e-2
+
+
+@pytest.mark.parametrize(
+    ("words", "highest"),
+    [
+        ({"minimize": "y + a", "ranges": {"y": (0, math.inf)}}, 0.0),
+        ({"maximize": "y + a", "ranges": {"y": (-1, 3)}}, 5.0),
+        ({"maximize": "a*(2 - a) - b*b", "subject_to": ["y <= 1"]}, 1.0),
+        ({"minimize": "y**2 + abs(y - b)"}, 0.0),
+        ({"maximize": "y"}, math.inf),
+    ],
+)
+def test_no_gap_goes_beyond_what_the_objective_cannot_exceed(words, highest):
+    problem = Problem({"a": (0, 2), "b": (-1, 1)}, ["y"], noise=0, **words)
+    assert ceiling(problem) == highest or highest <= ceiling(problem) <= highest + 0.01
+    Y = np.clip(np.random.default_rng(0).normal(size=(500, 1)) * 9, *problem.ranges[0])
+    X = problem.from_unit(np.random.default_rng(1).random((500, 2)))
+    assert problem.g(X, Y[None], which=(0,))[0].max() <= ceiling(problem)
 
 
 def lump(x):

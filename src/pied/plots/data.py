@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 
 import numpy as np
 from numpy import ndarray
@@ -11,7 +10,7 @@ from pied.errors import SettingError, did_you_mean
 from pied.problem import Box, Problem, Variable
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.shapes import Bool, Float64, Int64
-from pied.study import Snapshot, Study, recorded_gap
+from pied.study import Snapshot, Study, gap, tops
 
 HELD_AT_ZERO = 1e-6
 """Of an upper bound: the search holds a lower bound at zero to this precision, so one this far below zero counts as
@@ -92,9 +91,8 @@ def history(problem: Problem, trials: Sequence[Trial]) -> History:
 
 
 def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
-    """Return the gap after each trial: the smallest optimistic optimum so far minus the best certain value.
+    """Return the gap after each trial: the smallest upper bound of the optimum so far minus the best certain value.
 
-    It is at least what the last belief called possible where little was measured, as far as it was to be doubted.
     For an exact black box the certain value is the best feasible value told. With noise it is the best lower bound at
     the time of the proposal, among points whose constraints then had lower bounds >= 0. Bounds that were computed from
     a value which has been corrected or withdrawn since are left out.
@@ -105,21 +103,11 @@ def gaps(problem: Problem, trials: Sequence[Trial]) -> Gaps:
     given = problem.given
     trials = [trial.believed(correction).of_slice(given, same_coordinates=True) for trial in trials]
     certain = np.maximum.accumulate(_told_values(problem, trials) if problem.is_exact else _lower_bounds(trials))
-    found = np.full(len(trials), np.nan)
-    tops: list[float] = []  # a heap; those that were refuted stay so, because what is certain only grows
-    is_searched, possible, is_assumed = False, None, False
-    spans = _spans(problem, trials)
-    for t, trial in enumerate(trials):
-        if trial.why.possible is not None:
-            possible, is_assumed = trial.why.possible, trial.why.assumes_smooth
-        if trial.why.optimistic is not None:
-            is_searched = True
-            heappush(tops, trial.why.optimistic)
-        while tops and tops[0] < certain[t]:
-            heappop(tops)
-        if is_searched:
-            known = float(certain[t]) if np.isfinite(certain[t]) else None
-            found[t] = recorded_gap(tops[:1], possible, known, float(spans[t]), assumes_smooth=is_assumed)
+    found, spans, stated = np.full(len(trials), np.nan), _spans(problem, trials), tops(trials)
+    first = next((t for t, top in enumerate(stated) if top is not None), len(trials))
+    for t in range(first, len(trials)):
+        known = float(certain[t]) if np.isfinite(certain[t]) else None
+        found[t] = gap(stated[: t + 1], known, float(spans[t]))
     return Gaps(_numbers(trials), found)
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pied.problem.limits import Limit
     from pied.problem.problem import Problem
     from pied.problem.ranges import doubts
-    from pied.problem.reach import enclosed, over_boxes, unreachable
+    from pied.problem.reach import ceiling, enclosed, over_boxes, unreachable
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
     from pied.problem.slices import Slice, ends_of, said
     from pied.problem.values import listed
@@ -38,6 +38,7 @@ __all__ = [
     "Scope",
     "Slice",
     "Variable",
+    "ceiling",
     "choices_of",
     "doubts",
     "element_names",
@@ -81,6 +82,7 @@ _HOMES = {
     "restored_goals": "goals",
     "over_boxes": "reach",
     "said": "slices",
+    "ceiling": "reach",
     "unreachable": "reach",
 }
 """Where each name is that is loaded when first used: a worker process receives named points and no more."""

@@ -1,4 +1,4 @@
-"""Limits that nothing can meet: proofs that a constraint is broken all over the box and the ranges of the outputs."""
+"""What no values within the box and the ranges of the outputs can do: meet a limit, or exceed a value; proofs."""
 
 from contextlib import suppress
 from dataclasses import dataclass
@@ -114,6 +114,30 @@ def _missed(problem: Problem, place: int, program: Program) -> float | None:
             return None
         low, high = _halved(low, high, splits, ends)
     return nearest if np.isfinite(nearest) else None
+
+
+def ceiling(problem: Problem) -> float:
+    """Return what the objective cannot exceed within the ranges of variables and outputs; infinite if that is open."""
+    program = problem.door(0)
+    if not isinstance(program, Program):
+        return np.inf
+    d, splits = len(problem.variables), _splits(problem, 0)
+    ends = np.concatenate([problem.bounds, problem.ranges])
+    low, high = ends[None, :, 0], ends[None, :, 1]
+    highest, reached, looked = -np.inf, -np.inf, 0
+    while True:
+        try:
+            least, most = bounds(program, (low[:, :d], high[:, :d]), (low[:, d:], high[:, d:]))
+        except NoBounds:
+            return np.inf
+        most = -least if problem.minimizes else most  # the program is the objective as it was stated
+        seen = problem.user_value(1.0) * _values(program, low, high, d)
+        reached = max(reached, float(np.nanmax(seen, initial=-np.inf)))
+        left = ~(most <= reached)
+        highest, looked = max(highest, float(most[~left].max(initial=-np.inf))), looked + len(low)
+        if not left.any() or not len(splits) or np.isinf(most).any() or looked + 2 * left.sum() > MOST_BOXES:
+            return max(highest, float(most.max()))
+        low, high = _halved(low[left], high[left], splits, ends)
 
 
 def _splits(problem: Problem, place: int) -> list[int]:

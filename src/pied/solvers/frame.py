@@ -35,7 +35,7 @@ from pied.gp import GP, MOST_TOLD, ModelChoice
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible, spread
 from pied.rng import Stream
-from pied.search import Enumeration, Mixed, Optimum, PenaltySearch, Search, search_of
+from pied.search import Enumeration, Mixed, Optimum, PenaltySearch, Search, search_of, solve_locally
 from pied.shapes import Bool, Float64
 from pied.solvers import batches
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
@@ -56,6 +56,8 @@ SMALLEST_SCALE = 1e-8  # of the spread of a constraint: its scale is not below t
 SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken, ...
 SAMPLED_SCALE_POINTS = 512  # ... if some function is sampled there
 TOP_POINTS = 128  # of these, at most, at which what settings may reach is computed by more than a few samples
+TOP_STARTS, TOP_ROUNDS = 3, 20  # local solves from the best of them: a pool ends below the optimum
+HELD = 1e-9  # of a constraint's scale: a local solve ends so near to its limit
 USUAL_POINTS = 256  # points of the pool, spread over the box, at which deviations are usual
 INCUMBENTS = 3  # told points that clouds and local solves start from
 FILL_POINTS = 1024  # Sobol points among which the last rung looks for the most distant one
@@ -237,6 +239,7 @@ class BayesRun(Run):
         else:
             ends = scene.regimes.predicted(u[None], level)
         has_gap = believer.cautious and not self.problem.has_front
+        is_assumed = has_gap and assumes_smooth(self.problem, belief, scene.data.Y)
         misjudged = scene.composite.misjudged(u[None], self.level)
         if misjudged:
             logger.warning("the closed form of %s does not hold at %s: it is not affine there", misjudged, u.tolist())
@@ -244,8 +247,8 @@ class BayesRun(Run):
             why,
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
-            possible=self._doubted_top(scene, belief, u) if has_gap else None,
-            assumes_smooth=has_gap and assumes_smooth(self.problem, belief, scene.data.Y),
+            possible=self._doubted_top(scene, belief, u, is_shown=not is_assumed) if has_gap else None,
+            assumes_smooth=is_assumed,
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
             telling=tuple(telling(self.problem, belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
             widened=float(factor.max()),
@@ -253,14 +256,23 @@ class BayesRun(Run):
             memory=to_memory(scene.belief.choices),
         )
 
-    def _doubted_top(self, scene: Scene, belief: GP, u: Float64[ndarray, "d"]) -> float | None:
-        """Return what settings may reach as far as the belief is to be doubted; None: none may meet all limits."""
-        level = self.level
-        doubted = self.settings.believer.doubted(self.problem, scene.data, belief, scene.stream, level)
+    def _doubted_top(self, scene: Scene, belief: GP, u: Float64[ndarray, "d"], *, is_shown: bool) -> float | None:
+        """Return what settings may reach as far as the belief is to be doubted; None: none may meet all limits.
+
+        A bound that is not shown to be smooth is hardly ever told: it is not searched to the end.
+        """
+        level, problem = self.level, self.problem
+        doubted = self.settings.believer.doubted(problem, scene.data, belief, scene.stream, level)
         bounds, pool = optimistic(doubted, level), scene.pool[:SCALE_POINTS]
         best = pool[bounds.promising(pool, scene.scales, TOP_POINTS)]
-        f = bounds.values(np.concatenate([u[None], scene.known, best]))
-        top = f[(f[:, 1:] >= 0).all(1), 0].max(initial=-np.inf)
+        U = np.concatenate([u[None], scene.known, best])
+        f = bounds.values(U)
+        if is_shown and problem.listing is None:
+            value = np.where((f[:, 1:] >= 0).all(1), f[:, 0], -np.inf)
+            starts = U[(-value).argsort(kind="stable")[:TOP_STARTS]]
+            ends = solve_locally(bounds.coarse() or bounds, scene.scales, starts, TOP_ROUNDS)
+            f = np.concatenate([f, bounds.values(ends.u)])
+        top = f[(f[:, 1:] >= -HELD * scene.scales[1:]).all(1), 0].max(initial=-np.inf)
         return float(min(top, np.finfo(float).max)) if top > -np.inf else None
 
     def _verifies(self, number: int) -> bool:

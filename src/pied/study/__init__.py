@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pied.study.front import FrontPoint
-from pied.study.gaps import gap, recorded_gap
+from pied.study.gaps import Top, gap, tops
 from pied.study.opening import opened
 from pied.study.opening import stated as stated_question
 from pied.study.reading import added_point, remark, run_point, same_rows, told_values
@@ -34,6 +34,7 @@ __all__ = [
     "Snapshot",
     "Study",
     "Sweep",
+    "Top",
     "Words",
     "about",
     "added_point",
@@ -49,7 +50,6 @@ __all__ = [
     "opened",
     "percent",
     "recommend",
-    "recorded_gap",
     "reframe",
     "remark",
     "run_point",
@@ -60,6 +60,7 @@ __all__ = [
     "stated_question",
     "titled",
     "told_values",
+    "tops",
     "what_if",
 ]
 

@@ -1,9 +1,16 @@
-"""How much better any settings could still be: from what was written down with proposals, without a belief."""
+"""How much better any settings could still be: from what was written down with proposals, without a belief.
+
+The gap is U - L. U only falls while the question is the same: it is the smallest upper bound of the optimum that was
+stated so far. It rises when a told value is above it (`refuted`), and after a correction, because what rests on a wrong
+value no longer counts. The gap also rises with U unchanged when L falls: a recommendation was withdrawn.
+"""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+from pied.records import Trial
 
 WIDEST = 10.0
 """In ranges of the told objective: a larger gap says nothing, and is not told."""
@@ -36,40 +43,64 @@ class Gap:
     """Why it is not told, as a phrase; empty if it is."""
 
 
-def gap(optima: Sequence[float], certain: float | None) -> float:
-    """Return U - L: how much better any point could still be, by the beliefs so far.
+@dataclass(frozen=True)
+class Top:
+    """An upper bound of the optimum, as a belief stated it when it made a proposal."""
 
-    U is the smallest optimistic optimum of all beliefs, because all bounds hold together. An optimum below L has been
-    refuted and is ignored; when all are refuted, the gap is infinite.
+    value: float
+    is_shown: bool = True
+    """False: it rests on a smoothness that the told values do not show (`Why.assumes_smooth`)."""
+    number: int = 0
+    """Of the trial with which it was written down."""
 
-    Args:
-        optima: Largest upper bound of the objective of each belief that was searched.
-        certain: L, certified objective of the recommended point; None when there is none.
+
+def tops(trials: Iterable[Trial]) -> list[Top | None]:
+    """Return the upper bound of the optimum that was written down with each trial; None where none was.
+
+    A cautious belief writes down what it called possible as far as it was to be doubted (`Why.possible`), and its other
+    bounds are for a search alone.
     """
-    if certain is None:
-        return math.inf
-    return min((top for top in optima if top >= certain), default=math.inf) - certain
+    trials = list(trials)
+    is_cautious = any(trial.why.possible is not None for trial in trials)
+    found: list[Top | None] = []
+    for trial in trials:
+        why = trial.why
+        stated = why.possible if is_cautious else why.optimistic
+        if stated is None:
+            found.append(None)
+            continue
+        found.append(Top(max(stated, why.optimistic or stated), not why.assumes_smooth, trial.number))
+    return found
 
 
-def recorded_gap(
-    optima: Sequence[float], possible: float | None, certain: float | None, span: float, *, assumes_smooth: bool
-) -> float:
-    """Return the gap as it follows from a record alone; infinite where it cannot be told.
+def lowest(stated: Iterable[Top | None], certain: float, span: float) -> Top | None:
+    """Return U, the smallest upper bound of the optimum that counts; None if none does.
+
+    All bounds hold together, so the smallest one holds. One below what is certain has been refuted. One that rests on a
+    smoothness that was not shown counts only where it is far above everything told.
 
     Args:
-        optima: Largest upper bound of the objective of each belief that was searched.
-        possible: What the last belief called possible where it is doubted (`Why.possible`); None: it said nothing.
-        certain: Objective that is certain.
+        stated: Upper bounds of the optimum, as they were stated.
+        certain: L, what is certain of the recommended point's objective.
         span: Range of the told objective.
-        assumes_smooth: Whether the last belief took outputs for smoother than was shown (`Why.assumes_smooth`).
     """
-    width = gap(optima, certain)
-    if possible is not None and certain is not None:
-        width = max(width, possible - certain)
-    return told_width(width, span, assumes_smooth=assumes_smooth)
+    fine = [
+        top
+        for top in stated
+        if top is not None and top.value >= certain and (top.is_shown or top.value - certain >= UNSHOWN * span)
+    ]
+    return min(fine, key=lambda top: top.value, default=None)
 
 
-def told_width(width: float, span: float, *, assumes_smooth: bool) -> float:
-    """Return a gap as it is told: infinite where it is so large, or rests on so little, that it says nothing."""
-    is_shown = not assumes_smooth or width >= UNSHOWN * span
-    return width if is_shown and width <= WIDEST * span else math.inf
+def gap(stated: Iterable[Top | None], certain: float | None, span: float) -> float:
+    """Return U - L: how much better any point could still be; infinite where that cannot be told, or says nothing."""
+    top = None if certain is None else lowest(stated, certain, span)
+    if top is None or certain is None or not top.value - certain <= WIDEST * span:
+        return math.inf
+    return top.value - certain
+
+
+def refuted(stated: Sequence[Top | None], before: float, after: float, span: float) -> Top | None:
+    """Return the bound that counted until a better value was told, if that value is above it."""
+    top = lowest(stated, before, span)
+    return top if top is not None and top.value < after else None

@@ -13,7 +13,7 @@ import numpy as np
 from pied.errors import Status
 from pied.records import State, Trial, feasible, met, ranges
 from pied.study.front import told_rows
-from pied.study.gaps import recorded_gap
+from pied.study.gaps import gap, tops
 from pied.study.snapshot import Snapshot
 from pied.study.words import Margin, Words, counted, failed, figure, titled
 
@@ -48,12 +48,9 @@ def best(snapshot: Snapshot) -> Best | None:
         return None
     row = int(rows[np.argmax(f[rows, 0])])
     number = data.numbers[row]
-    whys = [trial.why for trial in snapshot.current if trial.revision == snapshot.revision]
-    optima = [why.optimistic for why in whys if why.optimistic is not None]
-    possible = next((why.possible for why in reversed(whys) if why.possible is not None), None)
+    stated = tops(trial for trial in snapshot.current if trial.revision == snapshot.revision)
     told = f[np.isfinite(f[:, 0]), 0]
-    is_assumed = next((why.assumes_smooth for why in reversed(whys) if why.possible is not None), False)
-    width = recorded_gap(optima, possible, float(f[row, 0]), float(ranges(told[:, None])[0]), assumes_smooth=is_assumed)
+    width = gap(stated, float(f[row, 0]), float(ranges(told[:, None])[0]))
     width = 0.0 if snapshot.is_exhausted else width
     return Best(
         next(trial for trial in snapshot.trials if trial.number == number),

@@ -1,7 +1,7 @@
 """Gap, recommendation and result of a study, all computed from one snapshot of its record."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from pied.problem import Named, Problem
 from pied.records import Trial, feasible, ranges, spread
 from pied.shapes import Float64
 from pied.study.blame import Blame, blame_of
-from pied.study.gaps import Gap, Unknown, gap, told_width
+from pied.study.gaps import WIDEST, Gap, Top, Unknown, lowest, tops
 from pied.study.messages import confirmed, message
 from pied.study.moment import UNSOUGHT, Moment
 from pied.study.present import at_present
@@ -85,20 +85,24 @@ class Snapshot(Moment):
             return self._still_on_slice(recommendation)
         if self.is_exhausted and self.is_met:
             return Gap(0.0, 0.0)
-        whys = [trial.why for trial in self.of_this_question]
-        optima = [why.optimistic for why in whys if why.optimistic is not None]
-        if not optima:  # while feasibility is being tested, no point is certified
-            is_tested = any(why.margin is not None for why in whys)
+        mine = self.of_this_question
+        stated = tops(mine)
+        if not any(stated):  # while feasibility is being tested, no point is certified
+            is_tested = any(trial.why.margin is not None for trial in mine)
             return Gap(math.inf, math.inf, Unknown.UNCERTAIN.value) if is_tested else Gap(None, None, self._why_unknown)
         found = recommendation or self.recommended
         if found is None or found.certified is None:
             return Gap(math.inf, math.inf, Unknown.UNCERTAIN.value)
-        width = gap(optima, found.certified)
-        if not math.isfinite(width):
-            return Gap(math.inf, math.inf, Unknown.REFUTED.value)
+        return self._told_gap([*stated, *self._stated_now(found, found.certified)], found.certified)
+
+    def _stated_now(self, found: "Recommendation", certain: float) -> list[Top]:
+        """Return what bounds the optimum as it would be said now, and what no outputs can exceed."""
+        from pied.problem import ceiling
+
+        stated = [Top(ceiling(self.problem))]
         if self.settings.believer.cautious:
-            width = max(width, self._possible_gain(found))
-        return self.told_gap(width, found.certified)
+            stated.append(Top(certain + self._possible_gain(found), not self._assumes_smooth))
+        return stated
 
     def _still_on_slice(self, recommendation: "Recommendation | None") -> Gap:
         """Return the same on a slice: by the bounds as they are said now, if a belief proposes at all."""
@@ -108,23 +112,30 @@ class Snapshot(Moment):
         found = recommendation or self.recommended
         if found is None or found.certified is None:
             return Gap(math.inf, math.inf, Unknown.UNCERTAIN.value)
-        return self.told_gap(self._possible_gain(found), found.certified)
+        return self._told_gap(self._stated_now(found, found.certified), found.certified)
 
     def told_gap(self, width: float, certain: float) -> Gap:
         """Return a gap as it is told: not where it is so large, or rests on so little, that it says nothing.
 
         Args:
-            width: How much better than is certain any point could be.
+            width: How much better than is certain any point could be, as it is said now.
             certain: Objective that is certain.
         """
+        return self._told_gap([Top(certain + width, not self._assumes_smooth)], certain)
+
+    def _told_gap(self, stated: "Sequence[Top | None]", certain: float) -> Gap:
+        """Return the gap that follows from stated bounds of the optimum."""
         f = self.data.functions(self.problem)[:, :1]
         f = f[np.isfinite(f[:, 0])]
         span = float(ranges(f)[0])
-        if not math.isfinite(told_width(width, span, assumes_smooth=False)):
+        top = lowest(stated, certain, span)
+        if top is None:
+            is_doubted = any(each is not None and each.value >= certain for each in stated)
+            return Gap(math.inf, math.inf, (Unknown.UNSURE if is_doubted else Unknown.REFUTED).value)
+        width = top.value - certain
+        if not width <= WIDEST * span:
             return Gap(math.inf, math.inf, Unknown.TOO_WIDE.value)
-        if not math.isfinite(told_width(width, span, assumes_smooth=self._assumes_smooth)):
-            return Gap(math.inf, math.inf, Unknown.UNSURE.value)
-        return Gap(width, width / max(abs(width + certain), abs(certain), float(spread(f)[0])))
+        return Gap(width, width / max(abs(top.value), abs(certain), float(spread(f)[0])))
 
     @property
     def _why_unknown(self) -> str:

@@ -1,7 +1,6 @@
 """Where a study stands: the line of a run, and what a study prints."""
 
 import io
-import math
 import re
 import sys
 from typing import Any
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from pied import Problem, Study
-from pied.study import gaps
 from pied.study.progress import best
 from tiny import hill, parabola
 
@@ -125,25 +123,6 @@ def test_a_noisy_study_prints_what_was_measured_without_a_belief() -> None:
         study.add([1.0], [0.5])
         assert "measured" in str(study)
         assert "better is still possible" not in str(study)
-
-
-@pytest.mark.slow
-def test_what_a_study_prints_to_be_possible_is_as_wide_as_what_its_answer_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cliff: bounds of the search promise little beyond the best point, and are not to be trusted so far."""
-    monkeypatch.setattr(gaps, "UNSHOWN", 0.0)  # also where smoothness was not shown
-    goal = "y - 0.3*(a - 0.4)**2"
-    printed, answered = [], []
-    for seed in range(1):
-        study = Study(Problem({"a": (0, 1), "b": (0, 1)}, ["y"], maximize=goal, noise=0), seed=seed)
-        for _ in range(20):
-            trial = study.ask()
-            a, b = trial.x["a"], trial.x["b"]
-            study.tell(trial, {"y": 1.0 + a * b if a + b < 1.13 else -1.0})
-            found, answer = best(study._snapshot()), study.gap()[0]
-            if found is not None and found.gap is not None and answer is not None and math.isfinite(answer):
-                printed, answered = [*printed, found.gap], [*answered, answer]
-    assert len(printed) >= 10
-    assert np.median(printed) > 0.5 * np.median(answered)
 
 
 def test_nothing_better_is_expected_where_every_setting_is_known() -> None:

@@ -127,9 +127,16 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
     metavar="[NAME=VALUE]",
     help="Of several objectives, one point of the front: as good as this at least; alone, the balanced one.",
 )
+@click.option("--more", is_flag=True, help="Say how many more measurements it may take, and where most is open.")
 @given
 def result(
-    file: str, store: str | None, as_json: bool, rule: str | None, wishes: tuple[str, ...], given: tuple[str, ...]
+    file: str,
+    store: str | None,
+    as_json: bool,
+    rule: str | None,
+    wishes: tuple[str, ...],
+    more: bool,
+    given: tuple[str, ...],
 ) -> None:
     """Recommend a point, with bounds, slacks and probabilities.
 
@@ -155,6 +162,8 @@ def result(
             with working("The result"):
                 lines = result_lines(found, desk.remedy)
             say("\n".join(lines))
+            if more:
+                say(f"  {desk.study.how_many()}\n  {desk.study.gap_source().sentence}")
             told = int(desk.study.data.complete.sum())
             if 0 < told < desk.study.initial:
                 note(f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}.")

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--at", "settings", multiple=True, metavar="NAME=VALUE", help="Measure at settings of your own, all given."
 )
+@click.option("--settle", type=click.Choice(["gap"]), help="What narrows most how much better is still possible.")
 @given
 @click.option(
     "--block", "blocks", multiple=True, metavar="NAME", help="Day, operator, batch; of several the least used."
@@ -57,6 +58,7 @@ def ask(
     why: bool,
     repeat: int | None,
     settings: tuple[str, ...],
+    settle: str | None,
     given: tuple[str, ...],
     steps: tuple[str, ...],
     present: tuple[str, ...],
@@ -87,6 +89,8 @@ def ask(
             trials = [desk.study.enqueue(settings_of(problem, settings), take=True)]
         elif repeat is not None:
             trials = [desk.study.repeat(repeat)]
+        elif settle is not None:
+            trials = [desk.study.ask(settle=settle, given=given_of(problem, given))]
         else:
             far, at = (settings_of(problem, words) for words in (steps, present))
             fixed = given_of(problem, given)

@@ -14,8 +14,6 @@ from pied.records import Trial
 
 WIDEST = 10.0
 """In ranges of the told objective: a larger gap says nothing, and is not told."""
-UNSHOWN = 2.0
-"""In ranges of the told objective: a smaller gap is not told while it rests on a smoothness that was not shown."""
 
 
 class Unknown(Enum):
@@ -73,34 +71,29 @@ def tops(trials: Iterable[Trial]) -> list[Top | None]:
     return found
 
 
-def lowest(stated: Iterable[Top | None], certain: float, span: float) -> Top | None:
+def lowest(stated: Iterable[Top | None], certain: float) -> Top | None:
     """Return U, the smallest upper bound of the optimum that counts; None if none does.
 
-    All bounds hold together, so the smallest one holds. One below what is certain has been refuted. One that rests on a
-    smoothness that was not shown counts only where it is far above everything told.
+    All bounds hold together, so the smallest one holds. One below what is certain has been refuted, and one that
+    rests on a smoothness that was not shown does not count: a ridge that no measurement came near leaves no trace.
 
     Args:
         stated: Upper bounds of the optimum, as they were stated.
         certain: L, what is certain of the recommended point's objective.
-        span: Range of the told objective.
     """
-    fine = [
-        top
-        for top in stated
-        if top is not None and top.value >= certain and (top.is_shown or top.value - certain >= UNSHOWN * span)
-    ]
+    fine = [top for top in stated if top is not None and top.is_shown and top.value >= certain]
     return min(fine, key=lambda top: top.value, default=None)
 
 
 def gap(stated: Iterable[Top | None], certain: float | None, span: float) -> float:
     """Return U - L: how much better any point could still be; infinite where that cannot be told, or says nothing."""
-    top = None if certain is None else lowest(stated, certain, span)
+    top = None if certain is None else lowest(stated, certain)
     if top is None or certain is None or not top.value - certain <= WIDEST * span:
         return math.inf
     return top.value - certain
 
 
-def refuted(stated: Sequence[Top | None], before: float, after: float, span: float) -> Top | None:
+def refuted(stated: Sequence[Top | None], before: float, after: float) -> Top | None:
     """Return the bound that counted until a better value was told, if that value is above it."""
-    top = lowest(stated, before, span)
+    top = lowest(stated, before)
     return top if top is not None and top.value < after else None

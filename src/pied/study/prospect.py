@@ -10,7 +10,7 @@ from pied.bounds import Composite, SuccessModel, optimistic
 from pied.gp import GP, Paths
 from pied.records import spread
 from pied.rng import Stream
-from pied.search import Search
+from pied.search import Optimum, Search
 from pied.shapes import Float64
 from pied.study.recommendation import Recommendation
 from pied.study.relaxation import searched
@@ -26,8 +26,8 @@ DRAWS = 256
 """Functions drawn from the belief: a probability has a standard error of at most 0.03."""
 
 
-def possible_gain(composite: Composite, found: Recommendation, level: float, stream: Stream) -> float:
-    """Return the gap: the optimistic optimum minus what is certain of a recommended point; infinite if nothing is.
+def possible_optimum(composite: Composite, found: Recommendation, level: float, stream: Stream) -> Optimum:
+    """Return where the upper bound of the objective is the largest, among settings that may meet all limits.
 
     Args:
         composite: Bounds of all functions, as they are said.
@@ -35,15 +35,11 @@ def possible_gain(composite: Composite, found: Recommendation, level: float, str
         level: p of the bounds.
         stream: Random numbers of the search.
     """
-    if found.certified is None:
-        return np.inf
     problem, search = composite.problem, searched(composite.problem, TOP_SEARCH)
     known: Float64[ndarray, "1 d"] = np.clip(found.u, 0.0, 1.0)[None]
     pool = problem.within(search.screen(stream, problem.d, known), stream.at("within"))
     scales = spread(composite.values(pool, [0.5] * problem.k, screening=True))
-    best = search.solve(optimistic(composite, level), scales, problem.on_equalities(pool), known, stream)
-    top = float(best.f[0]) if best.satisfied else -np.inf
-    return max(top, float(found.upper[0]), found.certified) - found.certified
+    return search.solve(optimistic(composite, level), scales, problem.on_equalities(pool), known, stream)
 
 
 @np.errstate(all="ignore")

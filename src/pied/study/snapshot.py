@@ -26,6 +26,7 @@ from pied.study.words import Words
 if TYPE_CHECKING:
     from pied.bounds import Composite, TwoRegimes
     from pied.gp import GP, ModelChoice
+    from pied.search import Optimum
     from pied.study.blocks import BlockOffset
     from pied.study.doubtful import Doubtful
     from pied.study.front import Front
@@ -101,7 +102,7 @@ class Snapshot(Moment):
 
         stated = [Top(ceiling(self.problem))]
         if self.settings.believer.cautious:
-            stated.append(Top(certain + self._possible_gain(found), not self._assumes_smooth))
+            stated.append(Top(self._possible_top(found, certain), not self._assumes_smooth))
         return stated
 
     def _still_on_slice(self, recommendation: "Recommendation | None") -> Gap:
@@ -128,13 +129,12 @@ class Snapshot(Moment):
         f = self.data.functions(self.problem)[:, :1]
         f = f[np.isfinite(f[:, 0])]
         span = float(ranges(f)[0])
-        top = lowest(stated, certain, span)
-        if top is None:
-            is_doubted = any(each is not None and each.value >= certain for each in stated)
-            return Gap(math.inf, math.inf, (Unknown.UNSURE if is_doubted else Unknown.REFUTED).value)
+        top = lowest(stated, certain)
+        if top is None or not top.value - certain <= WIDEST * span:
+            below = [each for each in stated if each is not None and certain <= each.value <= certain + WIDEST * span]
+            why = Unknown.UNSURE if below else Unknown.REFUTED if top is None else Unknown.TOO_WIDE
+            return Gap(math.inf, math.inf, why.value)
         width = top.value - certain
-        if not width <= WIDEST * span:
-            return Gap(math.inf, math.inf, Unknown.TOO_WIDE.value)
         return Gap(width, width / max(abs(top.value), abs(certain), float(spread(f)[0])))
 
     @property
@@ -157,15 +157,25 @@ class Snapshot(Moment):
             self.problem, believer.of_told(self.problem, self.data, self.belief), self.data.Y
         )
 
-    def _possible_gain(self, found: "Recommendation") -> float:
-        """Return how much better any point could be by the bounds as they are said now."""
-        from pied.study.prospect import possible_gain
+    def possible_optimum(self, found: "Recommendation") -> "Optimum":
+        """Return where the upper bound is the largest, as far as the belief is to be doubted."""
+        if found.rule not in self._optima or self._optima[found.rule][0] is not found:
+            from pied.study.prospect import possible_optimum
 
-        settings = self.settings
-        composite = settings.believer.doubted(
-            self.problem, self.data, self.belief, self.stream.at("recommend"), self.level
-        )
-        return possible_gain(composite, found, self.level, self.stream.at("gap"))
+            believer, stream = self.settings.believer, self.stream
+            composite = believer.doubted(self.problem, self.data, self.belief, stream.at("recommend"), self.level)
+            self._optima[found.rule] = found, possible_optimum(composite, found, self.level, stream.at("gap"))
+        return self._optima[found.rule][1]
+
+    @cached_property
+    def _optima(self) -> "dict[str, tuple[Recommendation, Optimum]]":
+        """Those that were searched already, by rule of recommendation."""
+        return {}
+
+    def _possible_top(self, found: "Recommendation", certain: float) -> float:
+        """Return the largest upper bound of the objective as it is said now."""
+        best = self.possible_optimum(found)
+        return max(float(best.f[0]) if best.satisfied else -math.inf, float(found.upper[0]), certain)
 
     @cached_property
     def untried(self) -> tuple[str, ...]:

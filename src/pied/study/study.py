@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from pied.study.recommendation import Recommendation
     from pied.study.robust import Robust
     from pied.study.sensitivity import Sensitivities
+    from pied.study.settling import Forecast, Settling, Source
     from pied.study.starts import Starts
     from pied.study.sweep import Sweep
 
@@ -304,6 +305,7 @@ class Study:
         block: str | Sequence[str] = (),
         again: bool = True,
         for_sweep: "Sweep | None" = None,
+        settle: str | None = None,
     ) -> Trial:
         """Propose the next point to evaluate.
 
@@ -317,14 +319,17 @@ class Study:
             block: The day, operator, batch or reactor of this trial, or several: the one that was used least.
             again: Whether a named worker gets its own pending trial back.
             for_sweep: A sweep of this study: the point is the one that would sharpen its curve most.
+            settle: "gap": the point is the one whose measurement would narrow the gap most.
 
         Raises:
             Infeasible: When no point can meet the constraints.
             SolverDone: When the solver has nothing more to propose.
         """
         where = self._where(given, max_step, present)
-        if for_sweep is not None:
-            found = self._propose(where.given, for_sweep)
+        if settle not in (None, "gap"):
+            raise SettingError(f"only the gap can be settled, settle='gap', got '{settle}'")
+        if for_sweep is not None or settle is not None:
+            found = self._propose(where.given, for_sweep, settle=settle is not None)
         elif not (self._is_named and again):
             found = self._offered(where, resume=False) or self._propose(where.given)
         else:
@@ -413,12 +418,20 @@ class Study:
         self._snapshot()
         return None if row is None else self._trials[row.number]
 
-    def _propose(self, given: Mapping[str, Any], for_sweep: "Sweep | None" = None, most: int | None = None) -> Trial:
+    def _propose(
+        self,
+        given: Mapping[str, Any],
+        for_sweep: "Sweep | None" = None,
+        most: int | None = None,
+        *,
+        settle: bool = False,
+    ) -> Trial:
         """Ask the solver and take the next number; repeat when another worker has just taken it.
 
         Args:
             given: The settings that are given.
             for_sweep: With a sweep the point is the one that it needs, instead of the solver's.
+            settle: Whether it is the one that narrows the gap most.
             most: Open trials that this worker may have beside those of its run; who has so many, perhaps from asking
                 twice at once, gets the first of them. None: any number.
         """
@@ -436,7 +449,10 @@ class Study:
                 raise SolverDone(f"every setting{which} that can be chosen has been measured")
             self._check_parallel(snapshot)
             number = max(self._trials, default=0) + 1
-            proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
+            if settle:
+                proposal = self._settling(given).proposal()
+            else:
+                proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
             enough = None if most is None else most + len(mine - counted)
             why, settings = replace(proposal.why, given=given), self._settings_of(proposal, snapshot.problem)
             if self._take(snapshot, number, settings, why, enough):
@@ -1047,6 +1063,28 @@ class Study:
         from pied.study.sweep import proposal
 
         return proposal(self.outlook, sweep)
+
+    def _settling(self, given: Mapping[str, Any] | None = None) -> "Settling":
+        from pied.study.settling import Settling
+
+        return Settling(self._seen(given).snapshot)
+
+    def gap_source(self) -> "Source":
+        """Return where the gap comes from: the settings, and what is uncertain there.
+
+        Example: `docs/guide-laboratory.md`.
+        """
+        return self._settling().source
+
+    def how_many(self, gap: float | None = None) -> "Forecast":
+        """Return how many more measurements it may take until hardly more can be gained, or that it is time to stop.
+
+        Example: `docs/guide-laboratory.md`.
+
+        Args:
+            gap: What may still be possible then, natural units; by default a hundredth of the range of what was told.
+        """
+        return self._settling().forecast(gap)
 
     def gap(self, recommendation: "Recommendation | None" = None) -> tuple[float | None, float | None]:
         """Return the gap and the relative gap: how much better any point could still be (see `gaps.gap`)."""

@@ -46,6 +46,7 @@ AIMS = {
     "narrow": "narrows down where the best may lie",
     "spread": "far from all earlier points",
     "sweep": "sharpens a curve over constants or limits",
+    "settle": "narrows most what is still possible",
     "fill": "far from all earlier points",
     "repeat": "measured again",
     "compare": "evaluated again",

@@ -90,9 +90,7 @@ def test_the_shell_asks_and_answers(tmp_path, monkeypatch):
     from pied.shell.main import main
 
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lab.toml").write_text(
-        'maximize = "y"\noutputs = ["y"]\nnoise = 0.02\n[variables]\na = { lower = 0, upper = 1 }\n'
-    )
+    (tmp_path / "lab.toml").write_text('maximize = "y"\n[variables]\na = [0, 1]\n[outputs]\ny = { noise = 0.02 }\n')
     (tmp_path / "old.csv").write_text("a,y\n" + "".join(f"{a / 6:.3f},{math.sin(a / 2):.3f}\n" for a in range(7)))
     run = CliRunner()
     assert run.invoke(main, ["add", "lab.toml", "old.csv"]).exit_code == 0

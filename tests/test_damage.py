@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pied import PiedError, State, StoreError, Study
+from pied.records import sqlite
 from pied.records.schema import tables
 from pied.records.sql import Store
 from tiny import few, parabola
@@ -80,6 +81,15 @@ def test_a_file_that_was_truncated_is_refused_or_read_and_never_written(file: Pa
                 study.result()
         except PiedError:
             pass
+
+
+def test_a_schema_that_is_no_text_any_more_is_told_as_damage(file: Path, tmp_path: Path) -> None:
+    """SQLite quotes it, and Python cannot decode the quotation."""
+    file.write_bytes(file.read_bytes().replace(b'CREATE TABLE "trials"', b'CREATE TABL\xff "trials"'))
+    with pytest.raises(StoreError, match=r"malformed.*pied backup"):
+        Study(parabola(), name="a", store=file)
+    with pytest.raises(StoreError, match="malformed"):
+        sqlite.backup(file, tmp_path / "copy.db", replace=False)
 
 
 # ------------------------------------------------------------------------------------------------------- hostile cells

@@ -54,17 +54,18 @@ class File(Base):
     def begin(self, *, write: bool) -> Iterator[Transaction]:
         """Begin a transaction; a writer waits for its turn."""
         try:
-            connection = self._connection()
-            try:
-                begin(connection, write=write)
-                yield _Transaction(connection)
-                connection.commit()
-            except BaseException:
-                with suppress(sqlite3.Error):
-                    connection.rollback()
-                raise
-            finally:
-                self._put_back(connection)
+            with legible():
+                connection = self._connection()
+                try:
+                    begin(connection, write=write)
+                    yield _Transaction(connection)
+                    connection.commit()
+                except BaseException:
+                    with suppress(sqlite3.Error):
+                        connection.rollback()
+                    raise
+                finally:
+                    self._put_back(connection)
         except sqlite3.Error as error:
             is_operational = isinstance(error, sqlite3.OperationalError)
             raise translated(self.shown, error, self._secrets, is_operational=is_operational) from error
@@ -106,6 +107,18 @@ class _Transaction(Transaction):
             self._connection.executemany(statement, rows) if rows else self._connection.execute(statement)
         except sqlite3.IntegrityError as error:
             raise Clash from error
+
+
+@contextmanager
+def legible() -> Iterator[None]:
+    """Raise what SQLite says as its error, also of a file so damaged that what it says is no text.
+
+    Python raises that it cannot decode the message, and nothing else.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise sqlite3.DatabaseError(error.object.decode(errors="replace")) from error
 
 
 class Image(sqlite3.Connection):
@@ -187,7 +200,7 @@ def backup(file: Path, target: Path, *, replace: bool) -> None:
     _check_target(file, target, replace=replace)
     part = target.with_name(f"{target.name}.part-{os.getpid()}")
     try:
-        with closing(connect(file, read_only=True)) as source, closing(sqlite3.connect(part)) as copy:
+        with legible(), closing(connect(file, read_only=True)) as source, closing(sqlite3.connect(part)) as copy:
             source.backup(copy)
             copy.execute("PRAGMA journal_mode=DELETE")  # one file without a log
             if (found := copy.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":

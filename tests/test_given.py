@@ -357,3 +357,29 @@ def test_the_shell_takes_what_is_given_and_shows_it(lab: Path) -> None:
     found = data("result", "lab.toml", "--given", "temperature=77.5", code=(0, 3))
     assert found["given"] == {"temperature": 77.5}
     assert found["x"]["temperature"] == 77.5
+
+
+def test_a_plate_may_have_several_values_which_are_used_evenly(lab: Path) -> None:
+    plate = data("ask", "lab.toml", "--count", "6", "--same", "temperature", "--among", "2")
+    temperatures = [each["x"]["temperature"] for each in plate]
+    assert sorted(temperatures.count(each) for each in set(temperatures)) == [3, 3]
+    assert data("ask", "lab.toml", "--count", "6", "--same", "temperature", "--among", "2") == plate
+
+
+def test_a_setting_that_is_costly_to_change_stays_unless_changing_pays() -> None:
+    problem = Problem({"T": (0, 100), "p": (0, 1)}, ["y"], maximize="y", noise=0)
+
+    def told(start: float) -> Study:
+        study = Study(problem, seed=1, initial=2)
+        for T, p in ((20, 0.2), (50, 0.8), (80, 0.3), (90, 0.7), (10, 0.9), (30, 0.5), (start, 0.1)):
+            study.add({"T": T, "p": p}, {"y": -(((T - 80) / 50) ** 2) - (p - 0.4) ** 2})
+        return study
+
+    near, far = told(76.0), told(30.0)  # changing T brings 0.0064 and 1
+    assert near.ask(change_cost={"T": 0.1}).x["T"] == 76
+    assert far.ask(change_cost={"T": 0.1}).x["T"] == pytest.approx(80, abs=3)
+    assert far.ask(change_cost={"T": 0.1}, present={"T": 79.5}).x["T"] == 79.5
+    with pytest.raises(SettingError, match="change_cost of 'T' is a number of the objective's units, 0 or more"):
+        near.ask(change_cost={"T": -1})
+    with pytest.raises(UnknownName, match="has a cost, but is not a variable"):
+        near.ask(change_cost={"t": 1})

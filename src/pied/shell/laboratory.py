@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     "--block", "blocks", multiple=True, metavar="NAME", help="Day, operator, batch; of several the least used."
 )
 @click.option("--same", multiple=True, metavar="NAME", help="A setting that all open trials share; repeat it.")
+@click.option("--among", type=click.IntRange(min=1), default=1, help="How many different values of these there may be.")
+@click.option("--change-cost", "costs", multiple=True, metavar="NAME=COST", help="What it costs to change a setting.")
 @click.option(
     "--max-step", "steps", multiple=True, metavar="NAME=DISTANCE", help="How far a setting may move; repeat it."
 )
@@ -64,6 +66,8 @@ def ask(
     present: tuple[str, ...],
     same: tuple[str, ...],
     blocks: tuple[str, ...],
+    among: int,
+    costs: tuple[str, ...],
 ) -> None:
     """Propose the next point to measure.
 
@@ -72,6 +76,7 @@ def ask(
     """
     from pied.shell.opening import me, opened
     from pied.shell.pages import hint
+    from pied.shell.tables import to_number
 
     if context.args:
         number = context.args[0]
@@ -94,7 +99,16 @@ def ask(
         else:
             far, at = (settings_of(problem, words) for words in (steps, present))
             fixed = given_of(problem, given)
-            trials = desk.study.open_trials(count, given=fixed, max_step=far, present=at, same=same, block=blocks)
+            if costs:
+                costly = {
+                    name: to_number(text, f"the cost of '{name}'")
+                    for name, text in (pair(each, next(iter(problem.variables))) for each in costs)
+                }
+                trials = [desk.study.ask(given=fixed, max_step=far, present=at, change_cost=costly, block=blocks)]
+            else:
+                trials = desk.study.open_trials(
+                    count, given=fixed, max_step=far, present=at, same=same, among=among, block=blocks
+                )
         if sheet is not None:
             _write_sheet(Path(sheet), desk.stated.problem, trials)
         if as_json:

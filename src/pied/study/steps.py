@@ -1,6 +1,8 @@
-"""Steps from where the equipment stands: how far settings may move for the next trial, as given ranges."""
+"""From where the equipment stands: how far settings may move for the next trial, and what moving them costs."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 from pied.errors import SettingError, UnknownName, did_you_mean
@@ -54,6 +56,51 @@ def stepped(
                 )
         found[name] = low if low == high else (low, high)
     return found
+
+
+@dataclass(frozen=True)
+class Stay:
+    """Some settings left as they are."""
+
+    given: dict[str, Any]
+    saved: float
+    """What is not spent on changing them, units of the objective."""
+
+
+MOST_COSTLY = 3
+"""Settings with a cost of changing them: each combination that stays is a proposal of its own."""
+
+
+def stays(
+    problem: Problem,
+    trials: Sequence[Trial],
+    cost: Mapping[str, float],
+    present: Mapping[str, Any] | None,
+    given: Mapping[str, Any],
+) -> tuple[Stay, ...]:
+    """Return each combination of settings that may be left as they are, with what that saves.
+
+    Args:
+        problem: The statement.
+        trials: The record; the equipment stands where the last one was measured.
+        cost: What it costs to change each setting.
+        present: Where they stand instead, by name.
+        given: Settings that are given anyway.
+    """
+    here = _present(problem, trials, present)
+    for name, each in cost.items():
+        if name not in problem.variables:
+            raise UnknownName(f"'{name}' has a cost, but is not a variable.{did_you_mean(name, problem.variables)}")
+        if isinstance(each, bool) or not isinstance(each, int | float) or not each >= 0:
+            raise SettingError(f"change_cost of '{name}' is a number of the objective's units, 0 or more, got {each!r}")
+    costly = [name for name in cost if name in here and name not in given]
+    if len(costly) > MOST_COSTLY:
+        raise SettingError(f"at most {MOST_COSTLY} settings can have a cost of changing them, got {len(costly)}")
+    return tuple(
+        Stay({**given, **{name: here[name] for name in names}}, sum(cost[name] for name in names))
+        for count in range(1, len(costly) + 1)
+        for names in combinations(costly, count)
+    )
 
 
 def _present(problem: Problem, trials: Sequence[Trial], present: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ It is long because it is the whole of what users call. What takes more than a fe
 import logging
 import math
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from pied.study.sensitivity import Sensitivities
     from pied.study.settling import Forecast, Settling, Source
     from pied.study.starts import Starts
+    from pied.study.steps import Stay
     from pied.study.sweep import Sweep
 
 logger = logging.getLogger(__name__)
@@ -303,6 +305,7 @@ class Study:
         max_step: Mapping[str, float] | None = None,
         present: Mapping[str, Any] | None = None,
         block: str | Sequence[str] = (),
+        change_cost: Mapping[str, float] | None = None,
         again: bool = True,
         for_sweep: "Sweep | None" = None,
         settle: str | None = None,
@@ -317,6 +320,8 @@ class Study:
             max_step: How far settings may move from where the equipment stands, `{"T": 5}`.
             present: Where it stands, if that is not where the last trial was measured.
             block: The day, operator, batch or reactor of this trial, or several: the one that was used least.
+            change_cost: What it costs to change settings, `{"T": 2}`, in units of the objective: they stay where the
+                equipment stands unless others promise more than it costs to go there.
             again: Whether a named worker gets its own pending trial back.
             for_sweep: A sweep of this study: the point is the one that would sharpen its curve most.
             settle: "gap": the point is the one whose measurement would narrow the gap most.
@@ -330,6 +335,13 @@ class Study:
             raise SettingError(f"only the gap can be settled, settle='gap', got '{settle}'")
         if for_sweep is not None or settle is not None:
             found = self._propose(where.given, for_sweep, settle=settle is not None)
+        elif change_cost:
+            from pied.study.steps import stays
+
+            kept = stays(self.problem, self.trials, change_cost, present, where.given)
+            for each in kept[:1]:
+                self._where(each.given)  # refuses solvers that cannot keep to settings
+            found = self._offered(where, resume=self._is_named and again) or self._propose(where.given, kept=kept)
         elif not (self._is_named and again):
             found = self._offered(where, resume=False) or self._propose(where.given)
         else:
@@ -352,6 +364,7 @@ class Study:
         present: Mapping[str, Any] | None = None,
         same: Iterable[str] = (),
         block: str | Sequence[str] = (),
+        among: int = 1,
     ) -> list[Trial]:
         """Return this worker's open trials, with renewed leases, after new proposals until there are so many.
 
@@ -364,15 +377,23 @@ class Study:
             present: From where.
             same: Settings that all of them share, as on a plate or in one oven; the first trial chooses them.
             block: Their day, operator, batch or reactor; of several, each trial gets the one that was used least.
+            among: How many different values of these there may be, as with three ovens: then the first trials of each
+                choose them, and the others are spread over them evenly.
         """
         shared = shared_names(self.problem, same)
-        where = self._where(given, max_step, present)
+        if among < 1:
+            raise SettingError(f"among counts different values from 1, got {among}")
+        asked = self._where(given, max_step, present)
         while True:
-            mine = [trial for trial in self.held() if lies_on(where, trial)]
+            where, mine = asked, [trial for trial in self.held() if lies_on(asked, trial)]
             if shared and mine:
-                first = {name: mine[0].x[name] for name in shared}
-                where = self._where({**(given or {}), **first}, max_step, present)
-                mine = [trial for trial in mine if lies_on(where, trial)]
+                held = Counter(tuple(trial.x[name] for name in shared) for trial in mine)
+                allowed = list(held)[:among]
+                mine = [trial for trial in mine if tuple(trial.x[name] for name in shared) in allowed]
+                if len(allowed) == among:
+                    fewest = min(allowed, key=lambda values: held[values])
+                    chosen = dict(zip(shared, fewest, strict=True))
+                    where = self._where({**(given or {}), **chosen}, max_step, present)
             if len(mine) >= count:
                 return [self._in_block(trial, block) for trial in mine]
             try:
@@ -423,6 +444,7 @@ class Study:
         given: Mapping[str, Any],
         for_sweep: "Sweep | None" = None,
         most: int | None = None,
+        kept: "Sequence[Stay]" = (),
         *,
         settle: bool = False,
     ) -> Trial:
@@ -434,6 +456,7 @@ class Study:
             settle: Whether it is the one that narrows the gap most.
             most: Open trials that this worker may have beside those of its run; who has so many, perhaps from asking
                 twice at once, gets the first of them. None: any number.
+            kept: What may be left as it is, and what that saves: the proposal is the best after these costs.
         """
         for _ in range(ASK_ATTEMPTS):
             snapshot = self._snapshot().on(given)
@@ -453,11 +476,30 @@ class Study:
                 proposal = self._settling(given).proposal()
             else:
                 proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
+            if kept and proposal.why.upper:
+                given, proposal = self._worth_changing(given, proposal, number, kept)
+                problem = self._snapshot().on(given).problem
             enough = None if most is None else most + len(mine - counted)
-            why, settings = replace(proposal.why, given=given), self._settings_of(proposal, snapshot.problem)
+            why, settings = replace(proposal.why, given=given), self._settings_of(proposal, problem)
             if self._take(snapshot, number, settings, why, enough):
                 return self._logged(number)
         raise StoreError(NUMBERS_TAKEN)
+
+    def _worth_changing(
+        self, given: Mapping[str, Any], free: Proposal, number: int, kept: "Sequence[Stay]"
+    ) -> tuple[Mapping[str, Any], Proposal]:
+        """Return the best proposal after what changes cost: the free one, or one that leaves settings as they are."""
+        best, chosen, most = given, free, free.why.upper[0] - max(each.saved for each in kept)
+        for each in kept:
+            there = self._snapshot().on(each.given)
+            try:
+                found = self._proposal(there, number)
+            except SolverDone:
+                continue
+            value = found.why.upper[0] + each.saved - max(other.saved for other in kept)
+            if value >= most:
+                best, chosen, most = there.problem.given, found, value
+        return best, chosen
 
     def repeat(self, trial: Trial | int) -> Trial:
         """Propose the settings of a trial once more, for instance because it does not fit (`result().doubtful`).

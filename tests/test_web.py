@@ -322,6 +322,16 @@ def test_a_table_is_added_once_and_a_plan_is_told(web: TestClient) -> None:
     assert "odd.csv has no column 'temperature'" in refused.json()["error"]
 
 
+def test_a_table_with_other_headings_is_asked_about_before_it_is_added(web: TestClient) -> None:
+    table = "Temp. (K);Time;Product;Impurity\n343,15;1,5;0,45;0,01\n"
+    asked = web.post("/api/studies/lab/table?name=odd.csv", content=table).json()
+    assert "'Temp. (K)' is temperature, converted from K to degC" in asked["question"]
+    assert len(web.get("/api/studies/lab/trials").json()) == 4
+    answer = web.post("/api/studies/lab/table?name=odd.csv&yes=true", content=table).json()
+    assert answer["said"] == "1 row added"
+    assert web.get("/api/studies/lab/trials").json()[4]["x"]["temperature"] == pytest.approx(70)
+
+
 def test_an_excel_file_goes_out_and_comes_in(web: TestClient) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     content = web.get("/api/studies/lab/export.xlsx").content

@@ -126,14 +126,24 @@ def restore(record: Record, number: int, *, why: str = "", worker: str = "") -> 
     return row
 
 
-def annotate(record: Record, number: int, text: str, *, worker: str = "") -> Event:
-    """Write a note about a trial, or about the study as a whole (number 0); who repeats a note gets the first one."""
+def annotate(
+    record: Record, number: int, text: str, *, worker: str = "", data: Mapping[str, Any] | None = None
+) -> Event:
+    """Write a note about a trial, or about the study as a whole (number 0); who repeats a note gets the first one.
+
+    Args:
+        record: The record.
+        number: Number of the trial.
+        text: The note.
+        worker: Who writes it.
+        data: The same as data for programs.
+    """
     with record._writing() as pen:
         if number:
             record.known(pen, number)
         mine = [each for each in pen.events() if (each.number, each.kind, each.worker) == (number, event.NOTED, worker)]
         if mine and mine[-1].why == cleaned(text):
             return mine[-1]
-        made = Event(number, event.NOTED, worker, record.clock(), cleaned(text))
+        made = Event(number, event.NOTED, worker, record.clock(), cleaned(text), data or {})
         pen.log(made)
     return made

@@ -1,11 +1,14 @@
 """The command `pied add`: old data from tables, also from our own exports."""
 
-from collections.abc import Sequence
+import shlex
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from pied.records import annotate
 from pied.shell.options import anyway, of_a_study, worker
 from pied.shell.speech import Mistake, note, say, say_json
 
@@ -41,6 +44,10 @@ class Row(NamedTuple):
     "--block", default="", metavar="NAME", help="A column that names the block of each row, or one block of all."
 )
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column without meaning here, in spite of its name.")
+@click.option(
+    "--map", "words", multiple=True, metavar="HEADING=NAME", help="What a heading or a label means; repeat it."
+)
+@click.option("--yes", is_flag=True, help="The table is read as was proposed.")
 def add(
     file: str,
     store: str | None,
@@ -51,21 +58,42 @@ def add(
     again: bool,
     block: str,
     ignore: tuple[str, ...],
+    words: tuple[str, ...],
+    yes: bool,
 ) -> None:
     """Add old data: a table (CSV or Excel) with a column for each variable and for the outputs that are known.
 
     Rows that are in the record already are passed over, so adding a longer table again is fine; with --again they are
     repetitions. Rows far outside of the ranges of the variables are left out, unless --anyway. An export of pied can be
-    added, too.
+    added, too. A table with other headings, units or labels, or with title rows, is shown as it is understood and added
+    once that was confirmed.
     """
     from pied.shell.opening import me
     from pied.shell.pages import hint
+    from pied.shell.proposal import read_maps
     from pied.shell.statement_file import read
-    from pied.shell.tables import Table
+    from pied.shell.tables import LARGEST, content_of
 
     stated = read(file)
-    found = Table.read(Path(table))
-    done = added(file, store, worker or me(), found, stated, anyway=anyway, again=again, block=block, ignore=ignore)
+    content = content_of(Path(table), "table", LARGEST)
+
+    def confirm(said: str) -> bool:
+        if sys.stdin.isatty() and not as_json:
+            return click.confirm(f"{said}\nIs that right?", default=False)
+        for line in said.splitlines():
+            note(line)
+        more = [word for each in words for word in ("--map", shlex.quote(each))]
+        more += [word for each in ignore for word in ("--ignore", shlex.quote(each))]
+        more += ["--block", shlex.quote(block)] if block else []
+        raise Mistake(
+            f"nothing was added yet. If that is right: {hint('add', file, table, *more, '--yes', store=store)}"
+        )
+
+    own = Reading(read_maps(words), confirm=(lambda _: True) if yes else confirm)
+    done = added_as(
+        file, store, worker or me(), content, Path(table).name, stated, own, anyway=anyway, again=again, block=block,
+        ignore=ignore,
+    )  # fmt: skip
     if as_json:
         say_json(done.data)
         return
@@ -73,6 +101,15 @@ def add(
     if done.known and not done.numbers and not done.left_out:
         again_hint = hint("add", file, table, "--again", store=store)
         say(f"If they were measured again with the same outcome: {again_hint}")
+
+
+class Reading(NamedTuple):
+    """How a table of a laboratory is to be read."""
+
+    maps: dict[str, str]
+    """What headings and labels mean, as far as that was said."""
+    confirm: Callable[[str], bool]
+    """Asks whether what was understood is right."""
 
 
 class Added(NamedTuple):
@@ -99,6 +136,61 @@ class Added(NamedTuple):
         if self.left_out:
             text += f"; {len(self.left_out)} {'was' if len(self.left_out) == 1 else 'were'} left out"
         return text
+
+
+def added_as(
+    file: str,
+    store: str | None,
+    worker: str,
+    content: bytes,
+    name: str,
+    stated: "Stated",
+    reading: Reading,
+    *,
+    anyway: bool = False,
+    again: bool = False,
+    block: str = "",
+    ignore: Sequence[str] = (),
+) -> Added:
+    """Add the content of a file as `added` does; one that is written otherwise as it is understood, once confirmed.
+
+    What was confirmed is kept with the study and not asked again.
+    """
+    from pied.errors import StatementError
+    from pied.shell.frame import kept_maps
+    from pied.shell.opening import opened
+    from pied.shell.proposal import proposed
+    from pied.shell.tables import Table
+
+    words: dict[str, Any] = {"anyway": anyway, "again": again, "block": block, "ignore": ignore}
+    plain: Table | None = None
+    reason: StatementError | None = None
+    if not reading.maps:
+        try:
+            plain = Table.of(content, name)
+            return added(file, store, worker, plain, stated, **words)
+        except StatementError as error:
+            reason = error
+    kept = kept_maps(stated, store)
+    found = proposed(content, name, stated.problem, {**kept, **reading.maps}, ignore, keep=(block,) if block else ())
+    if found is None or (reason is not None and plain is not None and found.says_no_more(plain)):
+        raise reason or StatementError(f"{name} has no table with columns for {', '.join(stated.problem.variables)}")
+    if found.missing:
+        for line in found.said.splitlines():
+            note(line)
+        raise Mistake(f"nothing was added. Still to be said: {'; '.join(found.missing)}")
+    new = {word: meant for word, meant in found.maps.items() if kept.get(word) != meant}
+    if not new and not found.doubts:
+        for line in found.lines:
+            note(f"{name}: {line}")
+    elif not reading.confirm(found.said):
+        raise Mistake("nothing was added: say with --map 'HEADING=NAME' and --ignore COLUMN what is meant")
+    done = added(file, store, worker, found.table, stated, **words)
+    if new:
+        with opened(file, store, worker=worker, stated=stated) as desk:
+            text = ", ".join(f"'{word}' means {meant}" for word, meant in new.items())
+            annotate(desk.record, 0, f"{name}: {text}", worker=worker, data={"map": new})
+    return done
 
 
 def added(

@@ -41,6 +41,17 @@ def former(stated: Stated, store: str | None) -> dict[str, str]:
         return {} if record is None else former_names(record.events(), names)
 
 
+def kept_maps(stated: Stated, store: str | None) -> dict[str, str]:
+    """Return what headings and labels of tables were confirmed to mean, from the study of a file."""
+    place = store or str(stated.store)
+    if not is_there(place):
+        return {}
+    with Store.connect(place, read_only=True) as base:
+        record = base.find(stated.name)
+        notes = [] if record is None else [each.data.get("map") for each in record.events() if each.kind == "noted"]
+    return {word: str(name) for each in notes if isinstance(each, dict) for word, name in each.items()}
+
+
 def is_recorded(stated: Stated, store: str | None) -> bool:
     """Tell whether the study of a file is there already."""
     place = store or str(stated.store)

@@ -57,14 +57,14 @@ class Table:
         Raises:
             StatementError: If the file does not exist or is not a table.
         """
-        return cls.of(_content(file, "table", LARGEST), file.name)
+        return cls.of(content_of(file, "table", LARGEST), file.name)
 
     @classmethod
     def of(cls, content: bytes, file: str) -> "Table":
         """Read the content of a CSV or Excel file, which its name tells apart."""
         if is_excel(file):
             return cls._of(read_cells(content, file, LARGEST, MOST_COLUMNS), file, has_comma=True)
-        return cls.parse(_decoded(content, "table", file, ("utf-16", "cp1252")), file)
+        return cls.parse(decoded(content, "table", file, ("utf-16", "cp1252")), file)
 
     @classmethod
     def parse(cls, text: str, file: str) -> "Table":
@@ -157,7 +157,7 @@ class Table:
     def is_text(self, name: str) -> bool:
         """Tell whether a column has cells and none of them is a number."""
         cells = [row[name] for row in self.rows if row.get(name)]
-        return bool(cells) and not any(_is_number(cell, comma=self.has_comma) for cell in cells)
+        return bool(cells) and not any(is_number(cell, comma=self.has_comma) for cell in cells)
 
     def check_columns(
         self, needed: Sequence[str], known: Sequence[str], own: Sequence[str] = (), ignored: Sequence[str] = ()
@@ -218,10 +218,10 @@ def text_of(file: Path, what: str, largest: int) -> str:
         what: What it is, for messages.
         largest: Its largest size in bytes.
     """
-    return _decoded(_content(file, what, largest), what, str(file))
+    return decoded(content_of(file, what, largest), what, str(file))
 
 
-def _content(file: Path, what: str, largest: int) -> bytes:
+def content_of(file: Path, what: str, largest: int) -> bytes:
     """Return the bytes of a file."""
     _check_file(file, what, largest)
     try:
@@ -230,7 +230,7 @@ def _content(file: Path, what: str, largest: int) -> bytes:
         raise StatementError(f"the {what} '{file}' cannot be read: {error.strerror}") from None
 
 
-def _decoded(raw: bytes, what: str, file: str, others: Sequence[str] = ()) -> str:
+def decoded(raw: bytes, what: str, file: str, others: Sequence[str] = ()) -> str:
     """Return bytes as text.
 
     Args:
@@ -290,7 +290,7 @@ def to_number(text: str, what: str, *, comma: bool = False) -> float:
     return value
 
 
-def _is_number(text: str, *, comma: bool) -> bool:
+def is_number(text: str, *, comma: bool) -> bool:
     try:
         to_number(text, "", comma=comma)
     except StatementError:

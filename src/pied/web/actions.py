@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pied.errors import Contradiction, StatementError, TellError
 from pied.records import State, Trial, key
-from pied.shell.adding import added
+from pied.shell.adding import Reading, added_as
 from pied.shell.corrections import event_data
 from pied.shell.laboratory import (
     asked_data,
@@ -194,17 +195,33 @@ def note(room: Room, number: int, given: Given) -> Any:
         return event_data(desk.study.note(number, text(given, "text")))
 
 
+class _AskFirst(Exception):
+    """How a table is understood, which the person who dropped it has to confirm."""
+
+
+def _asked_first(said: str) -> bool:
+    raise _AskFirst(said)
+
+
 def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
     """Take a dropped table: a filled-in run sheet is told, anything else is added as older data."""
     name, worker = text(given, "name").replace("\\", "/").rpartition("/")[2] or "table.csv", _worker(given)
-    table, anyway, stated = Table.of(content, name), given.get("anyway") == "true", room.stated()
-    problem, columns = stated.problem, table.columns
+    anyway, stated = given.get("anyway") == "true", room.stated()
+    problem, table = stated.problem, None
+    with suppress(StatementError):
+        table = Table.of(content, name)
+    columns = () if table is None else table.columns
     room.check_store()
     is_sheet = trial_column(problem) in columns and "state" not in columns and "aim" not in columns
-    if not is_sheet:
-        done = added(
-            room.called, room.store, worker, table, stated, anyway=anyway, again=given.get("again") == "true"
-        )  # fmt: skip
+    if table is None or not is_sheet:
+        reading = Reading({}, confirm=(lambda _: True) if given.get("yes") == "true" else _asked_first)
+        again = given.get("again") == "true"
+        try:
+            done = added_as(
+                room.called, room.store, worker, content, name, stated, reading, anyway=anyway, again=again
+            )  # fmt: skip
+        except _AskFirst as question:
+            return {"question": str(question)}
         return {**done.data, "said": done.said}
     with room.desk(worker) as desk:
         before = {trial.number: trial for trial in desk.study.trials}

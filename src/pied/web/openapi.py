@@ -39,7 +39,7 @@ def described(version: str) -> dict[str, Any]:
         f"{study}/events": {"get": _get("Changes as they happen (server-sent events).", _STUDY)},
         f"{study}/table": {"post": {"summary": "A CSV or Excel file as the body; ?name=old.csv. A filled-in plan is "
                                     "told, other tables are added as older data.",
-                                    "parameters": [*_STUDY, *_query("name", "worker", "anyway", "again")],
+                                    "parameters": [*_STUDY, *_query("name", "worker", "anyway", "again", "yes")],
                                     "requestBody": {"content": {"application/octet-stream": {"schema": {}}}},
                                     "responses": _responses()}},
     }  # fmt: skip

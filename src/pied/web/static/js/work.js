@@ -49,11 +49,11 @@ export async function workPage(page, study, app) {
     const said = h("p", { role: "status" }), wrong = h("p", { class: "error", role: "alert" });
     const choose = h("input", { type: "file", accept: ".csv,.xlsx,.txt,.tsv", id: "table", onchange: () => choose.files[0] && send(choose.files[0]) });
     const anyway = h("input", { type: "checkbox" });
-    async function send(file) {
+    async function send(file, yes = false) {
       if (choose.disabled) return;
       choose.disabled = true; zone.setAttribute("aria-busy", "true");
       said.textContent = `adding ${file.name}; the next table can be dropped when this one is in the record …`; wrong.textContent = "";
-      try { const made = await upload(at(study, `/table?${new URLSearchParams({ name: file.name, worker: worker(), anyway: anyway.checked })}`), file); said.textContent = made.said; wrong.textContent = [...(made.refused || []), ...(made.notes || [])].join("\n"); }
+      try { const made = await upload(at(study, `/table?${new URLSearchParams({ name: file.name, worker: worker(), anyway: anyway.checked, yes })}`), file); choose.disabled = false; if (made.question) { if (confirm(`${made.question}\n\nIs that right?`)) return send(file, true); made.said = "Nothing was added."; } said.textContent = made.said; wrong.textContent = [...(made.refused || []), ...(made.notes || [])].join("\n"); }
       catch (problem) { said.textContent = ""; wrong.textContent = problem.message; }
       choose.value = ""; choose.disabled = false; zone.removeAttribute("aria-busy");
     }

@@ -1,8 +1,21 @@
-"""The tables of docs/reproduction.md, from the page of the complete runs (benchmarks/results/paper/paper.md)."""
+"""The tables of docs/reproduction.md, from the page of the complete runs (results/paper/paper.md) and from records.
+
+The records of runs in the authors' own setting, and in that of the paper, are beside it as files of
+`python -m pied.bench.away`.
+"""
 
 import re
+from functools import lru_cache
+from statistics import median
 
-from records import leading, tables
+import numpy as np
+from numpy import ndarray
+from records import RESULTS, columns, leading, tables
+
+from pied import suite
+from pied.bench.away import lines
+from pied.bench.plan import Task
+from pied.bench.runs import truth_for
 
 PAGE = "paper/paper.md"
 CALLED = {
@@ -30,6 +43,8 @@ def filled(text: str) -> str:
         ("distances", _distances()),
         ("regrets", _regrets()),
         ("noise", _noise()),
+        ("authors", _authors()),
+        ("setting", _setting()),
     ):
         begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
         before, rest = text.split(begin)
@@ -90,3 +105,60 @@ def _medians(row: dict[str, str]) -> list[str]:
     """The medians of a row, without their quartiles, as short as they can be."""
     cells = [cell for head, cell in row.items() if head.startswith("regret")]
     return [re.sub(r"e-0", "e-", f"{float(f'{leading(cell):.0e}'):g}") for cell in cells]
+
+
+@lru_cache(maxsize=2)
+def _runs(record: str) -> tuple[tuple[Task, ndarray, ndarray], ...]:
+    """The runs of a record: the true functions at every evaluation, and whether it is strictly feasible."""
+    found = []
+    for each in lines(RESULTS / record):
+        task, X = Task.from_data(each["task"]), np.array(each["x"])
+        benchmark = truth_for(task)
+        found.append((task, benchmark.truth(X), benchmark.is_strictly_feasible(X)))
+    return tuple(found)
+
+
+NONE = "none feasible"
+"""Instead of a regret."""
+
+
+def _authors() -> list[list[str]]:
+    """The best value so far in the authors' setting: their ten runs, and ours by way of choosing starts."""
+    theirs = columns("authors.csv")
+    at = [name for name in theirs if name != "replicate" and 5 <= int(name) <= 40]
+    runs = {"the authors' ten runs": np.array([theirs[name] for name in at]).T}
+    labels = {
+        "cuqb-paper": "`CUQB.paper()`",
+        "cuqb-paper, best start": "the same, with the best screened point as a start",
+    }
+    for label, name in labels.items():
+        best = [np.maximum.accumulate(f[:, 0]) for task, f, _ in _runs("authors.jsonl.gz") if task.solver_name == label]
+        runs[f"{name}, {len(best)} seeds"] = np.array([[each[int(t) - 1] for t in at] for each in best])
+    rows = [["median best value after", *at, "within 1 of the optimum after 40"]]
+    for name, values in runs.items():
+        near = int((values[:, -1] > 352.495 - 1.0).sum())
+        rows.append([name, *(f"{median(column):.1f}" for column in values.T), f"{near} of {len(values)}"])
+    return rows
+
+
+def _setting() -> list[list[str]]:
+    """The constrained problems in the paper's setting: the normalized regret of the best strictly feasible sample."""
+    found = {(task.solver_name, task.problem): (f, fine) for task, f, fine in _runs("setting.jsonl.gz")}
+    names = suite.sets["constrained"]
+    solvers = [key for key in CALLED if all((key, name) in found for name in names)]
+    rows = [["problem", "feasible first points", *(CALLED[key] for key in solvers)]]
+    for name in names:
+        benchmark, cells = suite[name], []
+        for key in solvers:
+            f, fine = found[key, name]
+            regret = (benchmark.best - f[fine, 0].max(initial=-np.inf)) / abs(benchmark.best - benchmark.median)
+            cells.append(f"{max(regret, 0.0):.1g}" if fine.any() else NONE)
+        first = 2 * benchmark.whole.d + 1
+        rows.append([name, f"{int(found[solvers[0], name][1][:first].sum())} of {first}", *cells])
+    own = list(zip(*(row[2:] for row in rows[1:]), strict=True))
+    for title, holds in (
+        ("feasible sample found", lambda cell: cell != NONE),
+        ("solved to 1e-2", lambda cell: cell != NONE and float(cell) <= 0.01),
+    ):
+        rows.append([title, "", *(f"{sum(map(holds, column))} of {len(names)}" for column in own)])
+    return rows

@@ -1,5 +1,9 @@
 """A certified subproblem: bounds over boxes that nothing leaves, and the optimum of a grid."""
 
+import importlib
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +15,7 @@ from pied.records import Dataset
 from pied.rng import Stream
 from pied.search import Search
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 KERNELS = ("matern 3/2", "matern 5/2", "squared exponential")
 PLAIN = Model(trends=("none", "constant"), warps=("none",), scales=("plain",), waves=False, plateaus=False)
 
@@ -91,6 +96,15 @@ def test_what_cannot_be_met_is_proved() -> None:
     assert found.is_impossible
     assert found.u is None
     assert "no point meets" in str(found)
+
+
+def test_the_benchmarks_of_certificates_and_of_loose_constants_run() -> None:
+    found = importlib.import_module("certified").case(1, "monotone", KERNELS[1], 0)
+    assert found["gap"] <= 2e-3
+    assert found["missed"]["search"] <= 1e-6
+    looseness = importlib.import_module("looseness")
+    horizons = looseness.horizons(looseness.CASE.format("linear"), 0.5, 3.0)
+    assert horizons == sorted(horizons, reverse=True)  # each constant that is replaced brings the horizon nearer
 
 
 def test_what_is_not_of_the_kind_is_refused() -> None:

@@ -68,7 +68,7 @@ def run(
 
 
 @bench.command()
-@click.option("--quick", is_flag=True, help="A small version: under ten minutes on two cores.")
+@click.option("--quick", is_flag=True, help="A small version: under five minutes on two quiet cores.")
 @click.option(
     "--store", type=click.Path(dir_okay=False, path_type=Path),
     help="SQLite file of the records; paper.db or quick.db by default.",

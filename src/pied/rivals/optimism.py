@@ -13,7 +13,7 @@ from pied.records import Dataset, Why
 from pied.rivals.folded import FoldedRun, folded_believer
 from pied.rivals.settings import BeliefSolver
 from pied.rng import Stream
-from pied.search import Optimum, Search
+from pied.search import Optimum, PenaltySearch, Search
 from pied.shapes import Float64
 from pied.solvers.acquisition import Acquisition, Column, Points, maximize
 from pied.solvers.base import Proposal, Run
@@ -193,7 +193,10 @@ class MeritQuantile(BeliefSolver):
 
     @classmethod
     def paper(cls) -> "MeritQuantile":
-        """Return the scripts' form: number 47 of 50 samples, softly sorted, natural units, everything penalized."""
+        """Return the scripts' form: number 47 of 50 samples, softly sorted, natural units, everything penalized.
+
+        As in BoTorch, the best of the screened points is always a start.
+        """
         same = CUQB.paper()
         return cls(
             level=0.94,
@@ -201,7 +204,7 @@ class MeritQuantile(BeliefSolver):
             hold_white=False,
             verify_every=None,
             believer=same.believer,
-            search=same.search,
+            search=PenaltySearch(keep_best=True),
         )
 
     def start(self, problem: Problem, stream: Stream) -> "MeritRun":

@@ -118,10 +118,6 @@ def _runs(record: str) -> tuple[tuple[Task, ndarray, ndarray], ...]:
     return tuple(found)
 
 
-NONE = "none feasible"
-"""Instead of a regret."""
-
-
 def _authors() -> list[list[str]]:
     """The best value so far in the authors' setting: their ten runs, and ours by way of choosing starts."""
     theirs = columns("authors.csv")
@@ -145,20 +141,22 @@ def _setting() -> list[list[str]]:
     """The constrained problems in the paper's setting: the normalized regret of the best strictly feasible sample."""
     found = {(task.solver_name, task.problem): (f, fine) for task, f, fine in _runs("setting.jsonl.gz")}
     names = suite.sets["constrained"]
-    solvers = [key for key in CALLED if all((key, name) in found for name in names)]
-    rows = [["problem", "feasible first points", *(CALLED[key] for key in solvers)]]
+    solvers = [key for key in CALLED if any((key, name) in found for name in names)]
+    rows, regrets = [["problem", "feasible first points", *(CALLED[key] for key in solvers)]], {}
     for name in names:
-        benchmark, cells = suite[name], []
+        benchmark, cells, first = suite[name], [], 2 * suite[name].whole.d + 1
         for key in solvers:
+            if (key, name) not in found:
+                cells.append("not run")
+                continue
             f, fine = found[key, name]
-            regret = (benchmark.best - f[fine, 0].max(initial=-np.inf)) / abs(benchmark.best - benchmark.median)
-            cells.append(f"{max(regret, 0.0):.1g}" if fine.any() else NONE)
-        first = 2 * benchmark.whole.d + 1
-        rows.append([name, f"{int(found[solvers[0], name][1][:first].sum())} of {first}", *cells])
-    own = list(zip(*(row[2:] for row in rows[1:]), strict=True))
-    for title, holds in (
-        ("feasible sample found", lambda cell: cell != NONE),
-        ("solved to 1e-2", lambda cell: cell != NONE and float(cell) <= 0.01),
-    ):
-        rows.append([title, "", *(f"{sum(map(holds, column))} of {len(names)}" for column in own)])
+            best = f[fine, 0].max(initial=-np.inf)
+            regret = max(0.0, (benchmark.best - best) / abs(benchmark.best - benchmark.median))
+            regrets[key, name] = regret
+            cells.append(f"{regret:.1g}" if fine.any() else "none feasible")
+        begun = next(found[key, name][1] for key in solvers if (key, name) in found)
+        rows.append([name, f"{int(begun[:first].sum())} of {first}", *cells])
+    own = [[each for (solver, _), each in regrets.items() if solver == key] for key in solvers]
+    rows.append(["feasible sample found", "", *(f"{np.isfinite(each).sum()} of {len(each)}" for each in own)])
+    rows.append(["solved to 1e-2", "", *(f"{(np.array(each) <= 0.01).sum()} of {len(each)}" for each in own)])
     return rows

@@ -55,6 +55,21 @@ def test_neighbouring_points_move_together():
     assert abs(together[0, 2]) < 0.5
 
 
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("trend", ["constant", "quadratic"])
+def test_draws_at_a_few_points_have_the_deviations_of_the_belief_and_what_imagining_one_tells_of_another(kernel, trend):
+    gp = fixed(points(), wavy(points()), kernel=kernel, trend=trend, nugget=1e-10)
+    U = np.array([[0.97, 0.97], [0.9, 0.95], [0.1, 0.5]])
+    mean, deviation = gp.moments(U)
+    assert gp.drawn(U, np.zeros((1, 3, 1)))[0] == pytest.approx(mean)
+    root = (gp.drawn(U, np.eye(3)[:, :, None]) - mean)[..., 0]
+    covariance = root.T @ root
+    assert np.sqrt(np.diag(covariance)) == pytest.approx(deviation[:, 0], rel=1e-6)
+    left = gp.imagine(U[:1]).moments(U)[1][:, 0] ** 2
+    told = covariance[0] ** 2 / covariance[0, 0]
+    assert left[1:] == pytest.approx((np.diag(covariance) - told)[1:], rel=1e-3)  # the nugget of what is imagined
+
+
 def test_slopes_of_draws_are_those_of_their_values():
     U = points(14, 2)
     outputs = np.stack([wavy(U), np.exp(U[:, 0]), np.sin(12 * U[:, 0])], 1)

@@ -283,7 +283,7 @@ class Bounds:
         """
         if not self.composite.is_sampled or len(U) <= count:
             return np.arange(len(U))
-        f = self.composite.roughly(U, self.levels) / scales
+        f = (self.composite.fewer or self.composite).roughly(U, self.levels) / scales
         merit = f[:, 0] - VIOLATION_WEIGHT * np.maximum(-f[:, 1:], 0.0).sum(1)
         return np.argpartition(-merit, count)[:count]
 

@@ -96,6 +96,15 @@ class Posterior:
         mean, deviation = (np.concatenate(each, 1) for each in zip(*parts, strict=True))
         return mean, deviation
 
+    def together(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "B b c"], Float64[ndarray, "B c b b"]]:
+        """Return the mean of every output of every task, and the covariance of its values at the points."""
+        _, _, scaled, _, mean, r, v = self._kriged(U, slopes=False)
+        lengths = (scaled * scaled).sum(-1)
+        squares = lengths[:, :, None] + lengths[:, None] - 2.0 * scaled @ scaled.swapaxes(1, 2)
+        prior, _ = radial(squares.clip(0.0, None), self._kernel)
+        left = prior - v @ v.swapaxes(1, 2) + r @ self._inverse_A @ r.swapaxes(1, 2)
+        return mean, self._variance.swapaxes(1, 2)[..., None] * left[:, None]
+
     def moments_and_slopes(
         self, U: Float64[ndarray, "b d"]
     ) -> tuple[
@@ -110,8 +119,8 @@ class Posterior:
         mean, deviation, by_mean, by_deviation = (np.concatenate(each, 1) for each in zip(*parts, strict=True))
         return mean, deviation, by_mean, by_deviation
 
-    def _moments(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any]:
-        """Universal kriging: mean = f'beta + k'P y, var = s2 [1 - k'K^-1 k + r'A^-1 r] with r = f - F'K^-1 k."""
+    def _kriged(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+        """Return scaled inputs, what kernels see (plain, by length scales), slopes of the kernel, mean, r, root k."""
         V = self._view.scaled(U)
         seen = self._view.whole(U, V)
         scaled = (seen - 0.5) * self._inverse
@@ -122,9 +131,13 @@ class Posterior:
         f = self._basis(V)
         c, p = self._weights.shape[2], f.shape[-1]
         linear = k @ self._linear
-        r, v = f - linear[..., c : c + p], linear[..., c + p :]
-        rA = r @ self._inverse_A
         mean = linear[..., :c] + f @ self._beta
+        return V, seen, scaled, w, mean, f - linear[..., c : c + p], linear[..., c + p :]
+
+    def _moments(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any]:
+        """Universal kriging: mean = f'beta + k'P y, var = s2 [1 - k'K^-1 k + r'A^-1 r] with r = f - F'K^-1 k."""
+        V, seen, _, w, mean, r, v = self._kriged(U, slopes)
+        rA = r @ self._inverse_A
         ratio = 1.0 - (v * v).sum(-1) + (rA * r).sum(-1)
         deviation = np.sqrt(self._variance * ratio.clip(SMALLEST_RATIO, None)[..., None])
         if not slopes:

@@ -276,6 +276,22 @@ class GP:
         return mean, deviation, by_mean, by_deviation
 
     @np.errstate(all="ignore")
+    def drawn(self, U: Float64[ndarray, "b d"], Z: Float64[ndarray, "L b m"]) -> Float64[ndarray, "L b m"]:
+        """Return values of all points together, on the warped scale, made of normal numbers: draws at a few points.
+
+        `Paths` are draws that are defined everywhere, at many times the cost.
+        """
+        inputs, parts = self._inputs(U), []
+        for block in self.blocks:
+            mean, covariance = block.posterior.together(inputs)
+            values, vectors = np.linalg.eigh(covariance)
+            root = vectors * np.sqrt(values.clip(0.0, None))[..., None, :]  # points side by side: it is singular
+            own = Z[:, :, list(block.outputs)].reshape(*Z.shape[:2], *covariance.shape[:2])
+            steps = (root @ own.transpose(2, 3, 1, 0)).transpose(3, 2, 0, 1)
+            parts.append((mean.swapaxes(0, 1) + steps).reshape(*Z.shape[:2], -1))
+        return self.location + self.deviation * self.ordered(parts, 2)
+
+    @np.errstate(all="ignore")
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units from values on the warped scale."""
         if not self.is_warped:

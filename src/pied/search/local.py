@@ -26,6 +26,12 @@ class Ends:
     multipliers: Float64[ndarray, "s n"]
 
 
+def ends_at(functions: Functions, u: Float64[ndarray, "s d"]) -> Ends:
+    """Return points as if solves had ended there."""
+    f, _ = functions.values_and_slopes(u)
+    return Ends(u, f, np.zeros((len(u), functions.k - 1)))
+
+
 def ranked(scaled: Float64[ndarray, "b k"]) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"]]:
     """Return merit (objective less weighted violations) and violation of pool points."""
     violation = np.maximum(-scaled[:, 1:], 0.0).sum(1)

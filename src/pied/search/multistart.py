@@ -23,6 +23,7 @@ from pied.search.local import (
     best_feasible,
     best_first,
     distinct,
+    ends_at,
     least_violated,
     ranked,
     smallest,
@@ -30,7 +31,7 @@ from pied.search.local import (
     solve_locally,
     tied,
 )
-from pied.search.optimum import WHITE_SATISFIED, Optimum, meets_white
+from pied.search.optimum import SATISFIED, WHITE_SATISFIED, Optimum, meets_white
 from pied.shapes import Float64
 
 SEARCH_ELSEWHERE_BELOW_GAIN = 1e-2  # scaled: a smaller gain over the known points starts solves far from them, too
@@ -41,6 +42,7 @@ CHILDREN = 96  # points per generation of the pool
 RELAY_CHILDREN = 256  # points bred from the ends of local solves
 REFINED = 3  # ends of the coarse search that are solved again precisely
 RESCUED = 8  # the same where nothing meets the constraints: a point that is missed there may be the only one
+FAR = 2.0  # times the error of the coarse search: so far off, a margin does not change its sign
 WHITE_POOL = 10_000  # Sobol points in which a white-feasible one is sought
 WHITE_SOLVES = 50  # local solves when none of them is
 
@@ -98,13 +100,20 @@ class Search:
             pool: Points to screen (see `screen`), Sobol points first.
             known: Good points that are always starts: the incumbent, the last proposal.
             stream: Randomness of the crossover.
-            rescue: When nothing satisfies the constraints, maximize the smallest of them.
+            rescue: When nothing satisfies the constraints, maximize the smallest of them. Where no point of the pool
+                does, this is tried first: it costs less than the search and mostly ends it.
         """
         everywhere = min(self.pool, len(pool))
         coarse = (functions.coarse() if isinstance(functions, Refined) else None) or functions
         pool, merit, violation = self._breed(coarse, scales, pool, stream)
         starts = distinct(pool, tied(merit), self.starts)
         starts = np.concatenate([starts, pool[violation.argmin()][None], known])
+        if rescue and violation.min() > SATISFIED:
+            least = np.concatenate([starts, distinct(pool, -violation, self.starts)])
+            reached = self._rescued(functions, scales, least, whether=True)
+            if not reached.satisfied:
+                return reached
+            starts = np.concatenate([reached.u[None], starts])
         ends = [solve_locally(coarse, scales, starts, self.rounds)]
         if self.afar and len(known) and _gained(coarse, scales, known, ends[0]) < SEARCH_ELSEWHERE_BELOW_GAIN:
             far = distinct(pool[:everywhere], tied(merit[:everywhere]), self.afar)
@@ -144,18 +153,29 @@ class Search:
             return u[:0]
         return distinct(child, merit, self.starts)
 
-    @np.errstate(all="ignore")
     def rescue(self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"]) -> Optimum:
         """Maximize the smallest scaled constraint while white ones hold; from zero on, the objective."""
+        return self._rescued(functions, scales, starts, whether=False)
+
+    @np.errstate(all="ignore")
+    def _rescued(
+        self, functions: Functions, scales: Float64[ndarray, "k"], starts: Float64[ndarray, "s d"], *, whether: bool
+    ) -> Optimum:
+        """Do so, if only whether the constraints can be met is wanted, no longer than until that is clear."""
         coarse = functions.coarse() if isinstance(functions, Refined) else None
+        found = None
         if coarse is not None:
             rough = solve_largest_margin(coarse, scales, starts, self.rounds)
             known = np.concatenate([starts, rough.u])
-            f = functions.values(known)
+            f = coarse.values(known)
             is_fine = meets_white(f, scales, functions.white)
             margin = np.where(is_fine | ~is_fine.any(), smallest(f[:, 1:], scales[1:]), -np.inf)
             starts = distinct(known, margin, RESCUED)
-        found = solve_largest_margin(functions, scales, starts, self.rounds)
+            found = ends_at(functions, starts)
+            if not _is_decided(found, coarse, scales, whether or not found.f[:, 0].any()):
+                found = None
+        if found is None:
+            found = solve_largest_margin(functions, scales, starts, self.rounds)
         if functions.white and not meets_white(found.f, scales, functions.white).any():
             anywhere = white_feasible(functions, scales, Stream(0).at("white"), starts.shape[1])
             if anywhere is not None:
@@ -163,6 +183,8 @@ class Search:
         reached = best_feasible(functions, scales, [found])
         if reached is None:
             return least_violated(functions, scales, [found])
+        if not found.f[:, 0].any():
+            return reached  # there is no objective
         again = solve_locally(functions, scales, np.concatenate([reached.u[None], found.u[:2]]), self.rounds)
         return best_feasible(functions, scales, [found, again]) or reached
 
@@ -215,6 +237,18 @@ def white_feasible(
     found = solve_largest_margin(only, own, starts, 100, first=0)
     margin = smallest(found.f, own)
     return found.u[margin.argmax()] if margin.max() >= -WHITE_SATISFIED else None
+
+
+def _is_decided(ends: "Ends", coarse: Functions, scales: ndarray, whether: bool) -> bool:
+    """Whether the ends of a coarse search are the answer: one meets the constraints, or all miss them by far.
+
+    By far is by more than twice what the coarse search errs there, and counts if only that is asked (`whether`).
+    """
+    own = smallest(ends.f[:, 1:], scales[1:])
+    if best_feasible(coarse, scales, [ends]) is not None:
+        return True
+    error = np.abs(own - smallest(coarse.values(ends.u)[:, 1:], scales[1:])).max()
+    return whether and bool(own.max() + FAR * error < 0)
 
 
 def _gained(functions: Functions, scales: ndarray, known: Float64[ndarray, "s d"], ends: "Ends") -> float:

@@ -38,6 +38,7 @@ from pied.solvers.scene import Scene
 from pied.solvers.untried import Untried
 
 DENSE_POINTS = 4096  # Sobol points added to the pool for the thorough search that a verdict rests on
+MOST_SCREENED = 1024  # of these: the best ones as far as a rough look tells
 THOROUGH_STARTS = 32  # starts of that search
 QUICK_STARTS = 8  # starts of the first search, which only decides whether the thorough one is needed
 CONFIRMING_DISTANCE = 0.03  # unit cube: a point nearer to a told one would confirm nothing, ...
@@ -191,7 +192,8 @@ class JointTest:
         least = max(CONFIRMING_DISTANCE, CONFIRMING_SHARE * float(away.max()))
         if to_nearest(found.u[None], known).item() >= least or not (away >= least).any():
             return found
-        margin = margins(next(self._cautious(self.scene)), self.scene.scales, pool)
+        bounds = next(self._cautious(self.scene))
+        margin = margins(bounds.coarse() or bounds, self.scene.scales, pool)
         return replace(found, u=pool[np.where(away >= least, margin, -np.inf).argmax()])
 
     def _thorough(self, search: Search | Enumeration, bounds: Bounds, found: Optimum) -> Optimum:
@@ -200,6 +202,7 @@ class JointTest:
         if self.problem.listing is None:
             dense = self.scene.stream.at("dense").sobol(DENSE_POINTS, self.problem.d)
             pool = np.concatenate([pool, self.problem.drawn(dense)])
+            pool = pool[bounds.promising(pool, self.scene.scales, MOST_SCREENED)]
         return self._nearest(search, bounds, pool, found.u, THOROUGH_STARTS)
 
     def _nearest(

@@ -76,15 +76,35 @@ class Turn:
         return self.promised(self.best)
 
     def optimum(self, composite: Composite) -> Optimum:
-        """Maximize the upper bound of the objective: over joint outcomes if possible, else each function alone."""
+        """Maximize the upper bound of the objective: over joint outcomes if possible, else each function alone.
+
+        What separate bounds exclude no joint outcome meets, and they are asked first where they seem to exclude all.
+        """
         scene, level = self.scene, self.level
         stream = scene.stream.at("explore")
-        if self.is_joint and isinstance(scene.within, Search):
+        if not (self.is_joint and isinstance(scene.within, Search)):
+            return self._alone(composite)
+        offers = composite.offers(level)
+        alone = self._alone(composite) if offers and self._seems_excluded(composite) else None
+        if alone is None or alone.satisfied:
             joint = Joint(composite, quantile.normal(level))
             best = joint.maximum(scene.within, scene.scales, scene.pool, scene.known, stream)
-            if best.satisfied or not composite.offers(level):
+            if best.satisfied or not offers:
                 return best
-        return scene.within.solve(optimistic(composite, self.levels), scene.scales, scene.pool, scene.known, stream)
+        return alone or self._alone(composite)
+
+    def _alone(self, composite: Composite) -> Optimum:
+        """Maximize the upper bound of the objective, each function bounded alone."""
+        scene, bounds = self.scene, optimistic(composite, self.levels)
+        return scene.within.solve(bounds, scene.scales, scene.pool, scene.known, scene.stream.at("explore"))
+
+    def _seems_excluded(self, composite: Composite) -> bool:
+        """Whether no told point meets all limits, and no point of the pool by its upper bounds."""
+        if self.is_known:
+            return False
+        bounds = optimistic(composite, self.levels)
+        f = (bounds.coarse() or bounds).values(self.scene.pool)
+        return not bool((f[:, 1:] >= 0).all(1).any())
 
     def promised(self, best: Optimum) -> float:
         """By how much an upper bound exceeds the best feasible told value; infinite without one."""

@@ -7,7 +7,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Composite, SuccessModel, optimistic
-from pied.gp import GP, Paths
+from pied.gp import GP
 from pied.records import spread
 from pied.rng import Stream
 from pied.search import Optimum, Search
@@ -70,7 +70,7 @@ def chance_of_any(
     upper = composite.values(pool, [level] * problem.k, screening=True)
     margin = np.nan_to_num((upper / spread(upper))[:, 1:].min(1), nan=-np.inf)
     best = pool[(-margin).argsort(kind="stable")[:LIKELIEST]]
-    W = Paths.of(belief, DRAWS, stream.at("paths")).values(best)
+    W = belief.drawn(best, stream.at("draws").normal(DRAWS, len(best), problem.m))
     G = problem.g(problem.from_unit(best), composite.physical(W), which=range(1, problem.k))
     holds = np.all([np.broadcast_to(g >= 0, W.shape[:2]) for g in G], 0)
     return float(holds.any(1).mean())

@@ -74,8 +74,19 @@ def relax(
     if region is not None:
         bounds, scales, beside = WithSuccess(bounds, region, is_hard=True), np.append(scales, 1.0), (problem.k,)
     widest = searching.rescue(bounds, scales, np.concatenate([start[None], pool[:8]]))
+
+    def most(i: int) -> float:
+        one = Picked(bounds, (i, *beside))
+        best = searching.solve(one, scales[[i, *beside]], pool, start[None], stream.at("single", i))
+        return float(best.f[0] / scales[i])
+
+    worst = 1 + int((widest.f / scales)[1 : problem.k].argmin())
+    is_lost = widest.margin < 0 and most(worst) < 0  # then relaxing another does not help
     alone: dict[str, float | None] = {}
     for i in range(1, problem.k):
+        if is_lost and i != worst:
+            alone[problem.functions[i]] = None
+            continue
         order = (i, *(j for j in range(1, problem.k) if j != i), *beside)
         best = searching.solve(Picked(bounds, order), scales[list(order)], pool, start[None], stream.at("relax", i))
         alone[problem.functions[i]] = max(0.0, -float(best.f[0])) if best.satisfied else None
@@ -88,12 +99,6 @@ def relax(
             for i in range(1, problem.k)
             if widest.f[i] / scales[i] < widest.margin + CONFLICT_MARGIN
         )
-
-    def most(i: int) -> float:
-        one = Picked(bounds, (i, *beside))
-        best = searching.solve(one, scales[[i, *beside]], pool, start[None], stream.at("single", i))
-        return float(best.f[0] / scales[i])
-
     if singly:
         conflict = (problem.functions[min(range(1, problem.k), key=most)],)
     return Relaxation(alone, together, conflict)

@@ -17,7 +17,7 @@ from pied.bounds.trust import RECENT_PROPOSALS, surprise
 from pied.distances import to_nearest
 from pied.gp import Model
 from pied.records import Dataset
-from pied.records.trial import State, Why
+from pied.records.trial import Why
 from pied.rng import Stream
 from pied.search import PenaltySearch
 from pied.solvers.infeasibility import CONFIRMING_SHARE, ROUGHEST, JointTest
@@ -208,12 +208,11 @@ def test_a_test_counts_when_its_trial_was_told_not_before() -> None:
     assert study.status is Status.RUNNING
     study.tell(first, study.problem.evaluate(first.x).tolist())
     assert study.status is Status.RUNNING
-    study.fail(second, "broke")
-    assert study.status is Status.RUNNING
+    study.tell(second, study.problem.evaluate(second.x).tolist())
+    assert study.status is Status.RUNNING  # both rest on the same values, and confirm once
     third = study.ask()
     study.tell(third, study.problem.evaluate(third.x).tolist())
     assert study.status is Status.INFEASIBLE
-    assert [trial.state for trial in study.trials[first.number - 1 :]] == [State.TOLD, State.FAILED, State.TOLD]
 
 
 @pytest.mark.slow

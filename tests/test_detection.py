@@ -114,7 +114,7 @@ def test_the_belief_equals_what_weights_of_the_likelihood_leave_of_draws() -> No
 def test_limits_are_worth_more_than_nothing_and_than_numbers(noise: float) -> None:
     """An output that falls below its limit of detection: predictions there, of truths beyond the limit."""
     ratios = []
-    for seed in range(4):
+    for seed in range(3):
         U = Stream(seed).uniform(20, 1)
         truth = np.sin(7 * U)
         Y = truth + noise * Stream(seed).at("noise").normal(20, 1)
@@ -242,5 +242,3 @@ def test_the_shell_tells_limits_exports_and_reads_them_back(lab: Path) -> None:
     assert ",<0.05," in (lab / "out.csv").read_text()
     pied_("add", "lab.toml", "out.csv", "--store", "other.db")
     assert ",<0.05," in pied_("export", "lab.toml", "--store", "other.db", "--full").output
-    pied_("report", "lab.toml", "--output", "out.html")
-    assert "&lt;0.05" in (lab / "out.html").read_text()

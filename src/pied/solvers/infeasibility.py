@@ -84,8 +84,8 @@ class JointTest:
         """Return a point of which nothing was seen that says that it breaks a limit; None without one.
 
         Points with labels or levels that were never tried come first, others than those that are pending and with as
-        many of them as possible, of these the one that comes nearest to the limits; then the point farthest from all
-        that were tried.
+        many of them as possible: by turns the one that comes nearest to the limits, and the one farthest from all that
+        were tried, for where others come nearest a label that works elsewhere may not. Then the farthest point.
         """
         scene = self.scene.whole or self.scene
         data = scene.data.settled
@@ -106,7 +106,8 @@ class JointTest:
         margin = np.nan_to_num((upper / scene.scales)[:, 1:].min(1), nan=-np.inf)
         away = to_nearest(pool, known)
         is_other = ~untried.alike(pool, scene.data.pending).any(1)
-        order = np.lexsort((np.where((new > 0) & is_other, margin, away), new, is_other, could))
+        by_margin = (new > 0) & is_other & bool(scene.number % 2)
+        order = np.lexsort((np.where(by_margin, margin, away), new, is_other, could))
         return pool[order[-1]]
 
     def _look(self, best: Optimum) -> "_Look":

@@ -20,7 +20,6 @@ from evidence_losses import losses
 from evidence_paper import filled
 from records import (
     DOCS,
-    RESULTS,
     ROOT,
     SAID,
     bounds_by_kind,
@@ -29,7 +28,6 @@ from records import (
     leading,
     limits_that_hold,
     link,
-    origin,
     read,
     solved_by_peers,
     tables,
@@ -256,8 +254,8 @@ def page() -> dict[Path, str]:
         "# Evidence at a glance",
         "",
         "Six figures, one table, and where `pied` loses. `python benchmarks/evidence.py` makes this page from the",
-        "records under `benchmarks/results`; no result is typed by hand. [The records](#the-records) have the",
-        "options of their commands; some are of older code.",
+        "records under `benchmarks/results`; no result is typed by hand. Each record says with which version, command",
+        "and machine it was made; some are of older code.",
         "",
     ]
     drawn = {name: make() for name, make in FIGURES.items()}
@@ -271,11 +269,6 @@ def page() -> dict[Path, str]:
     lost = losses()
     body += ["", "## Where `pied` loses", ""]
     body += [f"- {sentence} {link(where)}." for sentence, where in lost]
-    body += ["", "## The records", "", "| record | made with | command |", "| --- | --- | --- |"]
-    pages = re.findall(r"\]\(\.\./benchmarks/results/([^)]+)\)", "\n".join(body))
-    for each in dict.fromkeys(name for name in pages if (RESULTS / name).suffix in (".md", ".json")):
-        made, command = origin(each)
-        body.append(f"| {link(each)} | {made} | `{command}` |")
     written[DOCS / "evidence.md"] = "\n".join([*body, ""])
     written[DOCS / "reproduction.md"] = filled((DOCS / "reproduction.md").read_text())
     written[DOCS / "guarantees.md"] = _with_kinds((DOCS / "guarantees.md").read_text())

@@ -74,20 +74,6 @@ def count(cell: str) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
-def origin(page: str) -> tuple[str, str]:
-    """Version and date of the latest part of a page, and the command that made it; the page has its options."""
-    if page == "peers.json":
-        versions = [each["version"] for each in _peer_runs() if each["library"] == "pied"]
-        return f"pied {versions[-1]}, {max(each['date'] for each in _peer_runs())}", "python benchmarks/peers/run.py"
-    text = (RESULTS / page).read_text()
-    found = re.findall(r"(?:version|pied) (\d+\.\d+\.\d+(?:; \d+\.\d+\.\d+)*)", text)
-    dates = re.findall(r"\b20\d\d-\d\d-\d\d\b", text)
-    made = ", ".join(([f"pied {found[-1]}"] if found else []) + ([max(dates)] if dates else []))
-    blocks = re.findall(r"(?:^- command: `.*`\n)+", text, re.M)  # a page measured again has a block for each time
-    commands = re.findall(r"`((?:python|pied bench) [^`]+)`", blocks[-1] if blocks else text)
-    return made, commands[0].partition(" --")[0]
-
-
 # --- What a study says, and what is true (honesty.md) -----------------------------------------------------------------
 
 

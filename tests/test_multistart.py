@@ -386,6 +386,14 @@ def test_a_greedy_temperature_starts_at_the_best_pool_points() -> None:
     assert (functions.asked[0][0] == pool[order[-1]]).all()
 
 
+def test_a_single_point_far_above_all_others_is_a_start() -> None:
+    functions = Smooth(lambda U: np.exp(-((U - 0.3) ** 2).sum(1) * 1e5))
+    search = PenaltySearch(pool=256, temperature=1e4)
+    pool = search.screen(Stream(0), 2, nothing(2))
+    penalty_solve(functions, 2, search)
+    assert pool[functions.values(pool)[:, 0].argmax()].tolist() in functions.asked[0].tolist()
+
+
 def test_the_best_of_the_pool_is_always_a_start_where_that_is_asked_for() -> None:
     functions = Smooth(lambda U: -((U - 0.3) ** 2).sum(1))
     for seed in range(3):

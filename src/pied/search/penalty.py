@@ -64,7 +64,10 @@ class PenaltySearch:
         if not np.isfinite(weights).all():
             raise NumericalError("the penalized values of the pool are too large to be compared")
         draw = stream.at("starts").generator()
-        chosen = draw.choice(len(pool), size=self.starts, replace=False, p=weights / weights.sum())
+        if np.count_nonzero(weights) < self.starts:  # all but a few are so much worse that their weights are 0
+            chosen = np.argsort(-merit)[: self.starts]
+        else:
+            chosen = draw.choice(len(pool), size=self.starts, replace=False, p=weights / weights.sum())
         if self.keep_best and merit.argmax() not in chosen:
             chosen[-1] = merit.argmax()
 

@@ -1,5 +1,6 @@
 """Quantiles of g(x, h(x)) under the belief, and where evaluations are likely to succeed."""
 
+from pied.bounds.affine import misjudged
 from pied.bounds.belief import Belief
 from pied.bounds.believer import (
     Believer,
@@ -15,9 +16,9 @@ from pied.bounds.believer import (
     sure,
     to_memory,
 )
-from pied.bounds.composite import NUMBERS_AT_ONCE, Composite, sampled
+from pied.bounds.composite import NUMBERS_AT_ONCE, Composite
 from pied.bounds.drawn import Drawn
-from pied.bounds.estimator import Estimator
+from pied.bounds.estimator import Estimator, sampled
 from pied.bounds.joint import Joint, is_shared
 from pied.bounds.prediction import Ends, predicted, telling
 from pied.bounds.quantile import Level, checked_level, level_at, levels_at
@@ -67,6 +68,7 @@ __all__ = [
     "is_young",
     "level_at",
     "levels_at",
+    "misjudged",
     "optimistic",
     "pessimistic",
     "placed",

@@ -16,7 +16,10 @@ class Belief(Protocol):
         """Whether outputs are modelled in other units than their own, such as their logarithm."""
 
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]]:
-        """Return the mean and the root of the covariance: deviations `b m`, or Cholesky factors if correlated."""
+        """Return the mean and the root of the covariance: deviations `b m`, or Cholesky factors if correlated.
+
+        With a mixing (`Mixed`), they are the deviations of what is mixed.
+        """
 
     def moments_and_slopes(
         self, U: Float64[ndarray, "b d"]
@@ -30,6 +33,15 @@ class Belief(Protocol):
 
     def unwarp_slopes(self, Y: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return the derivatives of `unwarp` where it gives these outputs."""
+
+
+@runtime_checkable
+class Mixed(Protocol):
+    """A belief whose outputs may be mixtures of independent parts."""
+
+    @property
+    def mixing(self) -> Float64[ndarray, "m m"] | None:
+        """A: the covariance at a point is A D^2 A', with the deviations D of its moments; None: A = 1."""
 
 
 @runtime_checkable

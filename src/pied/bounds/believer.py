@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import quantile, worst
-from pied.bounds.belief import Belief, Thinned
+from pied.bounds.belief import Belief, Mixed, Thinned
 from pied.bounds.composite import USUAL_LEVELS, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.means import means_of
@@ -170,6 +170,17 @@ class Widened:
         return self.belief.is_warped
 
     @property
+    def mixing(self) -> Float64[ndarray, "m m"] | None:
+        """How the outputs are mixtures; where each has a factor of its own, with these."""
+        mixing = self.belief.mixing if isinstance(self.belief, Mixed) else None
+        return mixing if mixing is None or not isinstance(self.factor, ndarray) else self.factor[:, None] * mixing
+
+    @property
+    def _by(self) -> float | Float64[ndarray, "m"]:
+        """The factor of what is modelled."""
+        return self.factor if self.mixing is None or not isinstance(self.factor, ndarray) else 1.0
+
+    @property
     def fewer(self) -> "Widened | None":
         """The same of fewer points; None where the belief rests on few."""
         belief = self.belief.fewer if isinstance(self.belief, Thinned) else None
@@ -178,7 +189,7 @@ class Widened:
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]]:
         """Return the mean and the wider deviations."""
         mean, root = self.belief.moments(U)
-        return mean, _times(self.factor, root)
+        return mean, _times(self._by, root)
 
     def moments_and_slopes(
         self, U: Float64[ndarray, "b d"]
@@ -187,7 +198,7 @@ class Widened:
     ]:
         """Return the moments and their derivatives."""
         mean, root, mean_slope, root_slope = self.belief.moments_and_slopes(U)
-        return mean, _times(self.factor, root), mean_slope, _times(self.factor, root_slope)
+        return mean, _times(self._by, root), mean_slope, _times(self._by, root_slope)
 
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs in natural units, as the belief does."""

@@ -17,9 +17,9 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import quantile, sums, worst
-from pied.bounds.belief import Belief, LastMoments, Thinned
-from pied.bounds.estimator import TAIL_SAMPLES, Estimator
-from pied.bounds.stack import Stack, clamped, drawn, finite_slopes, flat, inside, rows, slices, stepped
+from pied.bounds.belief import Belief, LastMoments, Mixed, Thinned
+from pied.bounds.estimator import CLOSED_FORMS, TAIL_SAMPLES, Estimator, sampled
+from pied.bounds.stack import Mixture, Stack, clamped, drawn, finite_slopes, flat, inside, rows, slices, stepped
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.shapes import Float64
@@ -32,32 +32,12 @@ Back = Callable[[ndarray], tuple[ndarray, ndarray]]
 
 PROBABILITY_SAMPLES = 2**12  # a probability then has a standard error of at most 0.008
 FEW_SAMPLES = 2**8  # the same for functions that are called point by point: at most 0.03
-LEAST_DEVIATION = 1e-300  # avoids division by zero
-AFFINE_ERROR = 1e-6  # of a shift: an affine closed form that is wrong by more does not hold
-CLOSED_FORMS = ("affine", "monotone")  # kinds of functions of independent outputs
 USUAL_LEVELS = (0.05, 0.95)  # of the bounds whose width says how much is known
 ROUGH_SAMPLES = 16  # with which points are ordered
 SUM_TAIL = 0.02  # levels nearer to 0 or 1 are sampled: three moments say little of what is so rare
 SUM_POINTS, SUM_SAMPLES = 8, 256  # with which sums are compared with samples
 SUM_ERROR = 0.12  # of their deviation, root mean square: so few samples err by 0.07
 NUMBERS_AT_ONCE = 4_000_000  # outputs held at once while evaluating many points: 32 MB an array
-
-
-def sampled(
-    problem: Problem, estimator: Estimator, has_closed_form: Callable[[str], bool] = CLOSED_FORMS.__contains__
-) -> tuple[int, ...]:
-    """Return the functions whose quantiles are estimated from samples.
-
-    Args:
-        problem: The white box.
-        estimator: Whether closed forms are used.
-        has_closed_form: Whether a kind of function has one; by default, if outputs are independent.
-    """
-    return tuple(
-        i
-        for i, each in enumerate(problem.structure)
-        if not (each.kind == "white" or (estimator.closed_forms and has_closed_form(each.kind)) or i in problem.slow)
-    )
 
 
 class Composite:
@@ -91,14 +71,15 @@ class Composite:
         self._moments = LastMoments(belief)
         self._white = tuple(i for i, each in enumerate(problem.structure) if each.kind == "white")
         self._sampled = sampled(problem, self.estimator, self._has_closed_form)
-        self._shifted = tuple(i for i in range(problem.k) if i not in self._white and i not in self._sampled)
-        self._movers = tuple(sorted({j for i in self._shifted for j in problem.structure[i].outputs}))
+        self.shifted = tuple(i for i in range(problem.k) if i not in self._white and i not in self._sampled)
+        self._movers = tuple(sorted({j for i in self.shifted for j in problem.structure[i].outputs}))
 
     def under(self, belief: Belief) -> "Composite":
         """Return the same functions, with the same base samples, under another belief about the same outputs."""
         other = copy(self)
         other.belief, other._moments, other._worsts = belief, LastMoments(belief), {}
-        other.__dict__.pop("fewer", None)
+        for name in ("fewer", "_mixture", "coupled"):
+            other.__dict__.pop(name, None)
         return other
 
     @cached_property
@@ -111,7 +92,7 @@ class Composite:
         """With correlated outputs, only Proposition 2 holds: g affine, outputs neither warped nor clamped."""
         if not self.is_correlated:
             return kind in CLOSED_FORMS
-        return kind == "affine" and not self.belief.is_warped and not self._has_ranges
+        return kind == "affine" and not self.belief.is_warped and not self.has_ranges
 
     @cached_property
     def is_correlated(self) -> bool:
@@ -119,7 +100,25 @@ class Composite:
         return self.belief.moments(np.full((1, self.problem.d), 0.5))[1].ndim == 3
 
     @cached_property
-    def _has_ranges(self) -> bool:
+    def _mixture(self) -> Mixture | None:
+        """How the outputs are mixtures of independent parts; None: they are independent, or have Cholesky factors."""
+        mixing = self.belief.mixing if isinstance(self.belief, Mixed) else None
+        return None if mixing is None else Mixture.of(mixing)
+
+    @cached_property
+    def coupled(self) -> tuple[int, ...]:
+        """Functions of several outputs that have parts in common."""
+        mixture = self._mixture
+        if mixture is None:
+            return ()
+        return tuple(i for i, each in enumerate(self.problem.structure) if mixture.couples(each.outputs))
+
+    def marginal(self, root: Float64[ndarray, "b *m"]) -> Float64[ndarray, "b *m"]:
+        """The deviations of the outputs themselves."""
+        return root if self._mixture is None else self._mixture.deviations(root)
+
+    @cached_property
+    def has_ranges(self) -> bool:
         return self.estimator.ranges and bool(np.isfinite(self.problem.ranges).any())
 
     @cached_property
@@ -129,7 +128,8 @@ class Composite:
         if not self.estimator.closed_forms or self.is_correlated:
             return ()
         terms = [(i, self.problem.structure[i].terms) for i in self._sampled]
-        return tuple(i for i, own in terms if own and len(own.outputs) >= sums.FEWEST_TERMS and self._is_sum(i))
+        single = [(i, own) for i, own in terms if own and i not in self.coupled]
+        return tuple(i for i, own in single if len(own.outputs) >= sums.FEWEST_TERMS and self._is_sum(i))
 
     def _is_sum(self, i: int) -> bool:
         """Tell whether the moments of the terms of a function give the quantiles that samples give."""
@@ -137,7 +137,7 @@ class Composite:
         X, (mean, root) = self.problem.from_unit(U), self.belief.moments(U)
         (G,) = self.problem.g(X, self._samples(mean, root, SUM_SAMPLES), which=(i,))
         Z, weights = self._nodes(i)
-        terms, _ = self.problem.traced_terms(X, self.physical(drawn(mean, root, Z)), i)
+        terms, _ = self.problem.traced_terms(X, self.physical(drawn(mean, self.marginal(root), Z)), i)
         error = [sums.quantile(terms, weights, p) - self.estimator.estimate(G, p) for p in USUAL_LEVELS]
         return bool(np.square(error).mean() <= SUM_ERROR**2 * G.var(0).mean())
 
@@ -158,7 +158,7 @@ class Composite:
     @np.errstate(all="ignore")
     def _values(self, U: Float64[ndarray, "b d"], levels: Levels, samples: int) -> Float64[ndarray, "b k"]:
         """The same with a number of samples."""
-        counts = [1 + 2 * len(self._movers)]
+        counts = [1 + 2 * (self.problem.m if self.coupled else len(self._movers))]
         counts += [sums.NODES] if self._summed_for(levels) else []
         counts += [samples] if self._drawn_for(levels) else []
         per_point = max(counts)
@@ -198,7 +198,7 @@ class Composite:
             f, by_x, by_Y = self._traced(stack, X, levels)
             by_u = self.problem.by_axes(by_x).swapaxes(0, 1) * unit_slopes
             if stack.kind != "white":
-                by_mean, by_root = self._carried(stack, by_Y)
+                by_mean, by_root = self._carried(stack, by_Y, root)
                 by_u = by_u + by_mean @ mean_slope
                 by_u = by_u if by_root is None else by_u + by_root @ rows(root_slope)
             values[:, stack.which], slopes[:, stack.which] = f.T, by_u
@@ -214,7 +214,7 @@ class Composite:
         """Return every function at the outputs mean + root xi."""
         f = np.empty((len(U), self.problem.k))
         for piece in slices(len(U), NUMBERS_AT_ONCE // self.problem.m):
-            Y = self.physical(stepped(*self.belief.moments(U[piece]), xi[piece])[None])
+            Y = self.physical(stepped(*self.belief.moments(U[piece]), xi[piece], self._mixture)[None])
             for i, g in enumerate(self._g(U[piece], Y, range(self.problem.k))):
                 f[piece, i] = g
         return self._finite(f)
@@ -226,7 +226,7 @@ class Composite:
         """Return every function at the outputs mean + root xi, and its slopes by the point and by xi."""
         mean, root, mean_slope, root_slope = self.belief.moments_and_slopes(U)
         X, unit_slopes = self._natural(U)
-        stack = Stack("outcome", tuple(range(self.problem.k)), stepped(mean, root, xi)[None])
+        stack = Stack("outcome", tuple(range(self.problem.k)), stepped(mean, root, xi, self._mixture)[None])
         G, back = self.problem.traced(X, self.physical(stack.W, stack), stack.which)
         by_x, by_Y = back(np.ones_like(G))
         by_W = (by_Y if stack.bend is None else by_Y * stack.bend)[:, 0].swapaxes(0, 1)
@@ -234,8 +234,9 @@ class Composite:
             by_xi = by_W @ root
             by_root = flat(by_W[..., None] * xi[:, None, None])
         else:
-            by_xi = by_W * root[:, None]
-            by_root = by_W * xi[:, None]
+            by_part = by_W if self._mixture is None else self._mixture.slopes(by_W)
+            by_xi = by_part * root[:, None]
+            by_root = by_part * xi[:, None]
         by_u = self.problem.by_axes(by_x).swapaxes(0, 1) * unit_slopes + by_W @ mean_slope + by_root @ rows(root_slope)
         return self._finite(G[:, 0].T), finite_slopes(by_u), finite_slopes(by_xi)
 
@@ -282,34 +283,6 @@ class Composite:
         G = self._g(u[None], Y, range(self.problem.k))
         return self._finite(np.stack([np.broadcast_to(g, (samples, 1))[:, 0] for g in G], 1))
 
-    @np.errstate(all="ignore")
-    def misjudged(self, U: Float64[ndarray, "1 d"], level: float) -> tuple[str, ...]:
-        """Name functions taken for affine whose closed form does not hold here.
-
-        For affine g the two bounds are attained at mean +- z deviation_j delta_j / |delta|; g must equal them there.
-        """
-        if self.is_correlated or self.belief.is_warped or self._has_ranges:
-            return ()
-        named = []
-        mean, root = self.belief.moments(U)
-        step = quantile.normal(level) * root[0]
-        steps = np.concatenate([np.zeros((1, len(step))), np.diag(step)])
-        for i in self._shifted:
-            if self.problem.structure[i].kind != "affine":
-                continue
-            (G,) = self._g(U, mean + steps[:, None], (i,))
-            delta = G[1:, 0] - G[0, 0]
-            size = np.sqrt((delta * delta).sum())
-            terms = np.abs(G).max() + np.abs(delta * mean[0] / np.maximum(step, LEAST_DEVIATION)).sum()
-            if not size > AFFINE_ERROR * terms:  # only rounding errors move here
-                continue
-            away = step * delta / size
-            (there,) = self._g(U, np.stack([mean + away, mean - away]), (i,))
-            error = np.abs(there[:, 0] - G[0, 0] - [size, -size]).max()
-            if not error <= AFFINE_ERROR * (size + AFFINE_ERROR * terms):
-                named.append(self.problem.functions[i])
-        return tuple(named)
-
     @property
     def is_sampled(self) -> bool:
         """Whether any function is sampled, and with fewer samples while screening."""
@@ -347,28 +320,44 @@ class Composite:
     ) -> list[Stack]:
         """The outputs at which g is needed: one stack for all functions that are computed in the same way."""
         stacks = [Stack("white", self._white, mean[None])] if self._white else []
-        for level in dict.fromkeys(levels[i] for i in self._shifted):
+        for level in dict.fromkeys(levels[i] for i in self.shifted):
             if level is None:
                 continue
-            own = tuple(i for i in self._shifted if levels[i] == level)
+            own = tuple(i for i in self.shifted if levels[i] == level)
             if level == 0.5:
                 stacks.append(Stack("shift", own, mean[None]))
-            else:
-                Z = abs(quantile.normal(level)) * self._moves
-                stacks.append(Stack("shift", own, drawn(mean, root, Z), level, Z))
+                continue
+            for are_coupled in (False, True):
+                if which := tuple(i for i in own if (i in self.coupled) == are_coupled):
+                    Z = abs(quantile.normal(level)) * self._moves(are_coupled)
+                    stacks.append(
+                        self._stack("shift", which, (mean, root), Z, level=level, is_marginal=not are_coupled)
+                    )
         if summed := self._summed_for(levels):
-            Z, _ = sums.nodes(self.problem.m)
-            stacks.append(Stack("sum", summed, drawn(mean, root, Z), Z=Z))
+            stacks.append(self._stack("sum", summed, (mean, root), sums.nodes(self.problem.m)[0], is_marginal=True))
         if sampled := self._drawn_for(levels):
-            Z = self.base_samples(samples)
-            stacks.append(Stack("sample", sampled, drawn(mean, root, Z), Z=Z))
+            stacks.append(self._stack("sample", sampled, (mean, root), self.base_samples(samples)))
         return stacks
 
-    @cached_property
-    def _moves(self) -> Float64[ndarray, "R m"]:
-        """The steps of a shift: none, each output used up alone, then down; the factors if outputs are correlated."""
+    def _stack(
+        self,
+        kind: str,
+        which: tuple[int, ...],
+        moments: tuple[Float64[ndarray, "b m"], Float64[ndarray, "b *m"]],
+        Z: Float64[ndarray, "R m"],
+        *,
+        level: float = 0.5,
+        is_marginal: bool = False,
+    ) -> Stack:
+        """The outputs away from their mean by steps of their own deviations, or of those of their parts."""
+        mean, root = moments
+        W = drawn(mean, self.marginal(root), Z) if is_marginal else drawn(mean, root, Z, self._mixture)
+        return Stack(kind, which, W, level, Z, is_marginal=is_marginal)
+
+    def _moves(self, are_coupled: bool) -> Float64[ndarray, "R m"]:
+        """The steps of a shift: none, each output or part used up alone, then down; all factors if correlated."""
         every = np.eye(self.problem.m)
-        up = every if self.is_correlated else every[list(self._movers)]
+        up = every if self.is_correlated or are_coupled else every[list(self._movers)]
         return np.concatenate([np.zeros_like(every[:1]), up, -up])
 
     def _quantile(self, i: int, stack: Stack, g: Float64[ndarray, "*R b"], level: float) -> Float64[ndarray, "b"]:
@@ -407,7 +396,7 @@ class Composite:
         return f, *back(weights.swapaxes(0, 1))
 
     def _carried(
-        self, stack: Stack, by_Y: Float64[ndarray, "f R b m"]
+        self, stack: Stack, by_Y: Float64[ndarray, "f R b m"], root: Float64[ndarray, "b *m"]
     ) -> tuple[Float64[ndarray, "b f m"], Float64[ndarray, "b f entries"] | None]:
         """Slopes by the moments, from slopes by the outputs of a stack; None where the root is not used."""
         by_W = by_Y if stack.bend is None else by_Y * stack.bend
@@ -416,7 +405,13 @@ class Composite:
             return by_mean, None
         if self.is_correlated:
             return by_mean, flat(np.einsum("frbi,rj->bfij", by_W, stack.Z))
-        return by_mean, np.einsum("frbm,rm->bfm", by_W, stack.Z)
+        mixture = self._mixture
+        if mixture is None:
+            return by_mean, np.einsum("frbm,rm->bfm", by_W, stack.Z)
+        if not stack.is_marginal:
+            return by_mean, np.einsum("frbm,rm->bfm", mixture.slopes(by_W), stack.Z)
+        by_deviation = np.einsum("frbm,rm->bfm", by_W, stack.Z) / mixture.deviations(root)[:, None]
+        return by_mean, mixture.squared.slopes(by_deviation) * root[:, None]
 
     def _finite(self, f: Float64[ndarray, "b k"]) -> Float64[ndarray, "b k"]:
         """Replace what is not finite by the worst value of its function."""
@@ -426,7 +421,17 @@ class Composite:
         self, mean: Float64[ndarray, "b m"], root: Float64[ndarray, "b *m"], samples: int
     ) -> Float64[ndarray, "L b m"]:
         """Outputs mu + C Z, equation (6), in natural units."""
-        return self.physical(drawn(mean, root, self.base_samples(samples)))
+        return self.physical(drawn(mean, root, self.base_samples(samples), self._mixture))
+
+    def drawn(
+        self, mean: Float64[ndarray, "b m"], root: Float64[ndarray, "b *m"], Z: Float64[ndarray, "L m"]
+    ) -> Float64[ndarray, "L b m"]:
+        """Return outputs mu + C Z, in modelled units."""
+        return drawn(mean, root, Z, self._mixture)
+
+    def by_parts(self, by_W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
+        """Return slopes by what is modelled from slopes by the outputs."""
+        return by_W if self._mixture is None else self._mixture.slopes(by_W)
 
     def base_samples(self, samples: int) -> Float64[ndarray, "L m"]:
         """Return this many standard normal base samples, the same on every call."""
@@ -445,7 +450,7 @@ class Composite:
             Y = self.belief.unwarp(W)
             if stack is not None:
                 stack.bend = self.belief.unwarp_slopes(Y)
-        if not self._has_ranges:
+        if not self.has_ranges:
             return Y
         return clamped(Y.copy(order="K") if Y is W else Y, self._ranges, stack)
 

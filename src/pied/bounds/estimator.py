@@ -1,15 +1,17 @@
 """How quantiles are estimated from samples where no closed form is used."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from numpy import ndarray
 
 from pied.bounds import quantile
 from pied.errors import SettingError
+from pied.problem import Problem
 from pied.shapes import Float64
 
+CLOSED_FORMS = ("affine", "monotone")  # kinds of functions of independent outputs
 TAIL_SAMPLES = 4  # samples that must lie beyond a sampled quantile; with fewer it is hardly an estimate
 MOST_SAMPLES = 2**14  # base samples; levels that need more can be bounded by closed forms only
 
@@ -100,3 +102,20 @@ class Estimator:
         if self.kind != "harrell-davis" and (enough := math.ceil(self.tail / (1.0 - level))) <= MOST_SAMPLES:
             text += f", or at least {enough} samples in Estimator(samples=, screening=)"
         raise SettingError(text)
+
+
+def sampled(
+    problem: Problem, estimator: Estimator, has_closed_form: Callable[[str], bool] = CLOSED_FORMS.__contains__
+) -> tuple[int, ...]:
+    """Return the functions whose quantiles are estimated from samples.
+
+    Args:
+        problem: The white box.
+        estimator: Whether closed forms are used.
+        has_closed_form: Whether a kind of function has one; by default, if outputs are independent.
+    """
+    return tuple(
+        i
+        for i, each in enumerate(problem.structure)
+        if not (each.kind == "white" or (estimator.closed_forms and has_closed_form(each.kind)) or i in problem.slow)
+    )

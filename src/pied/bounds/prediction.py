@@ -19,7 +19,7 @@ def predicted(
 
     Noise may carry a measurement out of the range that its output has, and nothing else may.
     """
-    mean, deviation = gp.moments(U)
+    mean, deviation = gp.marginals(U)
     z, noise = quantile.normal(level) * factor, deviation_of_noise(problem, gp, U)
     away = z * np.hypot(deviation, noise)
     lowest, highest = problem.ranges.T
@@ -43,8 +43,8 @@ def telling(
         U: The points.
         pool: Points over the box.
     """
-    deviation, noise = gp.moments(U)[1], deviation_of_noise(problem, gp, U)
-    usual = np.median(gp.moments(pool)[1], 0) if problem.exact.any() else deviation
+    deviation, noise = gp.marginals(U)[1], deviation_of_noise(problem, gp, U)
+    usual = np.median(gp.marginals(pool)[1], 0) if problem.exact.any() else deviation
     whole = np.where(problem.exact, np.maximum(deviation, usual), np.hypot(deviation, noise))
     return np.where(whole > 0, deviation / np.where(whole > 0, whole, 1.0), 1.0)
 

@@ -198,7 +198,7 @@ def _log_density(problem: Problem, gp: GP, data: Dataset, which: Bool[ndarray, "
 
     A value outside of what an output's scale allows there has none.
     """
-    mean, deviation = gp.moments(data.U)
+    mean, deviation = gp.marginals(data.U)
     scale = np.hypot(deviation, deviation_of_noise(problem, gp, data.U))
     z = (gp.warped(data.Y) - mean) / scale
     density = -0.5 * z**2 - np.log(scale) - gp.log_slopes(data.Y)

@@ -1,14 +1,17 @@
 """Outputs at which g is evaluated to bound it, and array helpers for their slopes.
 
 The root of the covariance of the outputs is `b m` deviations, or `b m m` Cholesky factors if they are correlated.
+Deviations are those of the outputs, or of independent parts that they are mixtures of (`Mixture`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy import ndarray
 
-from pied.shapes import Float64
+from pied.shapes import Float64, Int
 
 RANGE_MARGIN = 1e-4  # of the way from the end of a range to the nearest told value: outputs are drawn this far inside
 
@@ -29,20 +32,77 @@ class Stack:
     """Base samples, or the steps of a shift; None: the mean alone."""
     bend: Float64[ndarray, "R b m"] | None = None
     """Slopes of the outputs in natural units by W; None: all are 1."""
+    is_marginal: bool = False
+    """Whether Z moves outputs by their own deviations, where what is modelled are parts of them."""
 
 
-def drawn(mean: ndarray, root: ndarray, Z: Float64[ndarray, "L m"]) -> Float64[ndarray, "L b m"]:
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """How outputs are mixtures of as many independent parts, most of which have a share in one output alone."""
+
+    own: Float64[ndarray, "m"]
+    """Weight of each output's own part."""
+    shared: Int[ndarray, "r"]
+    """Parts that other outputs have a share in, too."""
+    weights: Float64[ndarray, "m r"]
+    """Of the shared parts in the outputs that they are not the own part of."""
+
+    @classmethod
+    def of(cls, mixing: Float64[ndarray, "m m"]) -> "Mixture":
+        """Take a matrix apart."""
+        others = mixing - np.diag(np.diagonal(mixing))
+        shared = np.flatnonzero(others.any(0))
+        return cls(np.diagonal(mixing).copy(), shared, others[:, shared])
+
+    def outputs(self, parts: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
+        """Return A z."""
+        return parts * self.own + parts[..., self.shared] @ self.weights.T
+
+    def slopes(self, by_outputs: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
+        """Return slopes by the parts from slopes by the outputs."""
+        by_parts = by_outputs * self.own
+        by_parts[..., self.shared] += by_outputs @ self.weights
+        return by_parts
+
+    @cached_property
+    def squared(self) -> "Mixture":
+        """How variances of outputs are mixtures of those of the parts."""
+        return Mixture(self.own**2, self.shared, self.weights**2)
+
+    def deviations(self, root: Float64[ndarray, "b m"]) -> Float64[ndarray, "b m"]:
+        """Return the deviations of the outputs from those of the parts."""
+        return np.sqrt(self.squared.outputs(root * root))
+
+    def couples(self, outputs: Sequence[int]) -> bool:
+        """Whether any two of these outputs are correlated."""
+        shares = np.zeros((len(self.own), len(self.own)), dtype=bool)
+        shares[:, self.shared] = self.weights != 0
+        shares |= np.eye(len(shares), dtype=bool)
+        return bool((shares[list(outputs)].sum(0) > 1).any())
+
+
+def drawn(
+    mean: ndarray, root: ndarray, Z: Float64[ndarray, "L m"], mixture: Mixture | None = None
+) -> Float64[ndarray, "L b m"]:
     """Return mu + C Z, equation (6), in modelled units; each output in one piece of memory, as g takes them singly."""
     if root.ndim == 3:
         return mean + np.einsum("bij,lj->lbi", root, Z)
     W = root.T[:, None] * Z.T[:, :, None]
+    if mixture is not None:
+        others = np.tensordot(mixture.weights, W[mixture.shared], 1)
+        if (mixture.own != 1.0).any():
+            W *= mixture.own[:, None, None]
+        W += others
     W += mean.T[:, None]
     return W.transpose(1, 2, 0)
 
 
-def stepped(mean: ndarray, root: ndarray, xi: Float64[ndarray, "b m"]) -> Float64[ndarray, "b m"]:
+def stepped(
+    mean: ndarray, root: ndarray, xi: Float64[ndarray, "b m"], mixture: Mixture | None = None
+) -> Float64[ndarray, "b m"]:
     """Return mu + C xi, with an own xi at every point, in modelled units."""
-    return mean + (root * xi if root.ndim == 2 else (root @ xi[:, :, None])[:, :, 0])
+    step = root * xi if root.ndim == 2 else (root @ xi[:, :, None])[:, :, 0]
+    return mean + (step if mixture is None else mixture.outputs(step))
 
 
 def clamped(

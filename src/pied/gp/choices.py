@@ -19,6 +19,7 @@ from pied.gp.warps import WARPS
 from pied.shapes import Float64
 
 SCALES = ("plain", "log")
+CORRELATED = ("none", "partial", "all")
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,9 @@ class Model:
     """Length scales are refitted with every point up to this many, ..."""
     refit: int = 3
     """... then after this many new points; later, after the data have grown by a thirtieth."""
+    correlated: str = "partial"
+    """Which exact outputs may be correlated with others that tell something about them (`mixtures`): "partial" those
+    that were told less often, "all", or "none"."""
     most_rows: int = 256
     """Choices and length scales are learned from at most so many points, far apart; the posterior uses 1,000."""
     shared: int | None = 32
@@ -67,6 +71,7 @@ class Model:
             ("trend", self.trends, TRENDS),
             ("warp", self.warps, WARPS),
             ("scale", self.scales, SCALES),
+            ("word for correlated outputs", (self.correlated,), CORRELATED),
         ):
             if not given:
                 raise SettingError(f"a model needs at least one {word}")
@@ -113,6 +118,10 @@ class ModelChoice:
     """Angular frequencies of the wave along each input of the unit cube; empty: none."""
     clipped: tuple[int, ...] = ()
     """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
+    parents: tuple[int, ...] = ()
+    """Other outputs that it is mixed of (`mixtures`); what is modelled is the rest."""
+    weights: tuple[float, ...] = ()
+    """Their weights, on the warped scales."""
     noise: float = 0.0
     """Usual noise on the scale of the warp, where values have errors of their own (`stated`); 0: none has."""
     share: float = 0.0

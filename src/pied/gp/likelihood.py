@@ -215,11 +215,11 @@ def _evaluate(tasks: Tasks, theta: Float64[ndarray, "B q"], with_slope: bool) ->
     if used < tasks.columns.shape[1]:
         tasks = replace(tasks, basis=tasks.basis[..., :used], columns=tasks.columns[:, :used])
     if with_slope:
-        return _score(tasks, theta, _whitened(tasks, theta, with_slope=True))
+        return _score(tasks, theta, whitened(tasks, theta, with_slope=True))
     first, which = _distinct(tasks, theta)
     if len(first) == len(theta):
-        return _score(tasks, theta, _whitened(tasks, theta, with_slope=False))
-    return _score(tasks, theta, _whitened(tasks.at(first), theta[first], with_slope=False).at(which))
+        return _score(tasks, theta, whitened(tasks, theta, with_slope=False))
+    return _score(tasks, theta, whitened(tasks.at(first), theta[first], with_slope=False).at(which))
 
 
 def _distinct(tasks: Tasks, theta: Float64[ndarray, "B q"]) -> tuple[Int[ndarray, "C"], Int[ndarray, "B"]]:
@@ -236,7 +236,7 @@ def _distinct(tasks: Tasks, theta: Float64[ndarray, "B q"]) -> tuple[Int[ndarray
     return np.unique(which, return_index=True)[1], which
 
 
-class _Whitened(NamedTuple):
+class Whitened(NamedTuple):
     """Covariances and trends of a batch, factorized: P = R'R - pull pull' with orthonormal trend columns."""
 
     R: Float64[ndarray, "B N N"]
@@ -259,13 +259,13 @@ class _Whitened(NamedTuple):
         rest -= self.trend @ (self.trend.swapaxes(1, 2) @ rest)
         return rest
 
-    def at(self, index: Int[ndarray, "C"]) -> "_Whitened":
+    def at(self, index: Int[ndarray, "C"]) -> "Whitened":
         """Return the batch with these indices, for which no gradient is wanted."""
         R, trend, pull, precision, logdet, failed = (each[index] for each in self[:-1])
-        return _Whitened(R, trend, pull, precision, logdet, failed, None)
+        return Whitened(R, trend, pull, precision, logdet, failed, None)
 
 
-def _whitened(tasks: Tasks, theta: Float64[ndarray, "B q"], *, with_slope: bool) -> _Whitened:
+def whitened(tasks: Tasks, theta: Float64[ndarray, "B q"], *, with_slope: bool) -> Whitened:
     """Factorize the covariances and trends of a batch."""
     K, w = covariance(tasks, theta, slopes=with_slope)
     R, failed = roots(K)
@@ -279,10 +279,10 @@ def _whitened(tasks: Tasks, theta: Float64[ndarray, "B q"], *, with_slope: bool)
     pull = R.swapaxes(1, 2) @ trend
     precision = np.einsum("bij,bij->bj", R, R) - (pull * pull).sum(2)
     logdet = log_determinants(R) + log_determinants(RA)
-    return _Whitened(R, trend, pull, precision, logdet, failed | failed_trend, w if with_slope else None)
+    return Whitened(R, trend, pull, precision, logdet, failed | failed_trend, w if with_slope else None)
 
 
-def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], found: _Whitened) -> Fit:
+def _score(tasks: Tasks, theta: Float64[ndarray, "B q"], found: Whitened) -> Fit:
     """Return how well tasks explain the told values, with the gradient where the radial slopes are given."""
     R, _, pull, precision, logdet, failed, w = found
     rest = found.rest(tasks.y)

@@ -58,6 +58,8 @@ class Observations:
     """What points have of the offsets of blocks (`offsets`); None: there are no blocks."""
     shares: tuple[float, ...] = ()
     """Variance of the offsets of blocks, of each output, in units of its process variance."""
+    mixing: Float64[ndarray, "m m"] | None = None
+    """Outputs as sums of the rests that are modelled in their place (`mixtures`); None: they are modelled."""
 
     @classmethod
     def of(
@@ -117,6 +119,7 @@ class Observations:
             scales=tuple(self.scales[j] for j in which),
             cut=None if self.cut is None else (self.cut[0][:, which], self.cut[1][:, which]),
             shares=tuple(self.shares[j] for j in which) if self.shares else (),
+            mixing=None,
         )
 
     def count(self, j: int) -> int:
@@ -141,7 +144,9 @@ class Observations:
             noise = self.noise[j]
             has_errors = any(each.scatter is not None for each in self.scales[j].values())
             is_alone = has_errors or bool(self.sides(j)[0].any()) or bool(self.shares and self.shares[j])
-            key = (noise is None, noise == 0, self.rows[j].tobytes(), self.active[j].tobytes(), j if is_alone else -1)
+            is_rest = self.mixing is not None and (self.mixing[j] != 0).sum() > 1
+            own = j if is_alone else -1 - is_rest
+            key = (noise is None, noise == 0, self.rows[j].tobytes(), self.active[j].tobytes(), own)
             alike.setdefault(key, []).append(j)
         sized: dict[int, list[tuple[int, ...]]] = {}
         for group in alike.values():

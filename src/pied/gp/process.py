@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import likelihood, offsets
+from pied.gp import likelihood, mixtures, offsets
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.features.coding import Coding
@@ -30,12 +30,15 @@ FEWER_RECENT = 50  # of these, the last told ones
 
 @dataclass(frozen=True, eq=False)
 class GP:
-    """Independent posteriors of m outputs, with moments and their slopes at any points of the unit cube."""
+    """Posteriors of m outputs, with moments and their slopes at any points of the unit cube.
+
+    The outputs are independent, or mixtures of as many independent rests (`mixtures`), which then are what is modelled.
+    """
 
     blocks: tuple[Block, ...]
     """The outputs, in batches; usually all of them in one."""
     location: Float64[ndarray, "m"]
-    """Mean of the told values of each output on its warped scale."""
+    """Mean of the told values of each output on its warped scale; of a mixture, of what the others leave of it."""
     deviation: Float64[ndarray, "m"]
     """Their standard deviation."""
     warps: tuple[Warp, ...]
@@ -49,6 +52,8 @@ class GP:
     """Names of the blocks in which values are off together."""
     steps: Float64[ndarray, "m"] | None = None
     """Step that the readings of every output are multiples of (`resolution`), 0 where there is none; None: nowhere."""
+    mixing: Float64[ndarray, "m m"] | None = None
+    """A of y = A z on the warped scale, z what is modelled; None: outputs are modelled themselves, independent."""
     rounding: Rounding | None = None
     """What rounding leaves, where that is included in deviations: in what is said, not in a search."""
     means: MeanFunctions | None = None
@@ -134,7 +139,7 @@ class GP:
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
         old: list[ModelChoice | None] = list(previous) if previous is not None else [None] * m
-        return _assemble(data, _noted(data, plateaus.chosen(data, old)), names)
+        return _assemble(data, _noted(data, mixtures.chosen(data, old)), names)
 
     @classmethod
     @np.errstate(all="ignore")
@@ -189,7 +194,8 @@ class GP:
     @property
     def nugget_deviation(self) -> Float64[ndarray, "m"]:
         """Standard deviation of the learned noise of every output on its warped scale."""
-        return self.deviation * np.sqrt(self.variance * np.exp(self.theta[:, -1]))
+        own = self.deviation * np.sqrt(self.variance * np.exp(self.theta[:, -1]))
+        return own if self.mixing is None else np.sqrt(self.mixing**2 @ own**2)
 
     @property
     def block_deviation(self) -> Float64[ndarray, "m"]:
@@ -246,19 +252,36 @@ class GP:
 
     @np.errstate(all="ignore")
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
+        """Return the mean of every output on its warped scale, and the deviation of what is modelled for it.
+
+        Without `mixing` this is the standard deviation of the output; else see `marginals`.
+        """
+        mean, deviation = self._modelled(U)
+        mean = self.mixed(mean)
+        mean = mean if self.means is None else mean + self.means.values(U)
+        return mean, deviation if self.rounding is None else self.rounding.added(mean, deviation)[0]
+
+    def mixed(self, Z: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
+        """Return outputs from what is modelled."""
+        return Z if self.mixing is None else Z @ self.mixing.T
+
+    def marginals(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return mean and standard deviation of every output on its warped scale."""
+        mean, deviation = self.moments(U)
+        return mean, deviation if self.mixing is None else np.sqrt(deviation**2 @ (self.mixing**2).T)
+
+    def _modelled(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
+        """Return mean and standard deviation of what is modelled: of each output, or of its rest."""
         inputs = self._inputs(U)
         parts = [block.posterior.moments(inputs) for block in self.blocks]
         mean, deviation = (self.ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
-        mean, deviation = self.location + self.deviation * mean, self.deviation * deviation
-        mean = mean if self.means is None else mean + self.means.values(U)
-        return mean, deviation if self.rounding is None else self.rounding.added(mean, deviation)[0]
+        return self.location + self.deviation * mean, self.deviation * deviation
 
     @np.errstate(all="ignore")
     def moments_and_slopes(
         self, U: Float64[ndarray, "b d"]
     ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m d"], Float64[ndarray, "b m d"]]:
-        """Return mean, standard deviation and their derivatives with respect to the point."""
+        """Return moments and their derivatives with respect to the point."""
         inputs = self._inputs(U)
         parts = [block.posterior.moments_and_slopes(inputs) for block in self.blocks]
         mean, deviation, by_mean, by_deviation = (self.ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
@@ -267,6 +290,8 @@ class GP:
         unit = self.deviation[:, None]
         mean, deviation = self.location + self.deviation * mean, self.deviation * deviation
         by_mean, by_deviation = unit * by_mean, unit * by_deviation
+        if self.mixing is not None:
+            mean, by_mean = self.mixed(mean), self.mixing @ by_mean
         if self.means is not None:
             own, slopes = self.means.values_and_slopes(U)
             mean, by_mean = mean + own, by_mean + slopes
@@ -344,8 +369,7 @@ class GP:
         """
         if not len(U):
             return self
-        whole = self.moments(U)[0] - (0.0 if self.means is None else self.means.values(U))
-        mean = ((whole - self.location) / self.deviation).T
+        mean = ((self._modelled(U)[0] - self.location) / self.deviation).T
         rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
         return replace(self, blocks=tuple(block.imagine(self._inputs(U), mean, rows, noise) for block in self.blocks))
 
@@ -359,6 +383,8 @@ class GP:
             factor: Of the deviations of each output before anything was told.
             noise: Of those of its noise, at most as large.
         """
+        if self.mixing is not None:  # a rest is widened as much as any output that it is a part of
+            factor, noise = (np.where(self.mixing != 0, each[:, None], 0.0).max(0) for each in (factor, noise))
         shift = 2.0 * np.log(noise / factor)
         blocks = tuple(block.widened(factor, shift) for block in self.blocks)
         moved = {
@@ -410,16 +436,19 @@ def _noted(data: Observations, choices: Sequence[ModelChoice]) -> list[ModelChoi
 def _assemble(data: Observations, choices: Sequence[ModelChoice], names: tuple[str, ...] = ()) -> GP:
     """Build the posterior at the chosen models."""
     data = plateaus.filled(data, choices)
+    warps = tuple(own[choice.warp].warp for own, choice in zip(data.scales, choices, strict=True))
+    data = mixtures.of_rests(data, choices)
     scales = [data.scales[j][choice.warp] for j, choice in enumerate(choices)]
     return GP(
         blocks=tuple(block_of(data, groups, choices) for groups in data.blocks()),
         location=np.array([each.location for each in scales]),
         deviation=np.array([each.deviation for each in scales]),
-        warps=tuple(each.warp for each in scales),
+        warps=warps,
         choices=tuple(choices),
         coding=data.coding,
         ends=data.ends,
         block_names=names,
+        mixing=data.mixing,
     )
 
 

@@ -18,7 +18,7 @@ for good, but the zero of a constraint is what matters."""
 
 def folded_believer() -> Believer:
     """Return the default models without the warp that cannot cross zero."""
-    return Believer(Model(warps=FOLDED_WARPS, plateaus=False))
+    return Believer(Model(warps=FOLDED_WARPS, plateaus=False, correlated="none"))
 
 
 class FoldedRun(Run):

@@ -71,7 +71,7 @@ class Points:
     def drawn(self, samples: int) -> "Outputs":
         """Return samples of the outputs, from the base samples of the composite."""
         Z = self.composite.base_samples(samples)
-        return Outputs(self, self.mean + self.deviation * Z[:, None], Z)
+        return Outputs(self, self.composite.drawn(self.mean, self.deviation, Z), Z)
 
     def exactly(self, i: int) -> Column:
         """Return a function at the mean of the outputs: of a white function, the exact values."""
@@ -113,7 +113,7 @@ class Outputs:
         def back(weights: Float64[ndarray, "R b"]) -> Float64[ndarray, "b d"]:
             (by_x,), (by_Y,) = traced_back(weights[None])
             by_W = self.by_W(by_Y)
-            by_deviation = None if self.Z is None else np.einsum("rbm,rm->bm", by_W, self.Z)
+            by_deviation = None if self.Z is None else np.einsum("rbm,rm->bm", composite.by_parts(by_W), self.Z)
             return self.points.slopes(by_x, by_W.sum(0), by_deviation)
 
         return values, back

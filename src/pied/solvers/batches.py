@@ -61,7 +61,7 @@ def _is_hidden(
     """Tell between which points and pending ones the noise of every output hides the difference."""
     least = TOLD_APART * np.where(problem.exact, 0.0, told.noise_deviation(U))
     mean, expected = told.moments(U)[0], told.moments(pending)[0]
-    _, left = told.imagine(pending, noise=KNOWN).moments(U)
+    _, left = told.imagine(pending, noise=KNOWN).marginals(U)
     return ((np.abs(mean[:, None] - expected) < least[:, None]) & (left < least)[:, None]).all(2)
 
 
@@ -81,7 +81,7 @@ def is_worth_repeating(
     """
     if problem.is_exact or not (composite.widths(u) > VISIBLE_WIDTH * scales).any():
         return False
-    _, before = belief.moments(u[None])
-    _, after = belief.imagine(u[None]).moments(u[None])
+    _, before = belief.marginals(u[None])
+    _, after = belief.imagine(u[None]).marginals(u[None])
     taken = 1.0 - np.square(after[0] / before[0])
     return bool((taken[~problem.exact] >= WORTH_REPEATING).any())

@@ -116,6 +116,7 @@ class CUQB(Solver):
                     scales=("plain",),
                     waves=False,
                     plateaus=False,
+                    correlated="none",
                     nugget=(1e-4, 1e-3),
                     prior=False,
                     declustering=None,

@@ -23,6 +23,7 @@ from pied.bounds import (
     from_memory,
     level_at,
     levels_at,
+    misjudged,
     optimistic,
     pessimistic,
     predicted,
@@ -240,9 +241,9 @@ class BayesRun(Run):
             ends = scene.regimes.predicted(u[None], level)
         has_gap = believer.cautious and not self.problem.has_front
         is_assumed = has_gap and assumes_smooth(self.problem, belief, scene.data.Y)
-        misjudged = scene.composite.misjudged(u[None], self.level)
-        if misjudged:
-            logger.warning("the closed form of %s does not hold at %s: it is not affine there", misjudged, u.tolist())
+        wrong = misjudged(scene.composite, u[None], self.level)
+        if wrong:
+            logger.warning("the closed form of %s does not hold at %s: it is not affine there", wrong, u.tolist())
         return replace(
             why,
             lower=tuple(lower[0].tolist()),

@@ -53,7 +53,7 @@ def jitter(problem: Problem, data: Dataset) -> dict[str, float]:
     # With a learned noise the length scales are those of the smooth part.
     fitted = GP.fit(
         U, Y, active=problem.active[exact], ratios=ratios(problem), noise=[None] * len(exact),
-        model=replace(Model(), warps=("none",), waves=False, shared=None), coding=coding_of(problem),
+        model=replace(Model(), warps=("none",), waves=False, shared=None, correlated="none"), coding=coding_of(problem),
     )  # fmt: skip
     near = _cluster(U, min(MOST_NEAR, len(U), max(len(U) // 2, problem.d + 3 + SPARE)))
     found = {}

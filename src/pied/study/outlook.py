@@ -99,6 +99,11 @@ class Remembered:
         """Whether the belief is."""
         return self.belief.is_warped
 
+    @property
+    def mixing(self) -> Float64[ndarray, "m m"] | None:
+        """How the outputs are mixtures, if they are."""
+        return self.belief.mixing
+
     def moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return the mean and the deviations."""
         return self._kept if U is self.pool else self.belief.moments(U)

@@ -300,13 +300,14 @@ def statement(study: Study, campaign: Campaign, rule: str) -> dict[str, Any]:
     value, excess, _ = campaign.truth(result.x)
     low, high = result.bounds[result.objective]
     unit = campaign.unit_of_value
-    probabilities = {name: result.probability[name] for name in study.problem.constraints}
+    probabilities = {name: result.probability.get(name, math.nan) for name in study.problem.constraints}
     y = campaign.truth(result.x)[2]
     kept = {f"limit {place}": y[f"y{j}"] <= limit for place, (j, limit) in enumerate(campaign.limits)}
     gap = result.gap
     return {
         "recommends": True,
         "told": result.trial is not None,
+        "few": result.is_too_few,
         "inside": bool(low <= value <= high),
         "width": (high - low) / unit,
         "regret": (campaign.best - value) / unit,
@@ -352,11 +353,12 @@ def table(records: Sequence[Mapping[str, Any]], rule: str) -> str:
         ]
         if not said:
             continue
+        ranged = [each["inside"] for each in said if not each.get("few")]
         stated = [kept for each in said for p, kept in each["limits"] if p >= STATED]
         gaps = [each["gap"] >= each["regret"] - 1e-9 for each in said if each["gap"] is not None]
         loss = [each["regret"] + 10 * max(0.0, each["excess"]) for each in said]
         lines.append(
-            f"| {t} | {len(said)} | {sum(each['inside'] for each in said)} of {len(said)} "
+            f"| {t} | {len(said)} | {sum(ranged)} of {len(ranged)} "
             f"| {stated.count(False)} of {len(stated)} | {sum(gaps)} of {len(gaps)} "
             f"| {np.median(loss):.3f}, {np.quantile(loss, 0.9):.3f} "
             f"| {sum(each['excess'] > BROKEN for each in said)} of {len(said)} |"

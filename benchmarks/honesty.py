@@ -248,7 +248,7 @@ class Watched:
         bounds = [result.bounds[result.objective], *(result.bounds[name] for name in names)]
         value = [whole.user_value(float(f[0])), *f[1:].tolist()]
         inside = [
-            None if low >= high else bool(low - s <= v <= high + s)
+            None if low >= high or math.isinf(high - low) else bool(low - s <= v <= high + s)
             for (low, high), v, s in zip(bounds, value, self.slack.tolist(), strict=True)
         ]
         broken = np.maximum(-f[1:] / benchmark.scales[1:], 0.0)
@@ -260,7 +260,9 @@ class Watched:
             "regret": None if benchmark.known is None else (benchmark.best - float(f[0])) / self.unit,
             "violation": float(broken.max()) if len(broken) else 0.0,
             "inside": inside,
-            "probability": [[result.probability[name], bool(f[i] >= 0)] for i, name in enumerate(names, 1)],
+            "probability": [
+                [result.probability[name], bool(f[i] >= 0)] for i, name in enumerate(names, 1) if not result.is_too_few
+            ],
             "feasible": result.is_feasible,
             "fails": self.fails(result.x),
         }

@@ -30,7 +30,7 @@ def data_of(problem: Problem, x: Sequence[Sequence[float]], y: Sequence[Sequence
 
 def bounds_of(problem: Problem, data: Dataset, U: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     believer = Believer()
-    return believer.said(problem, data, believer.fit(problem, data), Stream(0), 0.95).bounds(U, 0.95)
+    return believer.said(problem, data, believer.fit(problem, data, imagine=False), Stream(0), 0.95).bounds(U, 0.95)
 
 
 def found(problem: Problem, data: Dataset, rule: str | None = None, **words: object) -> Recommendation:
@@ -211,7 +211,7 @@ def test_probabilities_are_those_of_the_belief() -> None:
     truth = np.stack([np.sin(3 * draw[:, 0]), np.cos(2 * draw[:, 1]), draw[:, 0] * draw[:, 1]], 1)
     data = data_of(problem, draw.tolist(), truth.tolist())
     best = found(problem, data, "lower")
-    belief = Believer().careful(problem, data, Believer().fit(problem, data), 0.95)
+    belief = Believer().careful(problem, data, Believer().fit(problem, data, imagine=False), 0.95)
     mean, scale = (each[0] for each in belief.moments(best.u[None]))
     one, two = (float(norm.cdf((mean[j] - limit) / scale[j])) for j, limit in ((0, 0.6), (1, 0.3)))
     assert best.probability.tolist() == pytest.approx([one, two, 1.0], abs=2e-3)

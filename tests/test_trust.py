@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm, t
 
 from pied import CUQB, Choice, Problem, Study
 from pied.bounds import Believer, Trust, Widened, predicted, telling
@@ -115,7 +116,7 @@ def test_measurements_that_are_all_noise_do_not_raise_the_trust_in_what_was_not_
     start = away(noisy, record(noisy, []), LEVEL)
     near = record(noisy, [[0.1] * noisy.m] * 20, told=(0.05,) * noisy.m)
     far = record(noisy, [[0.1] * noisy.m] * 20, told=(1.0,) * noisy.m)
-    assert (stated(noisy, near, LEVEL) == LEAST).all()
+    assert (stated(noisy, near, LEVEL) == Trust(noisy, near, LEVEL).least).all()
     assert (away(noisy, near, LEVEL) > 0.9 * start).all()
     assert (away(noisy, far, LEVEL) < 0.6 * start).all()
     assert (start >= stated(noisy, record(noisy, []), LEVEL)).all()
@@ -278,7 +279,7 @@ def test_a_part_of_the_points_is_trusted_less_than_all() -> None:
     problem = parabola(noise=0.1)
     data = record(problem, [[0.1] * problem.m] * 50)
     trust = Trust(problem, data, LEVEL)
-    assert (trust.stated == LEAST).all()
+    assert (trust.stated == trust.least).all()
     assert trust.of_part(4) == pytest.approx(first(4, is_exact=problem.exact))
     assert (trust.of_part(4) > trust.of_part(1000)).all()
     assert (Trust(problem, data, LEVEL, is_cautious=False).of_part(4) == 1.0).all()
@@ -337,3 +338,27 @@ def test_a_measurement_with_an_unusually_large_error_is_no_surprise() -> None:
     )
     assert usual.stated < sharp.stated
     np.testing.assert_allclose(usual.misses[:-1], sharp.misses[:-1])
+
+
+def test_few_rows_widen_as_student_does_and_with_fewer_than_parameters_nothing_is_said() -> None:
+    """Of one setting: a mean, a variance, a noise, and how much the setting matters."""
+    noisy, known, exact = parabola(noise=None), parabola(noise=0.1), parabola()
+    trusts = [Trust(noisy, record(noisy, [], first=count), LEVEL) for count in range(1, 40)]
+    assert [trust.is_too_few for trust in trusts] == [True] * 3 + [False] * 36
+    assert trusts[5].least == pytest.approx(t.ppf(LEVEL, 3) / norm.ppf(LEVEL))  # six rows for four parameters
+    assert all((trust.stated >= trust.least).all() for trust in trusts)
+    assert trusts[-1].least == pytest.approx(1.0, abs=0.05)
+    assert not Trust(known, record(known, [], first=3), LEVEL).is_too_few
+    assert not Trust(exact, record(exact, [], first=1), LEVEL).is_too_few
+    for words in ({"is_cautious": False}, {"is_stated": True}):
+        assert not Trust(noisy, record(noisy, [], first=1), LEVEL, **words).is_too_few
+
+
+def test_a_noise_from_few_rows_is_widened_as_well() -> None:
+    problem = parabola(noise=None)
+    data = record(problem, [], first=5)
+    data = replace(data, Y=Stream(1).normal(5, problem.m))
+    belief, trust = Believer().fit(problem, data, imagine=False), Trust(problem, data, LEVEL)
+    assert trust.least[0] > OWN_LEARNED / 2
+    said = widened(problem, belief, np.full(problem.m, 9.0), np.full(problem.m, 3.0))
+    assert said.nugget_deviation == pytest.approx(3.0 * belief.nugget_deviation)

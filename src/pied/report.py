@@ -197,6 +197,8 @@ def _answer(study: Study, result: Result) -> str:
             else "They have not been measured yet."
         )
         share = round(100 * (2 * result.level - 1))
+        if result.is_too_few:
+            return "".join([*lines, f"{at}</p>"])
         lines.append(f"{at} &ldquo;Probably&rdquo; means with a probability of about {share} %.</p>")
         lines.append(_expected(study, result))
         lines.append(_worth(study))
@@ -226,7 +228,7 @@ def _limits(problem: Problem, result: Result) -> str:
     for name, slack in result.slack.items():
         low, high = result.bounds[name]
         limit = limits.get(name)
-        width = high - low
+        width = 0.0 if result.is_too_few else high - low
         own = limit.quantity if limit is not None else ""
         at = words.united(figure(limit.quantity_at(slack), width), own) if limit is not None else ""
         end = f"{limit.sign} {words.united(f'{limit.value:g}', own)}" if limit is not None else ">= 0"

@@ -32,6 +32,10 @@ class Believer:
     cautious: bool = True
     """Whether what is said of a belief is widened by what its predictions have missed so far (`trust`)."""
 
+    mixture: bool = True
+    """Whether what is said comes from a mixture of the best few models of each output, weighted by how well they
+    predict measurements left out; a search uses the best one."""
+
     priors: Prior | tuple[Prior, ...] | None = None
     """A process that is stated, one for all outputs or one for each; then no model is chosen and nothing fitted. None:
     all is learned."""
@@ -89,7 +93,7 @@ class Believer:
         )
         gp = self.read_in(problem, data, gp)
         if not imagine:
-            return gp
+            return self.mixed(problem, data, gp)
         untold = ~(np.isfinite(data.Y) | data.limited)
         partial = untold.any(1)
         points = np.concatenate([data.U[partial], data.imagined])
@@ -101,6 +105,13 @@ class Believer:
         if not len(data.imagined) and data.complete.all():
             return belief
         return self.read_in(problem, data, self.conditioned(problem, data, belief.choices))
+
+    def mixed(self, problem: Problem, data: Dataset, belief: GP) -> GP:
+        """Return a belief about what was told as it is said: a mixture of the best few models of each output."""
+        if not self.mixture or self.priors is not None:
+            return belief
+        words = self._words(problem)
+        return belief.among(data.U, data.Y, errors=data.errors, cut=data.cut, together=data.blocks, **words)
 
     @staticmethod
     def read_in(problem: Problem, data: Dataset, belief: GP) -> GP:
@@ -143,7 +154,8 @@ class Believer:
 
     def careful(self, problem: Problem, data: Dataset, belief: GP, level: float) -> GP:
         """Return a belief as far as it is to be trusted beside what was measured."""
-        return widened(problem, belief, self.trust(problem, data, level).stated) if self.cautious else belief
+        trust = self.trust(problem, data, level)
+        return widened(problem, belief, trust.stated, trust.least) if self.cautious else belief
 
     def said(self, problem: Problem, data: Dataset, belief: GP, stream: Stream, level: float) -> Composite:
         """Compose a belief with the white box for what is said of it, not for a search."""

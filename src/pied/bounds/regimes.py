@@ -71,7 +71,8 @@ class TwoRegimes:
         parts = data.settled.without(elsewhere, rough), data.settled.without(~elsewhere, rough)
         if region is None or any(_is_empty(each) for each in parts):
             return None
-        first = home or believer.fit(problem, parts[0], previous[0], imagine=False)
+        first = home and believer.mixed(problem, parts[0], home)
+        first = first or believer.fit(problem, parts[0], previous[0], imagine=False)
         second = believer.fit(problem, parts[1], previous[1], imagine=False)
         beliefs = believer.read_in(problem, data, first), believer.read_in(problem, data, second)
         trust = believer.trust(problem, data, level)

@@ -100,6 +100,16 @@ class Found(NamedTuple):
     """Leave-one-out density less the price of what it has."""
 
 
+class Other(NamedTuple):
+    """Another model of an output, on the scale of the best one (`mixture`); plain data."""
+
+    kernel: str
+    trend: str
+    scale: str
+    theta: tuple[float, ...]
+    """As in `ModelChoice`."""
+
+
 @dataclass(frozen=True)
 class ModelChoice:
     """What the belief chose for one output; plain data."""
@@ -126,6 +136,8 @@ class ModelChoice:
     """Usual noise on the scale of the warp, where values have errors of their own (`stated`); 0: none has."""
     share: float = 0.0
     """Variance of the offsets of blocks in units of the process variance (`offsets`); 0: there are none."""
+    others: tuple[Other, ...] = ()
+    """The next best models at the last selection, the best first."""
 
     def candidate(self, outputs: tuple[int, ...]) -> Candidate:
         """Return the choice as a candidate of some outputs."""
@@ -142,6 +154,8 @@ class ModelChoice:
         made: dict[str, Any] = {
             name: tuple(each) if isinstance(each, list) else each for name, each in data.items() if name in known
         }
+        others = made.get("others", ())
+        made["others"] = tuple(Other(kernel, trend, scale, tuple(theta)) for kernel, trend, scale, theta in others)
         return cls(**made)
 
 

@@ -7,6 +7,7 @@ of many regressions at once.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy import ndarray
@@ -15,6 +16,7 @@ from pied.gp import likelihood, mixtures, offsets
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.features.coding import Coding
+from pied.gp.mixture import MOST_POINTS, Mixture, with_other
 from pied.gp.observations import Cut, Observations, affordable, far_apart
 from pied.gp.parts import plateaus
 from pied.gp.prior import MeanFunctions, Prior, observed
@@ -58,6 +60,8 @@ class GP:
     """What rounding leaves, where that is included in deviations: in what is said, not in a search."""
     means: MeanFunctions | None = None
     """What is added to the outputs of stated processes; None: nothing."""
+    mixture: Mixture | None = None
+    """Other models of the outputs beside these, in what is said; None: these alone."""
 
     @property
     def theta(self) -> Float64[ndarray, "m q"]:
@@ -191,9 +195,19 @@ class GP:
         blocks = tuple(replace(block, variance=np.ones_like(block.variance)) for block in made.blocks)
         return replace(made, blocks=blocks, means=means)
 
+    def among(self, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], **words: Any) -> "GP":
+        """Return the mixture of these models and the next best ones, given the same data and words (`at_choices`)."""
+        count = max((len(choice.others) for choice in self.choices), default=0)
+        if len(U) > MOST_POINTS or not count or self.mixing is not None:
+            return self
+        every = [[with_other(choice, place) for choice in self.choices] for place in range(count)]
+        return replace(self, mixture=Mixture.of((self, *(GP.at_choices(U, Y, own, **words) for own in every))))
+
     @property
     def nugget_deviation(self) -> Float64[ndarray, "m"]:
         """Standard deviation of the learned noise of every output on its warped scale."""
+        if self.mixture is not None:
+            return self.mixture.nugget_deviation
         own = self.deviation * np.sqrt(self.variance * np.exp(self.theta[:, -1]))
         return own if self.mixing is None else np.sqrt(self.mixing**2 @ own**2)
 
@@ -256,10 +270,18 @@ class GP:
 
         Without `mixing` this is the standard deviation of the output; else see `marginals`.
         """
-        mean, deviation = self._modelled(U)
-        mean = self.mixed(mean)
-        mean = mean if self.means is None else mean + self.means.values(U)
+        mean, deviation = self._moments(U) if self.mixture is None else self.mixture.moments(U)
         return mean, deviation if self.rounding is None else self.rounding.added(mean, deviation)[0]
+
+    def _moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
+        """Return the same by these models alone, without what rounding leaves."""
+        mean, deviation = self._modelled(U)
+        return self._placed(mean, U), deviation
+
+    def _placed(self, Z: Float64[ndarray, "*L b m"], U: Float64[ndarray, "b d"]) -> Float64[ndarray, "*L b m"]:
+        """Return outputs on their warped scales from what is modelled for them at some points."""
+        Y = self.mixed(Z)
+        return Y if self.means is None else Y + self.means.values(U)
 
     def mixed(self, Z: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs from what is modelled."""
@@ -282,6 +304,16 @@ class GP:
         self, U: Float64[ndarray, "b d"]
     ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m d"], Float64[ndarray, "b m d"]]:
         """Return moments and their derivatives with respect to the point."""
+        found = self._moments_and_slopes(U) if self.mixture is None else self.mixture.moments_and_slopes(U)
+        mean, deviation, by_mean, by_deviation = found
+        if self.rounding is not None:
+            deviation, with_mean, with_own = self.rounding.added(mean, deviation)
+            by_deviation = with_own[..., None] * by_deviation + with_mean[..., None] * by_mean
+        return mean, deviation, by_mean, by_deviation
+
+    def _moments_and_slopes(
+        self, U: Float64[ndarray, "b d"]
+    ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"], Float64[ndarray, "b m d"], Float64[ndarray, "b m d"]]:
         inputs = self._inputs(U)
         parts = [block.posterior.moments_and_slopes(inputs) for block in self.blocks]
         mean, deviation, by_mean, by_deviation = (self.ordered(_by_point(word), 1) for word in zip(*parts, strict=True))
@@ -295,9 +327,6 @@ class GP:
         if self.means is not None:
             own, slopes = self.means.values_and_slopes(U)
             mean, by_mean = mean + own, by_mean + slopes
-        if self.rounding is not None:
-            deviation, with_mean, with_own = self.rounding.added(mean, deviation)
-            by_deviation = with_own[..., None] * by_deviation + with_mean[..., None] * by_mean
         return mean, deviation, by_mean, by_deviation
 
     @np.errstate(all="ignore")
@@ -314,7 +343,7 @@ class GP:
             own = Z[:, :, list(block.outputs)].reshape(*Z.shape[:2], *covariance.shape[:2])
             steps = (root @ own.transpose(2, 3, 1, 0)).transpose(3, 2, 0, 1)
             parts.append((mean.swapaxes(0, 1) + steps).reshape(*Z.shape[:2], -1))
-        return self.location + self.deviation * self.ordered(parts, 2)
+        return self._placed(self.location + self.deviation * self.ordered(parts, 2), U)
 
     @np.errstate(all="ignore")
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
@@ -371,7 +400,8 @@ class GP:
             return self
         mean = ((self._modelled(U)[0] - self.location) / self.deviation).T
         rows = np.ones_like(mean) if missing is None else missing.T.astype(np.float64)
-        return replace(self, blocks=tuple(block.imagine(self._inputs(U), mean, rows, noise) for block in self.blocks))
+        blocks = tuple(block.imagine(self._inputs(U), mean, rows, noise) for block in self.blocks)
+        return replace(self, blocks=blocks, mixture=None)
 
     def widened(self, factor: Float64[ndarray, "m"], noise: Float64[ndarray, "m"]) -> "GP":
         """Return the same models with larger deviations: of every output by a factor, of its noise by another one.
@@ -391,7 +421,8 @@ class GP:
             j: float(block.theta[i, -1]) for block in blocks for i, group in enumerate(block.groups) for j in group
         }
         choices = tuple(replace(each, theta=(*each.theta[:-1], moved[j])) for j, each in enumerate(self.choices))
-        return replace(self, blocks=blocks, choices=choices)
+        mixture = None if self.mixture is None else self.mixture.widened(factor, noise)
+        return replace(self, blocks=blocks, choices=choices, mixture=mixture)
 
     def read_in(self, steps: Float64[ndarray, "m"]) -> "GP":
         """Return the same of readings in steps, 0 where there are none."""

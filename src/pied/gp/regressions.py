@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy import ndarray
 
-from pied.gp.choices import Candidate
+from pied.gp.choices import Candidate, ModelChoice
 from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.features.view import View
 from pied.gp.kernels import KERNELS, TRENDS, polynomial
@@ -54,10 +54,14 @@ def candidates(data: Observations, outputs: tuple[int, ...]) -> list[Candidate]:
 
 def handicap(data: Observations, candidate: Candidate) -> float:
     """Return what is added to a candidate's density: the log slopes of its warp, less the price of its parts."""
-    parts = TRENDS[candidate.trend] + (candidate.warp != "none") + (candidate.scale != "plain")
-    price = PART_PRICE * parts + WAVE_PRICE * bool(candidate.waves)
     slopes = sum(data.scales[j][candidate.warp].log_slopes for j in candidate.outputs)
-    return slopes - price * len(candidate.outputs)
+    return slopes - price(candidate) * len(candidate.outputs)
+
+
+def price(model: Candidate | ModelChoice) -> float:
+    """Return the nats that the parts of a model must gain in each output."""
+    parts = TRENDS[model.trend] + (model.warp != "none") + (model.scale != "plain")
+    return PART_PRICE * parts + WAVE_PRICE * bool(model.waves)
 
 
 def view(data: Observations, chosen: Sequence[Candidate]) -> View:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp import descent, likelihood
-from pied.gp.choices import Candidate, Found, ModelChoice, thetas
+from pied.gp.choices import Candidate, Found, ModelChoice, Other, thetas
 from pied.gp.features import waves
 from pied.gp.likelihood import Tasks
 from pied.gp.observations import Observations
@@ -27,6 +27,7 @@ REFIT_STEPS = 20  # BFGS iterations for a refit, which starts close to its optim
 RESELECT_SHARE = 8  # with many data, a new selection after they have grown by one part in this many
 REFIT_SHARE = 30  # with many data, a refit after they have grown by one part in this many
 MANY_OUTPUTS = 8  # from so many on, modelled each on its own, only finalists are optimized, and waves sought in turn
+OTHERS = 3  # models kept beside the best one, for what is said (`mixture`): more change next to nothing
 SOUGHT_AT_ONCE = 4  # outputs in which one selection then looks for a wave
 
 Group = tuple[int, ...]
@@ -103,8 +104,17 @@ def _select(data: Observations, groups: list[Group], choices: list[ModelChoice |
         best = found[0]
         if len(group) == 1:
             best = waves.explaining(data, best, choices[group[0]], is_sought=_is_sought(data, group[0]))
+        others = _others(best, found) if len(group) == 1 else ()
         for j in group:
-            choices[j] = chosen(best)
+            choices[j] = replace(chosen(best), others=others)
+
+
+def _others(best: Found, found: Sequence[Found]) -> tuple[Other, ...]:
+    """Return the next best models on the same scale as the best one."""
+    warp = best.candidate.warp
+    fine = [each for each in found if each.candidate.warp == warp and math.isfinite(each.score)]
+    fine = [each for each in fine if each.candidate != best.candidate][:OTHERS]
+    return tuple(Other(each.candidate.kernel, each.candidate.trend, each.candidate.scale, each.theta) for each in fine)
 
 
 def chosen(found: Found) -> ModelChoice:

@@ -126,6 +126,7 @@ class CUQB(Solver):
                     kind="soft", samples=50, screening=50, softness=0.1, closed_forms=False, ranges=False, sobol=False
                 ),
                 cautious=False,
+                mixture=False,
             ),
             search=PenaltySearch(),
             verdict="single",

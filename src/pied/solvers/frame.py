@@ -232,6 +232,7 @@ class BayesRun(Run):
         believer, level = self.settings.believer, self.level
         factor = believer.trust(self.problem, scene.data, level).stated
         belief = believer.of_told(self.problem, scene.data, scene.belief)
+        belief = believer.mixed(self.problem, scene.data, belief)
         wide = Widened(belief, factor)  # nothing was measured at a new point itself
         said = scene.regimes or believer.bound(self.problem, scene.data, wide, scene.stream)
         lower, _, upper = said.bounds(u[None], level)

@@ -26,6 +26,7 @@ class Unknown(Enum):
     SPREAD = "the first points are only spread over the ranges"
     UNTOLD = "the solver has no belief about it"
     TOO_WIDE = "its bounds are ten times as wide as all that was measured"
+    FEW = "too few measurements to say"
     UNSURE = "too little was measured to know how smooth the outputs are"
 
 

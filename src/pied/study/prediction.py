@@ -35,7 +35,8 @@ def left_out(problem: Problem, data: Dataset, gp: GP, settings: Answers) -> Ends
         others = np.arange(len(data.U)) != row
         if (np.isfinite(data.Y[others]).sum(0) < 2).any():
             continue
-        part = settings.believer.conditioned(problem, data.at(np.flatnonzero(others)), gp.choices)
+        kept = data.at(np.flatnonzero(others))
+        part = settings.believer.mixed(problem, kept, settings.believer.conditioned(problem, kept, gp.choices))
         found = predicted(problem, replace(part, steps=gp.steps), data.U[row : row + 1], level, factor)
         low[row], middle[row], high[row] = (each[0] for each in found)
     return low, middle, high

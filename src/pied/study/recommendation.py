@@ -127,6 +127,8 @@ def recommend(
         problem, data, level, believer or Believer(), previous, asked or [None] * len(data.U), stream or Stream(0),
         search, penalty, belief_of, regimes,
     )  # fmt: skip
+    if given.believer.trust(problem, data, level).is_too_few:
+        return _measured(problem, data) if is_measured or problem.slice is None else None
     return _BY_RULE[rule](given)
 
 
@@ -162,6 +164,16 @@ def observed_row(problem: Problem, f: Float64[ndarray, "N k"]) -> int:
         spreads = spread(f[np.isfinite(f).all(1)])
         score = -np.maximum(-f[:, 1:] / spreads[1:], 0.0).sum(1)
     return _largest(score)
+
+
+def _measured(problem: Problem, data: Dataset) -> Recommendation:
+    """Return the best told point with nothing but its told values: of others, too few were measured to say anything."""
+    f = data.functions(problem)
+    row = observed_row(problem, np.where((settable(problem, data) & data.complete)[:, None], f, np.nan))
+    unknown, fine = np.full(problem.k, np.inf), bool(feasible(problem, f)[row])
+    return Recommendation(
+        "observed", data.U[row], row, f[row], -unknown, unknown, np.full(problem.n, np.nan), np.nan, fine, None
+    )
 
 
 def settable(problem: Problem, data: Dataset) -> Bool[ndarray, "N"]:

@@ -93,6 +93,9 @@ class Result:
     """While no settings are known to meet all limits: what was never tried and may, as phrases."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Solver and settings, as data."""
+    is_too_few: bool = field(default=False, kw_only=True)
+    """Whether too few measurements were made to say anything but what was measured: then `x` is the best measured
+    point, its bounds are infinite, and no probability is told."""
     given: dict[str, Any] = field(default_factory=dict)
     """The settings that were given: all that is said is said of points with these."""
     words: Words | None = None
@@ -130,7 +133,7 @@ class Result:
     @cached_property
     def sensitivities(self) -> Worth | None:
         """What limits and constants are worth at the optimum, with bounds; None while no settings meet all limits."""
-        return self.sensitivities_of() if self.x is not None and self.is_feasible else None
+        return self.sensitivities_of() if self.x is not None and self.is_feasible and not self.is_too_few else None
 
     @property
     def still(self) -> str:
@@ -243,6 +246,8 @@ class Result:
 
     def _margin(self, name: str) -> Margin:
         slack, (low, high) = self.slack[name], self.bounds[name]
+        if self.is_too_few:
+            return Margin(name, slack, is_measured=True)
         is_near = slack < 0 and self.is_feasible
         is_known = ((self.words or Words()).is_exact and self.rule == "observed") or not low < high
         probability = None if is_known or is_near else self.probability.get(name)  # the belief ignores tolerances
@@ -261,6 +266,7 @@ class Result:
             "slack": {name: _plain(value) for name, value in self.slack.items()},
             "probability": self.probability,
             "feasible": self.is_feasible,
+            "too_few": self.is_too_few,
             "confirmations": list(self.confirmations),
             "chance": _plain(self.chance),
             "untried": list(self.untried),

@@ -82,6 +82,8 @@ class Snapshot(Moment):
         """Return how much better than a recommended point any could still be, or why that is not told."""
         if self.problem.has_front:  # its analogue is the growth of the front
             return Gap(None)
+        if self.is_too_few:
+            return Gap(math.inf, math.inf, Unknown.FEW.value)
         if self.problem.slice is not None:
             return self._still_on_slice(recommendation)
         if self.is_exhausted and self.is_met:
@@ -177,6 +179,11 @@ class Snapshot(Moment):
         best = self.possible_optimum(found)
         return max(float(best.f[0]) if best.satisfied else -math.inf, float(found.upper[0]), certain)
 
+    @property
+    def is_too_few(self) -> bool:
+        """Whether too few measurements were made to say anything but what was measured."""
+        return self.settings.believer.trust(self.problem, self.data, self.level).is_too_few
+
     @cached_property
     def untried(self) -> tuple[str, ...]:
         """What was never tried and may meet all limits, as phrases; empty while a design is under way, or if any do."""
@@ -195,6 +202,8 @@ class Snapshot(Moment):
         That is within a design, and while what was never tried may meet them: no belief knows how likely that is.
         """
         if self.problem.n == 0 or self.white is not None or self.data.complete.sum() < self.initial or self.untried:
+            return None
+        if self.is_too_few:
             return None
         from pied.study import regime_verdict
         from pied.study.prospect import chance_of_any
@@ -448,14 +457,17 @@ class Snapshot(Moment):
             given=dict(problem.given),
         )  # fmt: skip
         if found is None:
-            return nothing
+            is_few = self.is_too_few and bool(self.data.complete.any())
+            more = " Too few measurements to say." if is_few else ""
+            return replace(nothing, is_too_few=is_few, message=message + more)
         still = self.told_still if found is self.__dict__.get("recommended") else self.still(found)
         number = self.data.numbers[found.row] if found.row is not None else None
         told = next((trial for trial in self.trials if trial.number == number), None)
         low, high = sorted(problem.user_value(float(each)) for each in (found.lower[0], found.upper[0]))
         names = problem.constraints
         bounds = {name: (float(found.lower[i]), float(found.upper[i])) for i, name in enumerate(names, 1)}
-        probability = {name: float(found.probability[i]) for i, name in enumerate(names)}
+        is_known = not np.isnan(found.joint)
+        probability = {name: float(found.probability[i]) for i, name in enumerate(names) if is_known}
         return replace(
             nothing,
             x=problem.named_x(problem.natural(found.u)) if told is None else told.x,
@@ -463,12 +475,13 @@ class Snapshot(Moment):
             value=problem.user_value(float(found.value[0])),
             bounds={problem.objective: (low, high), **bounds},
             slack={name: float(found.value[i]) for i, name in enumerate(names, 1)},
-            probability=probability | ({"all": found.joint} if names else {}),
+            probability=probability | ({"all": found.joint} if names and is_known else {}),
             is_feasible=found.is_feasible,
             gap=still.width,
             relative_gap=still.relative,
             gap_why=still.why,
             blame_of=lambda: self._blame(found),
+            is_too_few=not is_known,
             trial=number,
             chance=None if found.is_feasible else self.chance,
             untried=() if found.is_feasible or status is Status.INFEASIBLE else self.untried,

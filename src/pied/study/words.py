@@ -154,6 +154,8 @@ class Margin:
     """That it holds; None where it is known whether it does."""
     is_near: bool = False
     """Whether it is violated within its tolerance."""
+    is_measured: bool = False
+    """Whether nothing is known but a measurement with its noise."""
 
     @property
     def is_sure(self) -> bool:
@@ -163,6 +165,8 @@ class Margin:
     @property
     def said(self) -> str:
         """Whether it holds, in words."""
+        if self.is_measured:
+            return "met as measured" if self.slack >= 0 else "NOT met as measured"
         if self.is_near:
             return "met within its tolerance"
         if self.probability is None:
@@ -180,7 +184,9 @@ class Margin:
         both = None if None in chances else max(sum(chances) - 1.0, 0.0)  # type: ignore[arg-type]
         stems = [each.name.removesuffix(end) for each, end in ((self, SIDES[0]), (other, SIDES[1]))]
         name = stems[0] if stems[0] == stems[1] else f"{self.name}, {other.name}"
-        return Margin(name, least.slack, max(self.width, other.width), both, self.is_near or other.is_near)
+        return Margin(
+            name, least.slack, max(self.width, other.width), both, self.is_near or other.is_near, self.is_measured
+        )
 
 
 class Told(NamedTuple):
@@ -239,10 +245,12 @@ class Words:
         return f"at most about {about(gap)}{f' {self.unit}' if self.unit else ''} better is still possible"
 
     def worth(self, value: float, bounds: tuple[float, float], *, is_measured: bool) -> str:
-        """Return the objective: measured or not, and where it probably is."""
+        """Return the objective: measured or not, and where it probably is; of a wide range, the range comes first."""
         low, high = bounds
         name = titled(self.objective)
         unit = f" {self.unit}" if self.unit else ""
+        if is_measured and math.isinf(low) and math.isinf(high):
+            return f"Too few measurements to say; best measured so far: {self.objective} {value:.4g}{unit}"
         if self.is_exact and is_measured:
             return f"{name} {figure(value, 0.0)}{unit}"
         if not low < high:
@@ -251,6 +259,8 @@ class Words:
         shown = figure(value, high - low)
         if is_measured:
             return f"{name} {shown}{unit} measured; true value probably {ends}"
+        if high - low > abs(value):
+            return f"{name} probably {ends}{unit}"
         return f"{name} about {shown}{unit} (probably {ends})"
 
     def limit(self, margin: Margin, other: Margin | None = None) -> str:

@@ -266,7 +266,7 @@ def test_old_data_are_added_once_however_often_the_table_is_given(lab: Path) -> 
     ("text", "message"),
     [
         ("temperature,product\n70,0.4\n", "old.csv has no column 'time', which is needed"),
-        ("temperature,time,prodct\n70,1,0.4\n", "'prodct' is neither a variable nor an output. Did you mean 'product'"),
+        ("temperature,time,prodct\n70,1,0.4\n", "'prodct' is product\npied: nothing was added yet"),
         ("temperature,time,product\n170,1,0.4\n", "old.csv, line 2: 'temperature' = 170 is far outside of its range"),
         ("temperature,time,product\n70,,0.4\n", "line 2: The variable 'time' is missing"),
         ("temperature,time,product\n70,1,\n", "line 2: no output is filled in"),

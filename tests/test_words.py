@@ -137,7 +137,7 @@ def test_an_earlier_question_comes_back_with_its_words() -> None:
         ({"name": "rate"}, "'rate' is both a variable, output or constant and the objective"),
         ({"name": ""}, "must be text that is not empty"),
         ({"unit": 3}, "unit should be a text"),
-        ({"outputs": {"impurity": {"units": "g"}, "rate": {}}}, "should be described as {'unit': 'mol/L'}"),
+        ({"outputs": {"impurity": {"units": "g"}, "rate": {}}}, "should be described as {'unit': 'mol/L'"),
     ],
 )
 def test_a_mistake_in_names_and_units_is_said(words: dict[str, object], message: str) -> None:

@@ -19,7 +19,7 @@ from numpy import ndarray
 from pied.bounds import quantile, sums, worst
 from pied.bounds.belief import Belief, LastMoments, Mixed, Thinned
 from pied.bounds.estimator import CLOSED_FORMS, TAIL_SAMPLES, Estimator, sampled
-from pied.bounds.stack import Mixture, Stack, clamped, drawn, finite_slopes, flat, inside, rows, slices, stepped
+from pied.bounds.stack import Mixing, Stack, clamped, drawn, finite_slopes, flat, inside, rows, slices, stepped
 from pied.problem import Problem
 from pied.rng import Stream
 from pied.shapes import Float64
@@ -100,10 +100,10 @@ class Composite:
         return self.belief.moments(np.full((1, self.problem.d), 0.5))[1].ndim == 3
 
     @cached_property
-    def _mixture(self) -> Mixture | None:
+    def _mixture(self) -> Mixing | None:
         """How the outputs are mixtures of independent parts; None: they are independent, or have Cholesky factors."""
         mixing = self.belief.mixing if isinstance(self.belief, Mixed) else None
-        return None if mixing is None else Mixture.of(mixing)
+        return None if mixing is None else Mixing.of(mixing)
 
     @cached_property
     def coupled(self) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """Outputs at which g is evaluated to bound it, and array helpers for their slopes.
 
 The root of the covariance of the outputs is `b m` deviations, or `b m m` Cholesky factors if they are correlated.
-Deviations are those of the outputs, or of independent parts that they are mixtures of (`Mixture`).
+Deviations are those of the outputs, or of independent parts that they are mixtures of (`Mixing`).
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Stack:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixing:
     """How outputs are mixtures of as many independent parts, most of which have a share in one output alone."""
 
     own: Float64[ndarray, "m"]
@@ -48,7 +48,7 @@ class Mixture:
     """Of the shared parts in the outputs that they are not the own part of."""
 
     @classmethod
-    def of(cls, mixing: Float64[ndarray, "m m"]) -> "Mixture":
+    def of(cls, mixing: Float64[ndarray, "m m"]) -> "Mixing":
         """Take a matrix apart."""
         others = mixing - np.diag(np.diagonal(mixing))
         shared = np.flatnonzero(others.any(0))
@@ -65,9 +65,9 @@ class Mixture:
         return by_parts
 
     @cached_property
-    def squared(self) -> "Mixture":
+    def squared(self) -> "Mixing":
         """How variances of outputs are mixtures of those of the parts."""
-        return Mixture(self.own**2, self.shared, self.weights**2)
+        return Mixing(self.own**2, self.shared, self.weights**2)
 
     def deviations(self, root: Float64[ndarray, "b m"]) -> Float64[ndarray, "b m"]:
         """Return the deviations of the outputs from those of the parts."""
@@ -82,7 +82,7 @@ class Mixture:
 
 
 def drawn(
-    mean: ndarray, root: ndarray, Z: Float64[ndarray, "L m"], mixture: Mixture | None = None
+    mean: ndarray, root: ndarray, Z: Float64[ndarray, "L m"], mixture: Mixing | None = None
 ) -> Float64[ndarray, "L b m"]:
     """Return mu + C Z, equation (6), in modelled units; each output in one piece of memory, as g takes them singly."""
     if root.ndim == 3:
@@ -98,7 +98,7 @@ def drawn(
 
 
 def stepped(
-    mean: ndarray, root: ndarray, xi: Float64[ndarray, "b m"], mixture: Mixture | None = None
+    mean: ndarray, root: ndarray, xi: Float64[ndarray, "b m"], mixture: Mixing | None = None
 ) -> Float64[ndarray, "b m"]:
     """Return mu + C xi, with an own xi at every point, in modelled units."""
     step = root * xi if root.ndim == 2 else (root @ xi[:, :, None])[:, :, 0]

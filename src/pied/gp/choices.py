@@ -57,7 +57,7 @@ class Model:
     refit: int = 3
     """... then after this many new points; later, after the data have grown by a thirtieth."""
     correlated: str = "partial"
-    """Which exact outputs may be correlated with others that tell something about them (`mixtures`): "partial" those
+    """Which exact outputs may be correlated with others that tell something about them (`correlated`): "partial" those
     that were told less often, "all", or "none"."""
     most_rows: int = 256
     """Choices and length scales are learned from at most so many points, far apart; the posterior uses 1,000."""
@@ -129,7 +129,7 @@ class ModelChoice:
     clipped: tuple[int, ...] = ()
     """At which plateaus a latent output is cut off (`plateaus`): -1 that of its least value, 1 that of its largest."""
     parents: tuple[int, ...] = ()
-    """Other outputs that it is mixed of (`mixtures`); what is modelled is the rest."""
+    """Other outputs that it is mixed of (`correlated`); what is modelled is the rest."""
     weights: tuple[float, ...] = ()
     """Their weights, on the warped scales."""
     noise: float = 0.0

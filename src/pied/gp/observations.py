@@ -59,7 +59,7 @@ class Observations:
     shares: tuple[float, ...] = ()
     """Variance of the offsets of blocks, of each output, in units of its process variance."""
     mixing: Float64[ndarray, "m m"] | None = None
-    """Outputs as sums of the rests that are modelled in their place (`mixtures`); None: they are modelled."""
+    """Outputs as sums of the rests that are modelled in their place (`correlated`); None: they are modelled."""
 
     @classmethod
     def of(

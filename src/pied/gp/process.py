@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.gp import likelihood, mixtures, offsets
+from pied.gp import correlated, likelihood, offsets
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
 from pied.gp.features.coding import Coding
@@ -34,7 +34,7 @@ FEWER_RECENT = 50  # of these, the last told ones
 class GP:
     """Posteriors of m outputs, with moments and their slopes at any points of the unit cube.
 
-    The outputs are independent, or mixtures of as many independent rests (`mixtures`), which then are what is modelled.
+    The outputs are independent, or mixtures of as many independent rests (`correlated`), which are then modelled.
     """
 
     blocks: tuple[Block, ...]
@@ -143,7 +143,7 @@ class GP:
         if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
             previous = None  # the labels were others
         old: list[ModelChoice | None] = list(previous) if previous is not None else [None] * m
-        return _assemble(data, _noted(data, mixtures.chosen(data, old)), names)
+        return _assemble(data, _noted(data, correlated.chosen(data, old)), names)
 
     @classmethod
     @np.errstate(all="ignore")
@@ -468,7 +468,7 @@ def _assemble(data: Observations, choices: Sequence[ModelChoice], names: tuple[s
     """Build the posterior at the chosen models."""
     data = plateaus.filled(data, choices)
     warps = tuple(own[choice.warp].warp for own, choice in zip(data.scales, choices, strict=True))
-    data = mixtures.of_rests(data, choices)
+    data = correlated.of_rests(data, choices)
     scales = [data.scales[j][choice.warp] for j, choice in enumerate(choices)]
     return GP(
         blocks=tuple(block_of(data, groups, choices) for groups in data.blocks()),

@@ -87,7 +87,7 @@ def test_with_noise_a_first_feasible_point_is_sought_where_it_is_most_likely():
 
 
 def test_with_noise_a_verdict_does_not_wait_for_a_feasible_point(turns):
-    run, scene = noisy_scene(1.0 + 3.0 * Stream(0).sobol(9, 2).sum(1), limit=-50.0)
+    run, scene = noisy_scene(1.0 + 3.0 * Stream(0).sobol(16, 2).sum(1), limit=-50.0)
     assert ALL["likely"].is_due(run.turn(scene))
     assert run._explore(scene)[1].margin < 0
     assert turns == []

@@ -198,7 +198,7 @@ def test_a_result_is_drawn_with_its_problem(reactor: Study) -> None:
     assert {"all limits met", "breaks a limit", "best so far with all limits met", "known optimum 75.82"} <= set(labels)
     axes = plots.plot_gap(result, problem=reactor.problem, known=75.82)
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert {"still possible improvement, at most", "true distance from optimum"} <= set(labels)
+    assert "true distance from optimum" in labels  # how much better is possible is not told after so few trials
     with pytest.raises(SettingError, match="give the study instead, or problem="):
         plots.plot_history(result)
 

@@ -239,7 +239,7 @@ def test_old_data_have_labels_and_an_export_can_be_added_again(lab: Path) -> Non
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("12,10,DFM,0.5,50,0.5,0.4,0.1", "line 2: Variable 'solvent': 'DFM' is not among"),
+        ("12,10,DFM,0.5,50,0.5,0.4,0.1", "'DFM' is the label DMF of solvent"),
         ("12.5,10,DMF,0.5,50,0.5,0.4,0.1", "line 2: Variable 'stages' counts in whole numbers, got 12.5"),
         ("12,10,DMF,0.5,50,0.6,0.4,0.1", "line 2: 'water' = 0.6 does not fit the others: 'blend' needs 0.5"),
         ("12,10,,0.5,50,0.5,0.4,0.1", "line 2: The variable 'solvent' is missing"),

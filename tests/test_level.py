@@ -64,7 +64,10 @@ def test_each_function_is_sought_at_its_own_level_of_each_time(tmp_path: Path) -
     problem = Problem({"x": (0.0, 1.0)}, ["y"], maximize="y", subject_to=limits, noise=0)
     grid, address = np.linspace(0.0, 1.0, 4001), f"sqlite:///{tmp_path / 'lab.db'}"
     solver = replace(
-        CUQB(level=(0.9, Steps((0.6, 0.7, 0.99)), 0.8)), moves=("explore",), verify_every=None, compare=False
+        CUQB(level=(0.9, Steps((0.6, 0.7, 0.99)), 0.8), believer=Believer(mixture=False)),
+        moves=("explore",),
+        verify_every=None,
+        compare=False,
     )
     with Study(problem, name="a", store=address, seed=1, initial=3, solver=solver) as study:
         for _ in range(3):

@@ -74,7 +74,7 @@ def test_history_leaves_a_hole_where_a_trial_failed_or_is_pending() -> None:
     assert shown.is_feasible.tolist() == [False, True, False]
 
 
-PLAIN = CUQB(believer=Believer(cautious=False))
+PLAIN = CUQB(believer=Believer(cautious=False, mixture=False))
 """Its gap follows from the bounds of the search, which pictures of the past have; others are widened afterwards."""
 
 

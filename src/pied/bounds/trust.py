@@ -41,6 +41,8 @@ FIRST_EXACT, FIRST_NOISY = 12.0, 5.7
 """Factor before anything was predicted, times the root of the number of told points. Measured at random points, from
 eight told ones: of a usual output nine of ten lie within twice what the belief says, of three outputs in four within
 4.4 times (exact) and 3.4 times (noisy)."""
+FIRST_ALONE = 17.0
+"""The same of exact outputs for one model alone, without a mixture: a verdict tests with the best one."""
 LEAST, MOST = 1.0, 100.0
 GAIN = 1.0
 """How much one measurement outside of its bounds raises the logarithm of the factor, times how rare it should be."""
@@ -144,7 +146,7 @@ class Trust:
         """
         is_exact = self.problem.is_exact
         least = VERDICT_EXACT if is_exact else VERDICT_NOISY
-        earned = self._first(points, is_exact=is_exact or is_young(points, self.problem.d))
+        earned = self._first(points, is_exact=is_exact or is_young(points, self.problem.d), exact=FIRST_ALONE)
         return np.maximum(np.maximum(self.stated, earned), max(least, self._missed(f, scales)))
 
     def _missed(self, f: Float64[ndarray, "N k"], scales: Float64[ndarray, "k"]) -> float:
@@ -214,7 +216,7 @@ class Trust:
         )
         return np.where(self.problem.exact, LEAST, ratio)
 
-    def _first(self, points: Any, *, is_exact: Any) -> Any:
+    def _first(self, points: Any, *, is_exact: Any, exact: float = FIRST_EXACT) -> Any:
         """Return the factor of a belief from so many points before anything was predicted.
 
         Each label is an input of its own, of which every point tells less.
@@ -223,12 +225,12 @@ class Trust:
             return np.full(self.problem.m, LEAST)
         axes = self.problem.axes.values()
         inputs = sum(len(each.labels) or 1 for each in axes)
-        return first(points * len(axes) / inputs, is_exact=is_exact)
+        return first(points * len(axes) / inputs, is_exact=is_exact, exact=exact)
 
 
-def first(points: Any, *, is_exact: Any) -> Any:
+def first(points: Any, *, is_exact: Any, exact: float = FIRST_EXACT) -> Any:
     """Return the factor of a belief from so many points before anything was predicted: of an output, or of each."""
-    return np.clip(np.where(is_exact, FIRST_EXACT, FIRST_NOISY) / np.sqrt(np.maximum(points, 1)), LEAST, MOST)
+    return np.clip(np.where(is_exact, exact, FIRST_NOISY) / np.sqrt(np.maximum(points, 1)), LEAST, MOST)
 
 
 def is_young(points: int, d: int) -> bool:

@@ -242,3 +242,11 @@ def test_the_shell_tells_limits_exports_and_reads_them_back(lab: Path) -> None:
     assert ",<0.05," in (lab / "out.csv").read_text()
     pied_("add", "lab.toml", "out.csv", "--store", "other.db")
     assert ",<0.05," in pied_("export", "lab.toml", "--store", "other.db", "--full").output
+
+
+def test_an_objective_that_is_known_by_a_limit_is_said_to_be_not_known() -> None:
+    with Study(reactor(noise=0.01), seed=0) as study:
+        study.add({"x": 0.5}, {"p": "<0.3", "q": 0.05})
+        text = str(study.result())
+    assert "p not known: an output was told as a limit" in text
+    assert "nan" not in text

@@ -213,10 +213,9 @@ def verdict(problem: Problem, trial: Trial) -> str:
         return f"{worth}all limits met" if problem.n else worth.rstrip(", ")
     slacks = dict(zip(problem.constraints, f[0, 1:].tolist(), strict=True))
     broken = [name for name, slack in slacks.items() if slack < 0]
+    open_ones = [name for name, slack in slacks.items() if math.isnan(slack)]
     if not broken:
-        return (
-            f"{worth}{', '.join(name for name, slack in slacks.items() if math.isnan(slack)) or 'limits'} not decided"
-        )
+        return f"{worth}{', '.join(open_ones)} not decided" if open_ones else f"{worth}all limits met"
     more = f" and {len(broken) - FEW} more limits" if len(broken) > FEW + 1 else ""
     return f"{worth}breaks {', '.join(broken[:FEW] if more else broken)}{more}"
 

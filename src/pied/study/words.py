@@ -249,6 +249,8 @@ class Words:
         low, high = bounds
         name = titled(self.objective)
         unit = f" {self.unit}" if self.unit else ""
+        if math.isnan(value):  # of outputs that are known by a limit alone
+            return f"{self.objective} not known: an output was told as a limit, and measurements are too few to say"
         if is_measured and math.isinf(low) and math.isinf(high):
             return f"Too few measurements to say; best measured so far: {self.objective} {value:.4g}{unit}"
         if self.is_exact and is_measured:

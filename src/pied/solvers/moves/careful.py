@@ -42,7 +42,9 @@ class Careful(Move):
     probability: float
     """With which each limit has to be met."""
     name = "careful"
-    evidence = "two smooth problems: 1 of 100 trials breaks a limit, 26 of 100 usual ones; a cliff: 4 of 12 and 8 of 12"
+    evidence = (
+        "smooth problems: 1 of 60 exact trials breaks a limit, 10 of 60 usual ones; cliffs: 10 of 40 and 23 of 40"
+    )
 
     def propose(self, turn: Turn) -> Found | None:
         """Return a point that meets every limit as surely as is asked for."""

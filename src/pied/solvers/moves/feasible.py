@@ -12,7 +12,9 @@ class Feasible(Move):
     """The test of feasibility: where it fails, it asks for the point that could refute it."""
 
     name = "feasible"
-    evidence = "1,049 feasible runs without a verdict; 2 false ones in 401 where something was never tried, both mended"
+    evidence = (
+        "1,049 feasible runs without a verdict; 0 false ones in 178 where something was never tried, 2 in 401 before"
+    )
 
     def propose(self, turn: Turn) -> Found | None:
         """Return the point to test, with the margin by which limits can be met; None where they can."""

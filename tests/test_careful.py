@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pied import CUQB, Problem, SettingError, Study
+from pied.rng import Stream
 from tiny import fast
 
 HEAT = Problem({"a": (0, 1), "b": (0, 1)}, ["y", "w"], maximize="y", subject_to={"permit": "w <= 0.6"}, noise=0)
@@ -59,3 +60,14 @@ def test_a_probability_that_is_none_is_refused() -> None:
     several = Problem({"a": (0, 1)}, ["y"], maximize={"p": "y", "q": "a"}, noise=0)
     with pytest.raises(SettingError, match="careful trials need one objective"):
         Study(several, solver=CUQB(careful=0.9))
+
+
+def test_where_numbers_break_down_known_settings_are_proposed_not_some_that_fill_space() -> None:
+    study = careful()
+    run = study.solver.start(HEAT, Stream(0))
+    proposal = run._fill(study.data, Stream(0), "singular", None)
+    at = HEAT.named_x(HEAT.natural(proposal.u))
+    assert dict(at) == pytest.approx({"a": 0.15, "b": 0.3})  # the best of those that meet the limit
+    assert proposal.why.rung == "known settings: singular"
+    with pytest.raises(SettingError, match="no settings beside the measured ones"):
+        run.spread_out(run.scene(4, study.data, None, Stream(0)))

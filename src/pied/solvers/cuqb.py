@@ -9,13 +9,14 @@ from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, ClassVar
 from warnings import warn
 
+import numpy as np
 from numpy import ndarray
 
-from pied.bounds import Believer, Estimator, Level, checked_level, sampled
+from pied.bounds import Believer, Estimator, Level, checked_level, sampled, to_memory
 from pied.errors import SettingError
-from pied.gp import Model
+from pied.gp import Model, ModelChoice
 from pied.problem import Problem
-from pied.records import Dataset, Why
+from pied.records import Dataset, Why, feasible
 from pied.rng import Stream
 from pied.search import Optimum, PenaltySearch, Search
 from pied.shapes import Float64
@@ -215,6 +216,24 @@ class CUQBRun(BayesRun):
         if self._own.careful is not None:
             moves.check_safe(self.problem, data)
         return super().ask(number, data)
+
+    def _fill(self, data: Dataset, stream: Stream, reason: str, previous: tuple[ModelChoice, ...] | None) -> Proposal:
+        """The last rung; of a careful study the best settings that are known to meet all limits, once more."""
+        if self._own.careful is None:
+            return super()._fill(data, stream, reason, previous)
+        f = data.functions(self.problem)
+        row = int(np.where(feasible(self.problem, f), f[:, 0], -np.inf).argmax())
+        why = Why("safe", rung=f"known settings: {reason}", memory=to_memory(previous) if previous else {})
+        return Proposal(self.problem.onto(data.U[row]), why)
+
+    def _narrow(self, scene: Scene) -> Float64[ndarray, "d"] | None:
+        return super()._narrow(scene) if self._own.careful is None else None
+
+    def spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
+        """Return a point that is not known; a careful study has none that is far from what is known."""
+        if self._own.careful is not None:
+            raise SettingError(moves.NONE_SAFE)
+        return super().spread_out(scene)
 
     def turn(self, scene: Scene, memory: Mapping[str, Any] | None = None) -> Turn:
         """Return what moves see of a trial."""

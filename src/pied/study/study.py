@@ -402,7 +402,7 @@ class Study:
                 if not mine:
                     raise
                 logger.warning("only %d of %d: %s", len(mine), count, done)
-                return mine
+                return [self._in_block(trial, block) for trial in mine]
 
     def _where(
         self,

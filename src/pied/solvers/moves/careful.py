@@ -33,6 +33,10 @@ UNKNOWN = (
     f"a careful study begins at settings that are known to meet all limits: tell at least {LEAST_TOLD} measurements, "
     "one of which does, by study.add(x, y), start= or `pied add`"
 )
+NONE_SAFE = (
+    "no settings beside the measured ones are known to meet all limits with this probability: measure some that you "
+    "trust, or ask for less, careful=0.9"
+)
 
 
 @dataclass(frozen=True)
@@ -86,10 +90,7 @@ class Careful(Move):
             safe &= scene.success.is_likely(pool)
         safe &= np.array([is_safe and not turn.repeats(u) for u, is_safe in zip(pool, safe.tolist(), strict=True)])
         if not safe.any():
-            raise SettingError(
-                "no settings beside the measured ones are known to meet all limits with this probability: measure some "
-                "that you trust, ask for less, careful=0.9, or for a proposal that is not careful"
-            )
+            raise SettingError(NONE_SAFE)
         lower, upper = (
             composite.values(pool[safe], [level] * turn.problem.k, screening=True)
             for level in (1.0 - turn.level, turn.level)

@@ -185,6 +185,11 @@ def test_the_result_is_that_of_the_shell(web: TestClient) -> None:
     said = pied_("result", "lab.toml", code=(0, 3)).stdout
     assert shown["text"].splitlines()[1:] == said.splitlines()[1:]
     assert {each["name"] for each in shown["settings"]} == {"temperature", "time"}
+    (limit,) = shown["limits"]
+    bar, (low, high) = limit["bar"], shown["bounds"]["purity"]
+    assert bar["value"] == pytest.approx(bar["limits"][0]["value"] - shown["slack"]["purity"])
+    assert bar["ends"] == pytest.approx([bar["limits"][0]["value"] - high, bar["limits"][0]["value"] - low])
+    assert 0.02 <= bar["usual"][0] < bar["usual"][1] <= 0.1  # of what was measured
 
 
 def test_what_is_not_there_is_a_404_that_helps(web: TestClient) -> None:

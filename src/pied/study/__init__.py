@@ -14,7 +14,7 @@ from pied.study.result import Result
 from pied.study.shortcuts import maximize, minimize, solve
 from pied.study.snapshot import Snapshot
 from pied.study.study import Study
-from pied.study.words import AIMS, Words, about, counted, figure, percent, short, titled
+from pied.study.words import AIMS, SIDES, Words, about, counted, figure, percent, short, titled
 
 if TYPE_CHECKING:
     from pied.study.outlook import Outlook
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AIMS",
+    "SIDES",
     "FrontPoint",
     "Outlook",
     "Policy",

@@ -25,9 +25,11 @@ from pied.shell.statement_file import from_text
 from pied.shell.tables import Table
 from pied.study import changed
 from pied.study import what_if as answered
-from pied.web.data import pictured, scenario_data, words_of
+from pied.web.answers import scenario_data
+from pied.web.data import words_of
 from pied.web.forms import rewritten
 from pied.web.limits import LONGEST_NOTE, MOST_ASKED
+from pied.web.pictures import pictured
 from pied.web.room import Room
 from pied.web.shelf import Missing
 from pied.writing import replaced

@@ -40,7 +40,8 @@ from pied.shell.speech import Mistake, NoAnswer, Verdict, gathered
 from pied.shell.tables import to_csv
 from pied.study import hopeless
 from pied.web import actions
-from pied.web.data import card, detail, result_data, trial_list
+from pied.web.answers import result_data
+from pied.web.data import card, detail, trial_list
 from pied.web.forms import as_toml, checked, written
 from pied.web.guard import Guard, Unread
 from pied.web.live import Feed, follow_all

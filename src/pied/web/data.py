@@ -1,4 +1,4 @@
-"""Studies, trials, answers and pictures as data for JSON, in the user's names, units and words."""
+"""Studies and trials as data for JSON, in the user's names, units and words."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,16 +8,18 @@ import numpy as np
 
 from pied.address import masked
 from pied.errors import PiedError
-from pied.plots import cuts, gaps, importance, predictions, region, trade_offs
+from pied.plots import gaps
 from pied.problem import Problem, Variable
-from pied.records import State, Trial, feasible, to_plain
+from pied.records import State, Trial, feasible
 from pied.shell.laboratory import errors_data, told_data
 from pied.shell.pages import missing, sense_of, statement_lines
-from pied.study import AIMS, FrontPoint, Result, Scenario, Snapshot, Words, about, counted, short
+from pied.study import AIMS, counted, short
 from pied.web.room import Room, View
 
-MAP_POINTS = 41
-"""Points per side of a map: it follows a slider within a tenth of a second."""
+MOST_SHOWN = 8
+"""Levels of a setting that are listed."""
+MOST_FORETOLD = 24
+"""Outputs of which the list of trials says what was expected."""
 DIGITS = 7
 """Significant digits of computed numbers that are only drawn."""
 
@@ -90,7 +92,7 @@ def _gaps(view: View) -> list[Any]:
     return [*past[:-1], None if answer is None else number(answer.gap)]
 
 
-def _functions(view: View) -> dict[int, tuple[list[float], bool]]:
+def functions_of(view: View) -> dict[int, tuple[list[float], bool]]:
     """Return objective and constraints of each told trial, and whether it is feasible."""
     snapshot = view.believed()
 
@@ -106,7 +108,7 @@ def _functions(view: View) -> dict[int, tuple[list[float], bool]]:
 def _best(view: View) -> dict[str, Any] | None:
     """Return the best told trial that meets all limits."""
     problem = view.stated.problem
-    fine = {n: row[0] for n, (row, ok) in _functions(view).items() if ok and math.isfinite(row[0])}
+    fine = {n: row[0] for n, (row, ok) in functions_of(view).items() if ok and math.isfinite(row[0])}
     if not fine:
         return None
     best = max(fine, key=lambda n: fine[n])
@@ -123,6 +125,7 @@ def detail(room: Room, view: View) -> dict[str, Any]:
     return summary(room, view) | {
         "statement": statement_lines(problem, why=False),
         "sense": sense_of(problem),
+        "goals": _goals(problem),
         "minimizes": problem.minimizes,
         "objectives": list(problem.objectives),
         "formula": problem.statement()["objective"].get("formula"),
@@ -149,8 +152,33 @@ def _variable(problem: Problem, name: str, each: Variable) -> dict[str, Any]:
     return {
         "name": name, "lo": each.lo, "hi": each.hi, "unit": each.unit, "log": each.log, "labels": list(each.labels),
         "levels": list(each.levels()) if each.is_stepped and not each.labels and len(each.levels()) <= 1000 else [],
-        "free": name in problem.axes,
+        "free": name in problem.axes, "text": _span(each, name in problem.axes),
     }  # fmt: skip
+
+
+def _span(each: Variable, is_free: bool) -> str:
+    """Return what can be set, in words: "40 to 110 degC, in steps of 5"."""
+    unit = f" {each.unit}" if each.unit else ""
+    if each.labels:
+        known = [f"{name} {', '.join(f'{value:g}' for value in row.values())}" for name, row in each.properties.items()]
+        return ", ".join(each.labels) + (f" ({'; '.join(known)})" if known else "")
+    if each.only is not None:
+        more = ", ..." if len(each.only) > MOST_SHOWN else ""
+        return ", ".join(f"{value:g}" for value in each.only[:MOST_SHOWN]) + more + unit
+    step = each.step if each.round is None else 10.0**-each.round
+    way = ", whole numbers" if each.whole or step == 1 else f", in steps of {step:g}" if step else ""
+    words = f"{way}{', logarithmic' if each.log else ''}{'' if is_free else ', follows from the others'}"
+    return f"{each.lo:g} to {each.hi:g}{unit}{words}"
+
+
+def _goals(problem: Problem) -> list[dict[str, Any]]:
+    """Return the objectives with their formulas, where they have one."""
+    stated = problem.statement()
+    first = {"sense": sense_of(problem), "name": short(problem.objective), "unit": problem.unit,
+             "formula": stated["objective"].get("formula")}  # fmt: skip
+    more = [{"sense": each["sense"], "name": each["called"], "unit": each.get("unit", ""),
+             "formula": each.get("formula")} for each in stated.get("further", ())]  # fmt: skip
+    return [first, *more]
 
 
 def _limit(problem: Problem, name: str, is_movable: bool) -> dict[str, Any]:
@@ -172,7 +200,7 @@ def trial_list(view: View, only: set[int] | None = None) -> list[dict[str, Any]]
         return []
     current = {trial.number: trial for trial in view.snapshot.current}
     gap_of = dict(zip((trial.number for trial in view.trials), _gaps(view), strict=True))
-    functions = _functions(view)
+    functions = functions_of(view)
     return [
         _trial(view, trial, current[trial.number], functions.get(trial.number, ([], False)), gap_of.get(trial.number))
         for trial in view.trials
@@ -185,7 +213,9 @@ def _trial(view: View, trial: Trial, current: Trial, told: tuple[list[float], bo
     f, is_met = told
     value = problem.user_value(f[0]) if f and math.isfinite(f[0]) else None
     happened = view.events.get(trial.number, [])
-    ends = sorted(problem.user_value(each) for each in (*current.why.lower[:1], *current.why.upper[:1]))
+    why = trial.why if trial.revision == view.believed().revision else current.why  # what was said when it was asked
+    ends = sorted(problem.user_value(each) for each in (*why.lower[:1], *why.upper[:1]))
+    foretold = dict(zip(problem.outputs, trial.why.expected, strict=False)) if problem.m <= MOST_FORETOLD else {}
     is_data = trial.state in (State.TOLD, State.PARTIAL)
     return {
         "trial": trial.number,
@@ -203,6 +233,7 @@ def _trial(view: View, trial: Trial, current: Trial, told: tuple[list[float], bo
         "margins": [number(each) for each in f[1:]] if is_data else [],
         "feasible": is_met if is_data and value is not None and trial.state is State.TOLD else None,
         "expected": ends if len(ends) == 2 else None,
+        **({"foretold": {name: numbers(np.array(each)) for name, each in foretold.items()}} if foretold else {}),
         "why": "added" if trial.is_added else trial.summary or AIMS.get(trial.why.aim, trial.why.aim),
         "aim": "added" if trial.is_added else trial.why.aim,
         "reason": trial.reason,
@@ -215,167 +246,6 @@ def _trial(view: View, trial: Trial, current: Trial, told: tuple[list[float], bo
         "notes": [event.why for event in happened if event.kind == "noted"],
         "amended": [event.what for event in happened if event.kind in ("corrected", "run elsewhere")],
     }
-
-
-# ------------------------------------------------------------------------------------------------------------- answers
-
-
-def result_data(view: View, result: Result) -> dict[str, Any]:
-    """Return a recommendation: as data, and in the words of the shell."""
-    problem = view.stated.problem if result.words is None else None
-    words = result.words or Words.of(problem or view.stated.problem)
-    plain = {word: each for word, each in result.to_dict().items() if word != "trials"}
-    told = int(view.believed().record.complete.sum())
-    plain |= {
-        "text": str(result),
-        "care": "",
-        "settings": [],
-        "limits": [],
-        "value_text": "",
-        "gap_text": "",
-        "worth": [],
-        "remarks": [] if result.blame is None else [result.blame.sentence(_on_page)],
-    }
-    if 0 < told < view.believed().initial:
-        plain["care"] = f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}."
-    if result.x is None:
-        return to_plain(plain)
-    is_measured = result.rule == "observed"
-    plain["value_text"] = words.worth(result.value, result.bounds[result.objective], is_measured=is_measured)
-    if result.front is not None and len(result.front):
-        plain["front"] |= _front(view.believed(), result)
-        plain["value_text"] = result.front.pick().summary
-    plain["settings"] = [{"name": name, "text": words.setting(name, each)} for name, each in result.x.items()]
-    plain["limits"] = [
-        {"name": each.name, "text": each.text, "met": each.is_met or result.is_feasible} for each in result.limit_lines
-    ]
-    plain["worth"] = [] if result.sensitivities is None else result.sensitivities.lines(briefly=True)
-    plain["gap_text"] = result.still
-    return to_plain(plain)
-
-
-def _on_page(word: str, number: int) -> str:
-    """Return how to "fail" a trial for another reason than its settings."""
-    return f"choose trial {number} under \u201cWork\u201d and tick \u201cnot because of the settings\u201d"
-
-
-def _front(snapshot: Snapshot, result: Result) -> dict[str, Any]:
-    """Return what the picture of a front shows, and each of its points in words."""
-    front = result.front
-    assert front is not None
-    shown, balanced = trade_offs(snapshot), front.pick()
-    best = {point.trial for point in front}
-    return {
-        "points": [_front_point(point) for point in front],
-        "balanced": balanced.trial,
-        "steps": numbers(shown.steps),
-        "possible": numbers(shown.possible),
-        "others": [
-            {"trial": trial, "values": numbers(row), "met": met}
-            for trial, row, met in zip(shown.trials.tolist(), shown.values, shown.met.tolist(), strict=True)
-            if trial not in best and np.isfinite(row).all()
-        ],
-        "still": " ".join(front.still()),
-    }
-
-
-def _front_point(point: FrontPoint) -> dict[str, Any]:
-    return point.to_dict() | {
-        "text": point.summary,
-        "shown": {name: point.shown(name) for name in point.values},
-        "settings": [{"name": name, "text": point.words.setting(name, each)} for name, each in point.x.items()],
-        # all points of a front count as meeting their limits; how probably they do is in the text
-        "limits": [{"name": each.name, "text": each.text, "met": True} for each in point.limit_lines],
-    }
-
-
-def scenario_data(view: View, found: Scenario) -> dict[str, Any]:
-    """Return the answer to a question that was not recorded."""
-    problem = found.snapshot.problem
-    per = [
-        {"name": name, "price": number(rate), "bounds": [number(each) for each in ends],
-         "text": _price(problem, name, rate, ends)}
-        for name, (rate, ends) in found.prices.items()
-    ]  # fmt: skip
-    return result_data(view, found.result) | {
-        "trust": found.answer.trust,
-        "prices": per,
-        "prices_remark": found.remark,
-        "constraints": list(problem.constraints),
-    }
-
-
-def _price(problem: Problem, name: str, rate: float, ends: tuple[float, float]) -> str:
-    """Return what a limit costs in words: the gain per unit that it is relaxed, and where this probably lies."""
-    if rate <= 0 and ends[1] <= 0:
-        return "brings nothing"
-    limit = problem.limits().get(name)
-    way = "" if limit is None else " higher" if limit.is_upper else " lower"
-    step = problem.units.get(limit.quantity, "") if limit is not None else ""
-    unit = f" {problem.unit}" if problem.unit else ""
-    low, high = (about(each) for each in ends)
-    gain = f"{about(rate)}{unit} better per {step or 'unit'}{way}"
-    return gain if low == high else f"{gain} (probably {low} to {high})"
-
-
-def pictured(snapshot: Snapshot, kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a picture shows.
-
-    Args:
-        snapshot: The data, perhaps under another question.
-        kind: "slices", "map", "predictions" or "importance".
-        given: `at`, a point in natural units, and for a map `across` and `up`.
-    """
-    problem = snapshot.problem
-    at = None
-    if given.get("at"):
-        at = np.clip(problem.to_unit(np.array(problem.point(given["at"], anywhere=True))), 0.0, 1.0)
-    if kind == "slices":
-        return {"functions": _called(problem), "outputs": list(problem.outputs),
-                "slices": [_slice(each) for each in cuts(snapshot, at=at, with_outputs=True)]}  # fmt: skip
-    if kind == "map":
-        names = list(problem.axes)
-        pair = (str(given.get("across") or names[0]), str(given.get("up") or names[-1]))
-        shown = region(snapshot, pair=pair, at=at, size=MAP_POINTS)
-        return {"across": {"name": pair[0], "values": numbers(shown.across)},
-                "up": {"name": pair[1], "values": numbers(shown.up)},
-                "certain": (shown.pessimistic >= 0).astype(int).tolist(),
-                "possible": (shown.optimistic >= 0).astype(int).tolist(),
-                "objective": numbers(shown.objective)}  # fmt: skip
-    if kind == "predictions":
-        return _predicted(problem, snapshot)
-    outputs, functions = importance(snapshot)
-    return {"variables": list(problem.axes), "outputs": dict(zip(problem.outputs, numbers(outputs), strict=True)),
-            "functions": dict(zip(_called(problem), numbers(functions), strict=True))}  # fmt: skip
-
-
-def _slice(cut: Any) -> dict[str, Any]:
-    low, middle, high = cut.outputs
-    return {
-        "name": cut.name, "at": number(cut.at), "along": numbers(cut.along), "labels": list(cut.labels),
-        "stepped": cut.is_stepped, "follows": list(cut.follows),
-        "functions": {"low": numbers(cut.lower.T), "middle": numbers(cut.median.T), "high": numbers(cut.upper.T)},
-        "outputs": {"low": numbers(low.T), "middle": numbers(middle.T), "high": numbers(high.T)},
-    }  # fmt: skip
-
-
-def _predicted(problem: Problem, snapshot: Snapshot) -> dict[str, Any]:
-    shown = predictions(snapshot)
-    return {
-        "trials": shown.numbers.tolist(),
-        "outputs": [
-            {"name": name, "unit": problem.units.get(name, ""), "measured": numbers(shown.measured[:, j]),
-             "low": numbers(shown.lower[:, j]), "middle": numbers(shown.middle[:, j]),
-             "high": numbers(shown.upper[:, j]), "inside": list(shown.inside(j)), "error": number(shown.error(j))}
-            for j, name in enumerate(problem.outputs)
-        ],
-    }  # fmt: skip
-
-
-def _called(problem: Problem) -> list[str]:
-    """Return what the functions of a slice are: the objective, and of each limit its quantity."""
-    limits = problem.limits()
-    return [short(problem.objective), *(limits[n].quantity if n in limits else n for n in problem.constraints)]
 
 
 def words_of(values: Mapping[str, Any]) -> Sequence[str]:

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from pied.errors import PiedError
-from pied.web.data import card, result_data, summary, trial_list
+from pied.web.answers import result_data
+from pied.web.data import card, summary, trial_list
 from pied.web.room import Room, View
 
 logger = logging.getLogger(__name__)

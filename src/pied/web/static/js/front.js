@@ -1,16 +1,8 @@
 // The best trade-offs of several objectives: pictures whose points can be chosen with the pointer or the arrow keys.
-import { cut } from "./charts.js";
+import { cut, ticks } from "./charts.js";
 import { fill, h, num, svg, united } from "./dom.js";
 
 const HEIGHT = 340, TOP = 14, RIGHT = 18, BOTTOM = 46;
-
-// Round numbers across a range, some four of them.
-function ticks(low, high) {
-  const rough = (high - low) / 4 || 1, power = 10 ** Math.floor(Math.log10(rough)), step = power * [1, 2, 5, 10].find((each) => each * power >= rough * 0.999);
-  const found = [];
-  for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) found.push(k * step);
-  return found;
-}
 
 function range(values) {
   const known = values.filter((each) => Number.isFinite(each)), low = Math.min(...known), high = Math.max(...known), room = 0.06 * (high - low) || 0.05 * Math.abs(high) || 1;

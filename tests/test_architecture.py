@@ -18,6 +18,7 @@ SOURCE = ROOT / "src" / "pied"
 # package or single file: what it may import of the others
 LAYERS: dict[str, str] = {
     "above": "",
+    "client": "",
     "address": "",
     "errors": "",
     "shapes": "",
@@ -71,6 +72,7 @@ HOMES = {
     "cma": "rivals/derivative_free.py",
     "pybobyqa": "rivals/derivative_free.py",
     "click": "shell/ bench/shell.py web/command.py",
+    "mcp": "web/command.py",
     "starlette": "web/app.py",
     "uvicorn": "web/server.py",
 }

@@ -218,6 +218,7 @@ def test_the_cause_of_a_mistake_is_kept() -> None:
         ("EvaluationError", (PiedError, RuntimeError)),
         ("TellError", (PiedError, ValueError)),
         ("SettingError", (PiedError, ValueError)),
+        ("NotYet", (pied.SettingError,)),
         ("SolverDone", (PiedError, RuntimeError)),
         ("StoreError", (PiedError, OSError)),
         ("Infeasible", (PiedError, RuntimeError)),

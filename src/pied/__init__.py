@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pied.errors import FormulaError as FormulaError
     from pied.errors import Infeasible as Infeasible
     from pied.errors import MissingExtra as MissingExtra
+    from pied.errors import NotYet as NotYet
     from pied.errors import NumericalError as NumericalError
     from pied.errors import PiedError as PiedError
     from pied.errors import SettingError as SettingError
@@ -76,6 +77,7 @@ _HOMES = {
     "TellError": "pied.errors",
     "Contradiction": "pied.errors",
     "SettingError": "pied.errors",
+    "NotYet": "pied.errors",
     "NumericalError": "pied.errors",
     "SolverDone": "pied.errors",
     "StoreError": "pied.errors",

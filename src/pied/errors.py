@@ -11,6 +11,7 @@ PiedError
 ├── TellError (ValueError)           a result that cannot be told like this
 │   └── Contradiction                another value was told before; says how to correct it
 ├── SettingError (ValueError)        a solver's setting is out of range or unknown
+│   └── NotYet                       too little was told for an answer; later there may be one
 ├── NumericalError (ArithmeticError) linear algebra or a search breaks down on these data; `ask` then proposes a
 │                                    space-filling point
 ├── SolverDone (RuntimeError)        the solver has nothing more to propose
@@ -179,6 +180,13 @@ class Contradiction(TellError):
 
 class SettingError(PiedError, ValueError):
     """A solver's setting is out of range or unknown.
+
+    Example: `docs/recipes.md`.
+    """
+
+
+class NotYet(SettingError):
+    """Too little was told for this answer: tell more, then ask again.
 
     Example: `docs/recipes.md`.
     """

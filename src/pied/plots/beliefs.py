@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import SettingError
+from pied.errors import NotYet
 from pied.problem import Box
 from pied.rng import Stream
 from pied.shapes import Float64, Int64
@@ -100,7 +100,7 @@ def cuts(
     if at is None:
         best = snapshot.recommend(None)
         if best is None:
-            raise SettingError("a cut goes through the recommended point: tell at least two complete evaluations first")
+            raise NotYet("a cut goes through the recommended point: tell at least two complete evaluations first")
         at = best.u
     composite, limits = snapshot.composite("cuts"), problem.limits()
     found = []
@@ -183,4 +183,4 @@ def predictions(study: Study | Snapshot) -> Predictions:
 def _check(study: Study | Snapshot) -> None:
     """Refuse a study without a belief."""
     if int(study.data.complete.sum()) < 2:
-        raise SettingError("this picture needs a belief: tell at least two complete evaluations first")
+        raise NotYet("this picture needs a belief: tell at least two complete evaluations first")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import SettingError, did_you_mean
+from pied.errors import NotYet, SettingError, did_you_mean
 from pied.problem import Box, Problem, Variable
 from pied.records import Dataset, State, Trial, feasible, spread
 from pied.shapes import Bool, Float64, Int64
@@ -143,7 +143,7 @@ def region(
     if first == second:
         raise SettingError(f"a map has two different variables, got '{first}' twice")
     if int(study.data.complete.sum()) < 2:
-        raise SettingError("a region needs a belief: tell at least two complete evaluations first")
+        raise NotYet("a region needs a belief: tell at least two complete evaluations first")
     (across, first_u), (up, second_u) = (_axis(problem.axes[name], size) for name in (first, second))
     snapshot = study.snapshot
     best = None if at is not None or problem.d == 2 else snapshot.recommend(None)

@@ -40,6 +40,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "result": ("pied.shell.answers:result", "Recommend a point, with all that is known about it."),
         "plot": ("pied.shell.showing:plot", "Draw a picture of the study."),
         "dashboard": ("pied.web.command:dashboard", "Show studies in a browser, with what-if."),
+        "mcp": ("pied.web.command:mcp", "Serve studies as tools of an assistant (Model Context Protocol)."),
         "report": ("pied.shell.showing:report", "Write a page with question, answer, pictures and all trials."),
         "sensitivities": ("pied.shell.deciding:sensitivities", "Say what limits and constants are worth."),
         "policy": ("pied.shell.deciding:policy", "Show the best settings as a function of what is only measured."),

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from pied.address import masked
-from pied.errors import Infeasible, PiedError, SolverDone
+from pied.errors import Infeasible, NotYet, PiedError, SolverDone
 
 MISTAKE, NOTHING, INFEASIBLE, INTERRUPTED, TERMINATED = 2, 3, 4, 130, 143
 """Exit codes: a mistake in the call, a file or a store; no answer (yet); the verdict; Ctrl-C and SIGTERM, as shells
@@ -50,8 +50,8 @@ class Mistake(click.ClickException):
     @staticmethod
     def of(error: PiedError) -> "Mistake":
         """Give an error its exit code."""
-        kind = Verdict if isinstance(error, Infeasible) else NoAnswer if isinstance(error, SolverDone) else Mistake
-        return kind(str(error))
+        is_none = isinstance(error, SolverDone | NotYet)
+        return (Verdict if isinstance(error, Infeasible) else NoAnswer if is_none else Mistake)(str(error))
 
     def show(self, file: Any = None) -> None:
         """Print the line."""

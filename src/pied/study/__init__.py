@@ -17,6 +17,7 @@ from pied.study.study import Study
 from pied.study.words import AIMS, SIDES, Words, about, counted, figure, percent, short, titled
 
 if TYPE_CHECKING:
+    from pied.study.explain import explained
     from pied.study.outlook import Outlook
     from pied.study.policy import Policy
     from pied.study.recommendation import observed_row, recommend
@@ -41,6 +42,7 @@ __all__ = [
     "added_point",
     "changed",
     "counted",
+    "explained",
     "figure",
     "frame_changes",
     "gap",
@@ -68,7 +70,7 @@ __all__ = [
 
 _LATER = {
     "Outlook": "outlook", "Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep",
-    "sensitivities": "sensitivity", "Policy": "policy",
+    "sensitivities": "sensitivity", "Policy": "policy", "explained": "explain",
 }  # fmt: skip
 """Modules of names that are loaded when they are first used; of all others: `recommendation`."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from pied.errors import SettingError
+from pied.errors import NotYet, SettingError
 from pied.records import State, Trial
 from pied.shapes import Float64
 from pied.study.outlook import Outlook, plain
@@ -137,7 +137,7 @@ def importance(outlook: Outlook) -> dict[str, dict[str, float]]:
     """
     problem, belief = outlook.problem, outlook.snapshot.belief
     if not outlook.has_belief:
-        raise SettingError("this needs a belief: tell at least two complete evaluations first")
+        raise NotYet("this needs a belief: tell at least two complete evaluations first")
     base = outlook.snapshot.stream.at("importance").sobol(IMPORTANCE_POINTS, 2 * problem.d)
     A, B = base[:, : problem.d], base[:, problem.d :]
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Bounds, Composite, SuccessModel, coding_of, optimistic, sure, where_success_is_likely
-from pied.errors import SettingError, UnknownName, did_you_mean
+from pied.errors import NotYet, SettingError, UnknownName, did_you_mean
 from pied.gp import GP, Paths
 from pied.problem import Limit, Named, Problem
 from pied.records import Dataset, feasible, spread
@@ -285,7 +285,7 @@ class Outlook:
     def data(self) -> Dataset:
         """The told values."""
         if not self.has_belief:
-            raise SettingError("this needs a belief: tell at least two complete evaluations first")
+            raise NotYet("this needs a belief: tell at least two complete evaluations first")
         return self.snapshot.data
 
     def composite(self, problem: Problem) -> Composite:

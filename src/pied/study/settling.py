@@ -14,7 +14,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Composite, Widened, optimistic
-from pied.errors import SettingError
+from pied.errors import NotYet, SettingError
 from pied.gp import GP
 from pied.problem import Choice, Named
 from pied.records import Why, spread
@@ -107,7 +107,7 @@ class Settling:
         if self.snapshot.problem.has_front:
             raise SettingError("several objectives have a front instead of a gap")
         if (self.snapshot.data.complete).sum() < 2:
-            raise SettingError("this needs a belief: tell at least two complete evaluations first")
+            raise NotYet("this needs a belief: tell at least two complete evaluations first")
         found = self.snapshot.recommended
         if found is None or found.certified is None:
             raise SettingError("no settings are known to meet all limits, so nothing is gained from yet: ask as usual")

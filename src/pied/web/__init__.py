@@ -1,1 +1,1 @@
-"""The dashboard: studies as pages in a browser and as JSON for instruments, over the same actions as the shell."""
+"""The dashboard: studies as pages, as JSON for instruments and as tools of assistants, over the shell's actions."""

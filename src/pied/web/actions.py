@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pied.errors import Contradiction, StatementError, TellError
+from pied.errors import Contradiction, PiedError, StatementError, StoreError, TellError
 from pied.records import State, Trial, key
 from pied.shell.adding import Reading, added_as
 from pied.shell.corrections import event_data
@@ -21,9 +21,10 @@ from pied.shell.laboratory import (
 )
 from pied.shell.opening import Desk, me
 from pied.shell.sheets import from_sheet, trial_column
+from pied.shell.speech import Mistake
 from pied.shell.statement_file import from_text
 from pied.shell.tables import Table
-from pied.study import changed
+from pied.study import changed, explained
 from pied.study import what_if as answered
 from pied.web.answers import scenario_data
 from pied.web.data import words_of
@@ -128,21 +129,60 @@ def ask(room: Room, given: Given) -> Any:
 def tell(room: Room, number: int, given: Given) -> Any:
     """Tell what was measured; telling the same once more changes nothing."""
     with room.desk(_worker(given)) as desk:
-        problem, before = desk.stated.problem, _known(desk, number)
-        values = values_of(problem, tuple(words_of(_mapping(given, "values"))))
-        at = settings_of(problem, tuple(words_of(_mapping(given, "at"))))
-        try:
-            made = desk.study.tell(
-                number, values or None, at=at or None, block=text(given, "block"), anyway=_flag(given, "anyway"),
-                again=False,
-            )  # fmt: skip
-        except Contradiction as error:
-            raise Contradicted(f"{error.facts}. If the earlier one is wrong, correct it.") from error
-        return trial_data(problem, made) | {"said": told_line(problem, made, before)}
+        return _told(desk, number, given)
+
+
+def _told(desk: Desk, number: int, given: Given) -> dict[str, Any]:
+    problem, before = desk.stated.problem, _known(desk, number)
+    values = values_of(problem, tuple(words_of(_mapping(given, "values"))))
+    at = settings_of(problem, tuple(words_of(_mapping(given, "at"))))
+    try:
+        made = desk.study.tell(
+            number, values or None, at=at or None, block=text(given, "block"), anyway=_flag(given, "anyway"),
+            again=False,
+        )  # fmt: skip
+    except Contradiction as error:
+        raise Contradicted(f"{error.facts}. If the earlier one is wrong, correct it.") from error
+    return trial_data(problem, made) | {"said": told_line(problem, made, before)}
+
+
+def tell_all(room: Room, given: Given) -> Any:
+    """Tell several trials; what is wrong with one keeps none of the others back."""
+    rows = given.get("trials")
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise StatementError("'trials' is a list of objects, each with 'trial' and 'values'")
+    told, refused = [], []
+    with room.desk(_worker(given)) as desk:
+        for row in rows:
+            try:
+                if odd := [word for word in row if word != "trial" and word not in TRIAL_ACTIONS["tell"].fields]:
+                    raise StatementError(f"there is no field '{odd[0]}' of a trial")
+                told.append(_told(desk, _whole(row.get("trial")), row))
+            except StoreError:
+                raise
+            except (PiedError, Mistake) as error:
+                said = error.message if isinstance(error, Mistake) else str(error)
+                refused.append({"trial": row.get("trial"), "error": said})
+    return {"told": told, "refused": refused}
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise StatementError("'trial' is the number of a trial")
+    return value
 
 
 class Contradicted(TellError):
     """Another value was told before."""
+
+
+def explain(room: Room, number: int, _: Given) -> Any:
+    """Say what a proposed trial is for."""
+    view = room.view()
+    trial = next((each for each in view.trials if each.number == number), None)
+    if trial is None:
+        raise Missing(f"there is no trial {number}; the record has {len(view.trials)}")
+    return explained(view.outlook(trial.why.given), trial).to_dict()
 
 
 def fail(room: Room, number: int, given: Given) -> Any:
@@ -319,6 +359,7 @@ TRIAL_ACTIONS: dict[str, Action] = {
     "tell": Action(tell, {"values": _VALUES, "at": "variables that were really set otherwise", "block": _BLOCK,
                           "anyway": _ANYWAY, "worker": _WORKER},
                    "Tell what was measured. A request repeated after a lost answer changes nothing."),
+    "explain": Action(explain, {}, "What a proposed trial is for, and what would change the answer.", writes=False),
     "fail": Action(fail, {"reason": "why it could not be done", "anyway": "also if it was told",
                           "not_the_settings": "true: it had nothing to do with the settings", "worker": _WORKER},
                    "Say that a trial could not be done; settings near it are avoided unless the reason was another."),
@@ -341,6 +382,9 @@ STUDY_ACTIONS: dict[str, Action] = {
                         "present": "where they stand, if not where the last trial was measured",
                         "given": 'settings that are not free by name: 80, or "78:82" within a range'},
                   "Propose what to measure next. Who asks again gets the same trials back until they are told."),
+    "tell": Action(tell_all, {"trials": "a list of {trial, values, at, block, anyway}, as tell of one trial has them",
+                              "worker": _WORKER},
+                   "Tell several trials at once: what is wrong with one keeps none of the others back ('refused')."),
     "what-if": Action(what_if, {**_CHANGES, "map": "variables of a map, {across, up}; left out: no map"},
                       "The best settings if constants or limits were others. Nothing is written.", writes=False),
     "revise": Action(revise, {**_CHANGES, "note": "why the question changes", "worker": _WORKER},

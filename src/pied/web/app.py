@@ -1,9 +1,11 @@
 """The pages and the interface under /api, as one application."""
 
+import asyncio
 import errno
 import json
 import logging
 import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from pied.errors import (
     PAGE,
     Infeasible,
     MissingExtra,
+    NotYet,
     PiedError,
     SolverDone,
     StatementError,
@@ -44,7 +47,8 @@ from pied.web.answers import result_data
 from pied.web.data import card, detail, trial_list
 from pied.web.forms import as_toml, checked, written
 from pied.web.guard import Guard, Unread
-from pied.web.live import Feed, follow_all
+from pied.web.limits import LONGEST_WAIT
+from pied.web.live import EVERY, Feed, follow_all
 from pied.web.openapi import described
 from pied.web.reading import Refused, json_object, trial_number
 from pied.web.shelf import Missing, Shelf
@@ -54,10 +58,12 @@ logger = logging.getLogger(__name__)
 STATIC = Path(__file__).parent / "static"
 REPORT_POLICY = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """A report brings its own style and pictures, and nothing else."""
+SOON, LATER = 5, 60
+"""Seconds after which a request may be sent again: while a store is away, and where something has to be told first."""
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (Missing, 404), (NoAnswer, 409), (Verdict, 409), (Mistake, 422), (Infeasible, 409), (SolverDone, 409),
-    (actions.Contradicted, 409), (StudyMismatch, 409), (MissingExtra, 501), (StoreAway, 503), (StoreError, 500),
-    (PiedError, 422),
+    (actions.Contradicted, 409), (StudyMismatch, 409), (NotYet, 409), (MissingExtra, 501), (StoreAway, 503),
+    (StoreError, 500), (PiedError, 422),
 )  # fmt: skip
 
 
@@ -152,22 +158,31 @@ class _Pages:
         return reading
 
     async def _trials(self, request: Request) -> Response:
-        state = request.query_params.get("state")
+        """Answer with the trials; with `wait`, only when there is one, or that many seconds later."""
+        words = request.query_params
+        state = words.get("state")
+        after = trial_number(words["after"]) if "after" in words else 0
+        until = time.monotonic() + min(trial_number(words.get("wait", "0")), LONGEST_WAIT)
 
         def do() -> bytes:
             view = self._shelf.room(request.path_params["study"]).view()
             found = view.kept("trials", lambda: trial_list(view))
-            if state is not None:
-                return encoded([each for each in found if each["state"] == state])
+            if state is not None or after:
+                found = [each for each in found if each["trial"] > after and state in (None, each["state"])]
+                return encoded(found)
             content: bytes = view.kept("trials encoded", lambda: encoded(found))  # once for all pages that open
             return content
 
-        return Response(await run_in_threadpool(do), media_type="application/json")
+        while (content := await run_in_threadpool(do)) == b"[]" and time.monotonic() < until and not self._is_over:
+            if await request.is_disconnected():
+                break
+            await asyncio.sleep(EVERY)
+        return Response(content, media_type="application/json")
 
     def _result(self, room: Any, request: Request) -> Any:
         view = room.view()
         if view.snapshot is None:
-            raise NoAnswer("nothing is recorded yet: ask for a proposal, or add old data")
+            raise NotYet("nothing is recorded yet: ask for a proposal, or add old data")
         given = given_of(view.stated.problem, request.query_params.getlist("given"))
         return result_data(view, view.result(request.query_params.get("rule"), given))
 
@@ -334,7 +349,10 @@ async def _explained(_: Request, error: Exception) -> Response:
     status = next(status for kind, status in _STATUS if isinstance(error, kind))
     text = error.message if isinstance(error, Mistake) else str(error)
     path = list(error.path) if isinstance(error, StatementError) else []
-    return _json({"error": masked(text), "kind": type(error).__name__, "path": path}, status)
+    answer = _json({"error": masked(text), "kind": type(error).__name__, "path": path}, status)
+    if status == 503 or type(error) in (NotYet, NoAnswer):
+        answer.headers["retry-after"] = str(SOON if status == 503 else LATER)
+    return answer
 
 
 async def _unwritten(_: Request, error: Exception) -> Response:

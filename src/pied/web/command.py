@@ -1,4 +1,4 @@
-"""The command `pied dashboard`."""
+"""The commands `pied dashboard` and `pied mcp`."""
 
 import os
 import secrets
@@ -44,6 +44,35 @@ def dashboard(
     if not no_browser and not as_json:
         webbrowser.open(address)
     serve(app, place)
+
+
+@click.command()
+@click.argument("files", nargs=-1)
+@click.option("--store", envvar="PIED_STORE", metavar="PLACE", help="The studies of this store: a file or a URL.")
+@click.option("--write", is_flag=True, help="Let the assistant ask and tell; else it can only read.")
+@click.option("--worker", default="assistant", show_default=True, help="Its name in the record.")
+def mcp(files: tuple[str, ...], store: str | None, write: bool, worker: str) -> None:
+    """Serve studies to an assistant by the Model Context Protocol, over standard input and output.
+
+    Without FILES the problem files of this folder. Nothing can be changed without --write.
+    """
+    try:
+        from mcp.server import MCPServer
+        from mcp.server.mcpserver.exceptions import ToolError
+    except ImportError as error:
+        raise MissingExtra("a server for assistants", "mcp", "mcp") from error
+    from pied import __version__
+    from pied.web.assistant import PURPOSE, tools
+    from pied.web.shelf import Shelf
+
+    server: Any = MCPServer("pied", instructions=PURPOSE, version=__version__, log_level="WARNING")
+    shelf = Shelf(files, store=store, folder=Path.cwd())
+    for tool in tools(shelf, ToolError, write=write, worker=worker):
+        server.add_tool(tool, structured_output=False)
+    try:
+        server.run()
+    finally:
+        shelf.close()
 
 
 def check_installed() -> None:

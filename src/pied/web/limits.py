@@ -22,6 +22,8 @@ SLOWEST_BODY = 30.0
 """Seconds until a request's body is complete, and one more for each ..."""
 SLOWEST_RATE = 20_000
 """... bytes that have come."""
+LONGEST_WAIT = 60
+"""Seconds that a request may wait for a trial."""
 MOST_OF_CLIENT = 400
 """Connections of one client; each open page has one or two."""
 MOST_CONNECTIONS = 1_000

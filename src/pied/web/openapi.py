@@ -10,11 +10,11 @@ _ERRORS = {
     "401": "The token is missing or wrong.",
     "403": "Read only, or a request of another page.",
     "404": "There is no such study or trial.",
-    "409": "It contradicts what was told before, or there is no answer (yet).",
+    "409": "It contradicts what was told before, or there is no answer; with the header Retry-After: not yet.",
     "413": "The request is too large; the message names the limit.",
     "415": "The header Content-Type: application/json is missing.",
     "422": "A field or value cannot be taken; the message is that of the shell.",
-    "503": "The store cannot be reached just now: send the request again.",
+    "503": "The store cannot be reached just now: send the request again, after the seconds of Retry-After.",
     "507": "The disk of the server is full.",
 }
 
@@ -31,7 +31,9 @@ def described(version: str) -> dict[str, Any]:
         },
         "/api/check": {"post": _post("Check a form; nothing is written.", {})},
         study: {"get": _get("A study: question, variables, outputs, limits, constants, status.", _STUDY)},
-        f"{study}/trials": {"get": _get("All trials; ?state=asked for the open ones.", [*_STUDY, *_query("state")])},
+        f"{study}/trials": {"get": _get("All trials; ?state=asked for the open ones, ?after=12 for newer ones; "
+                                        "with ?wait=60 the answer waits as many seconds until there is one.",
+                                        [*_STUDY, *_query("state", "after", "wait")])},
         f"{study}/result": {"get": _get("The recommendation, as data and in words; ?given=T=80.",
                                         [*_STUDY, *_query("rule", "given")])},
         f"{study}/history": {"get": _get("Who did what, when and why; ?trial=3 for one trial.",

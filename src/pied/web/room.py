@@ -8,11 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pied.errors import StatementError, StoreAway
+from pied.errors import NotYet, StatementError, StoreAway
 from pied.records import Event, Record, Row, Trial
 from pied.records.sql import Store
 from pied.shell.opening import Desk, is_there, opened
@@ -60,7 +59,7 @@ class View:
     def believed(self) -> Snapshot:
         """Return the snapshot; refuse while nothing was told."""
         if self.snapshot is None:
-            raise StatementError("nothing is recorded yet: ask for a proposal, or add old data")
+            raise NotYet("nothing is recorded yet: ask for a proposal, or add old data")
         return self.snapshot
 
     def result(self, rule: str | None = None, given: Mapping[str, Any] | None = None) -> Result:
@@ -71,8 +70,7 @@ class View:
             found = snapshot.result(rule)
             if found.x is None or snapshot.problem.has_front:
                 return found
-            outlook = partial(Outlook, snapshot) if given else self.outlook
-            return replace(found, sensitivities_of=lambda: sensitivities(outlook()))
+            return replace(found, sensitivities_of=lambda: sensitivities(self.outlook(given)))
 
         return compute() if given else self.kept(("result", rule), compute)
 
@@ -81,9 +79,11 @@ class View:
         outlook = self.outlook()
         return self.kept("base", lambda: what_if(outlook, outlook.problem))
 
-    def outlook(self) -> Outlook:
-        """Return the study's answers to other questions."""
+    def outlook(self, given: Mapping[str, Any] | None = None) -> Outlook:
+        """Return the study's answers to other questions; given settings, about these."""
         snapshot = self.believed()
+        if given:
+            return Outlook(snapshot.on(given))
         return self.kept("outlook", lambda: Outlook(snapshot.on({})))
 
 
@@ -216,7 +216,7 @@ class Room:
         """Return the open study, for answers that need all of it; use it inside of `reading`."""
         self.view()
         if self._study is None:
-            raise StatementError("nothing is recorded yet: ask for a proposal, or add old data")
+            raise NotYet("nothing is recorded yet: ask for a proposal, or add old data")
         return self._study
 
     @contextmanager

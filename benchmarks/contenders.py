@@ -24,8 +24,10 @@ STARTUP = 0
 # --- Optuna -----------------------------------------------------------------------------------------------------------
 
 
-def optuna_loop(benchmark: Benchmark, told: Sequence[Told], seed: int, *, sampler: str) -> Point:
-    """Return what Optuna suggests: 'tpe' or 'gp'; constraints by `constraints_func`."""
+def optuna_loop(
+    benchmark: Benchmark, told: Sequence[Told], seed: int, *, sampler: str, startup: int = STARTUP
+) -> Point:
+    """Return what Optuna suggests: 'tpe' or 'gp'; constraints by `constraints_func`; at random while little is told."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -51,12 +53,12 @@ def optuna_loop(benchmark: Benchmark, told: Sequence[Told], seed: int, *, sample
     made: Any
     if sampler == "tpe":
         made = optuna.samplers.TPESampler(
-            seed=seed, n_startup_trials=STARTUP, multivariate=True, constraints_func=_violations
+            seed=seed, n_startup_trials=startup, multivariate=True, constraints_func=_violations
         )
     else:
         made = optuna.samplers.GPSampler(
             seed=seed,
-            n_startup_trials=STARTUP,
+            n_startup_trials=startup,
             deterministic_objective=not benchmark.noise,
             constraints_func=_violations,
         )

@@ -1,26 +1,24 @@
 """How large the stated gap is on simulators, whether it covers what is left, and how often it rises.
 
-    python benchmarks/gaps.py --seeds 3 --table benchmarks/results/gaps.md
-    python benchmarks/gaps.py --noise 0.01 ...       # of each output's spread, learned
+    python benchmarks/gaps.py --seeds 3 --jobs 16 --out gaps.jsonl             # again until none is left
+    python benchmarks/gaps.py --out gaps.jsonl --report                        # the page of the records
+    python benchmarks/gaps.py --noise 0.01 ...                                 # of each output's spread, learned
 
 Eight small simulators of equipment, smooth or nearly so, a reactor of the suite and a water network drawn at random.
 Outputs are what a simulator gives; objective and limits are formulas of them. Half of them (`LOOKED_AT`) were looked at
 while the gap was changed. Optima are the best of many random points and local walks from them, and of all runs.
 """
 
-import argparse
+import slices  # first: see there
+
+# isort: split
 import itertools
-import json
 import math
-import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import report
 import simulators
 from numpy import ndarray
 
@@ -216,9 +214,10 @@ class Case:
         return float(top.max()), float(high - low)
 
 
-def run(name: str, seed: int, noise: float) -> dict[str, Any]:
+def run(item: slices.Item) -> dict[str, Any]:
     """Run one simulator, and write down what was said and what was left."""
-    case, began = Case(name), time.process_time()
+    seed, noise = item["seed"], item["noise"]
+    case = Case(item["problem"])
     problem = case.problem
     spreads = np.ones(problem.m)
     if noise:
@@ -251,8 +250,7 @@ def run(name: str, seed: int, noise: float) -> dict[str, Any]:
                 "feasible": result.is_feasible and bool((f[1:] >= -LEFT * case.sizes[1:]).all()),
                 "gap": None if gap is None or math.isinf(gap) else gap, "why": result.gap_why,
             })  # fmt: skip
-    return {"task": {"seed": seed}, "name": name, "seed": seed, "noise": noise, "said": said,
-            "seconds": time.process_time() - began}  # fmt: skip
+    return {"said": said}
 
 
 # --- The page ---------------------------------------------------------------------------------------------------------
@@ -260,14 +258,15 @@ def run(name: str, seed: int, noise: float) -> dict[str, Any]:
 
 def page(records: Sequence[Mapping[str, Any]]) -> str:
     """A row for each simulator."""
+    every, records = list(records), [record for record in records if "error" not in record]
     lines = [
         "| simulator | found after | gap below 1 % after | within twice | told | covers | rises | at the end "
         "| covers what is left |",
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     total: dict[str, list[int]] = {"within": [0, 0], "covers": [0, 0], "rises": [0, 0]}
-    for name in dict.fromkeys(record["name"] for record in records):
-        mine = [record for record in records if record["name"] == name]
+    for name in dict.fromkeys(record["item"]["problem"] for record in records):
+        mine = [record for record in records if record["item"]["problem"] == name]
         best, span = Case(name).truth
         best = max([best, *(each["value"] for r in mine for each in r["said"] if each["feasible"])])
         cells = [summary(record["said"], best, span) for record in mine]
@@ -285,7 +284,9 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
             f"| {', '.join(c['end'] for c in cells)} | {', '.join(c['left'] for c in cells)} |"
         )
     all_in = ", ".join(f"{key} {part} of {whole}" for key, (part, whole) in total.items())
-    return "\n".join([*lines, "", f"All: {all_in}. With a star: looked at in development.", ""])
+    table = "\n".join([*lines, "", f"All: {all_in}. With a star: looked at in development."])
+    parts = [slices.heading("Gaps of simulators", every), table, *slices.troubles(every, ["problem", "seed"])]
+    return "\n\n".join(parts) + "\n"
 
 
 def listed(values: Any) -> str:
@@ -310,26 +311,18 @@ def summary(said: Sequence[Mapping[str, Any]], best: float, span: float) -> dict
     }  # fmt: skip
 
 
-def main(words: Sequence[str] | None = None) -> None:
-    """Run simulators, and print or write their page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=2)
+def main(words: Sequence[str] | None = None) -> int | str:
+    """Run the command line; return how many runs are left, or the page."""
+    parser = slices.parser(__doc__, out="gaps.jsonl", seeds=2)
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--only", nargs="+", default=[*SIMULATORS, "reactor", "network"])
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--table", type=Path)
     given = parser.parse_args(words)
-    records = []
-    for seed in range(given.seeds):
-        for name in given.only:
-            records.append(run(name, seed, given.noise))
-            print(name, seed, f"{records[-1]['seconds']:.0f} s", file=sys.stderr, flush=True)
-            if given.out:
-                given.out.write_text("".join(json.dumps(each) + "\n" for each in records))
-    text = page(records)
-    if given.table:
-        given.table.write_text(f"{report.heading('Gaps of simulators', records)}\n\n{text}")
-    print(text)
+    if given.report:
+        return slices.write(given, page, "gaps.md")
+    items = [
+        {"problem": name, "seed": seed, "noise": given.noise} for seed in range(given.seeds) for name in given.only
+    ]
+    return slices.work_on(items, run, given)
 
 
 if __name__ == "__main__":

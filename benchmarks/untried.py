@@ -1,6 +1,6 @@
 """Verdicts where something was never tried: labels, counts, sizes, plateaus, yes-or-no outputs, failures.
 
-    python benchmarks/untried.py --seeds 168 --out untried.jsonl --table benchmarks/results/untried.md
+    python benchmarks/untried.py --seeds 168 --jobs 16 --out untried.jsonl --table benchmarks/results/untried.md
 
 Each kind is drawn by seed; its problems have settings that meet the limits, and twins that have none. No run may call
 the former infeasible; how many of the latter are declared, and when, is the price. Noise (2 %), batches of four and
@@ -364,7 +364,9 @@ def main(words: Sequence[str] | None = None) -> str:
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS), help="default all")
     parser.add_argument("--first", type=int, default=0, help="the first seed; default 0")
     parser.add_argument("--seeds", type=int, default=168, help="how many; default 168")
-    parser.add_argument("--workers", type=int, default=report.cores(), help="processes; default all processors")
+    parser.add_argument(
+        "--workers", "--jobs", type=int, default=report.cores(), help="processes; default all processors"
+    )
     parser.add_argument("--limit", type=float, default=math.inf, help="seconds after which nothing new is begun")
     parser.add_argument("--out", type=Path, default=report.RESULTS / "untried.jsonl", help="records, appended")
     parser.add_argument("--table", type=Path, help="file of the report; by default that of the records, as .md")

@@ -11,6 +11,7 @@ import os
 import sqlite3
 import threading
 import time
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -487,7 +488,7 @@ def test_a_limit_that_is_a_number_moves_in_a_store_without_files(lab: Path) -> N
 def test_a_file_written_in_an_unusual_way_is_left_alone(lab: Path) -> None:
     text = (lab / "lab.toml").read_text()
     odd = text.replace("[constants]\nprice = 20.0\nlimit = 0.08\n", "")
-    (lab / "lab.toml").write_text("constants = { price = 20.0, limit = 0.08 }\n" + odd)
+    (lab / "lab.toml").write_text("constants.price = 20.0\nconstants.limit = 0.08\n" + odd)
     web = client(lab, "lab.toml")
     before = (lab / "lab.toml").read_text()
     error = post(web, "/api/studies/lab/revise", 422, constants={"price": 1.0}, note="x")["error"]
@@ -519,7 +520,8 @@ def test_each_picture_has_finite_data_within_its_bounds(web: TestClient, kind: s
 # ----------------------------------------------------------------------------------------------------------- new study
 
 FORM: dict[str, Any] = {
-    "name": "brew", "sense": "maximize", "objective": "price*strength - cost*time", "called": "profit", "unit": "EUR",
+    "name": "brew",
+    "goals": [{"sense": "maximize", "formula": "price*strength - cost*time", "name": "profit", "unit": "EUR"}],
     "variables": [{"name": "time", "lo": "1", "hi": "10", "unit": "min"},
                   {"name": "grind", "kind": "integer", "lo": "1", "hi": "5"},
                   {"name": "bean", "kind": "choice", "labels": "arabica, robusta"}],
@@ -541,13 +543,66 @@ def test_a_form_becomes_a_file_that_the_shell_reads_and_the_first_proposal(lab: 
     assert "exists already" in post(web, "/api/studies", 422, **FORM)["error"]
 
 
+EVERYTHING: dict[str, Any] = {
+    "name": "all",
+    "goals": [{"sense": "maximize", "formula": "strength", "name": "taste", "unit": "points"},
+              {"sense": "minimize", "formula": "bean.price + time", "name": "cost", "unit": "EUR"}],
+    "variables": [{"name": "time", "lo": "1", "hi": "10", "step": "0.5", "unit": "min"},
+                  {"name": "heat", "lo": "80", "hi": "99", "round": "0"},
+                  {"name": "size", "kind": "levels", "levels": "10, 15; 22".replace(";", ",")},
+                  {"name": "bean", "kind": "choice", "labels": "arabica; robusta", "properties": "price: 3, 2.5"},
+                  {"name": "water", "kind": "mixture", "parts": "soft, hard, salt 0..0.2", "total": "1"},
+                  {"name": "dose", "kind": "file", "text": "{ lo = 0.1, hi = 10, log = true }"}],
+    "outputs": [{"name": "strength", "lo": "0", "noise": "0.01", "resolution": "0.1"}, {"name": "acid", "lod": "0.02"}],
+    "limits": [{"name": "mild", "formula": "strength <= 2"},
+               {"name": "even", "formula": "acid = 0.5", "tolerance": "0.05"}],
+    "constants": [{"name": "price", "value": "3"}],
+}  # fmt: skip
+"""Everything that a form has a field for."""
+
+
+def test_everything_a_form_says_is_in_the_file_and_comes_back_from_it(lab: Path) -> None:
+    web = client(lab)
+    found = post(web, "/api/check", **EVERYTHING)
+    assert found["ok"], found["error"]
+    data = tomllib.loads(found["toml"])
+    assert data["variables"]["bean"] == {
+        "choices": ["arabica", "robusta"], "properties": {"price": {"arabica": 3, "robusta": 2.5}}
+    }  # fmt: skip
+    assert data["mixtures"]["water"] == {"parts": ["soft", "hard", "salt"], "total": 1, "bounds": {"salt": [0, 0.2]}}
+    post(web, "/api/studies", 201, **EVERYTHING)
+    form = web.get("/api/studies/all/form").json()["form"]
+    assert tomllib.loads(post(web, "/api/check", **form)["toml"]) == data
+
+
+def test_a_question_is_changed_by_its_form_and_its_comments_stay(web: TestClient, lab: Path) -> None:
+    file = lab / "lab.toml"
+    file.write_text(file.read_text().replace("[variables]", "[variables] # what is set\n# the jacket") + "# the end\n")
+    form = web.get("/api/studies/lab/form").json()["form"]
+    form["variables"][0]["hi"] = "120"
+    form["limits"].append({"name": "enough", "formula": "product >= 0.3"})
+    assert "hi = 120" in post(web, "/api/check", **form, study="lab")["toml"]
+    before = set(file.read_text().splitlines())
+    assert post(web, "/api/studies/lab/revise", form=form, note="a hotter jacket")["question"] == 2
+    gone = before - set(file.read_text().splitlines())
+    assert len(gone) == 1
+    assert "temperature" in gone.pop()
+    about = web.get("/api/studies/lab").json()
+    assert about["variables"][0]["hi"] == 120
+    assert [each["name"] for each in about["limits"]] == ["purity", "enough"]
+    assert about["notes"] == ["a hotter jacket"]
+    form["outputs"], form["limits"] = form["outputs"][:1], form["limits"][1:]  # what was measured would be lost
+    post(web, "/api/studies/lab/revise", 409, form=form, note="one less")
+    assert "impurity" in file.read_text()
+
+
 @pytest.mark.parametrize(
     ("change", "path", "said"),
     [
-        ({"objective": "price*strenght"}, ["maximize"], "Did you mean 'strength'"),
-        ({"objective": "__import__('os')"}, ["maximize"], ""),
+        ({"goals": [{"formula": "price*strenght"}]}, ["maximize"], "Did you mean 'strength'"),
+        ({"goals": [{"formula": "__import__('os')"}]}, ["maximize"], ""),
         ({"limits": [{"name": "mild", "formula": "strength"}]}, ["subject_to", "mild"], "comparison"),
-        ({"variables": [{"name": "time", "lo": "x", "hi": "2"}]}, ["variables", "time"], "not a number"),
+        ({"variables": [{"name": "time", "lo": "x", "hi": "2"}]}, ["variables", "time", "lo"], "not a number"),
         ({"name": "../evil"}, ["name"], "letters"),
         ({"name": ""}, ["name"], "letters"),
     ],

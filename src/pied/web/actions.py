@@ -1,15 +1,18 @@
 """What can be done with a study: each action as the shell does it, with JSON in and JSON out."""
 
 import math
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from pied.errors import Contradiction, PiedError, StatementError, StoreError, TellError
 from pied.records import State, Trial, key
 from pied.shell.adding import Reading, added_as
 from pied.shell.corrections import event_data
+from pied.shell.frame import keep_data
 from pied.shell.laboratory import (
     asked_data,
     failure_data,
@@ -21,16 +24,17 @@ from pied.shell.laboratory import (
 )
 from pied.shell.opening import Desk, me
 from pied.shell.sheets import from_sheet, trial_column
-from pied.shell.speech import Mistake
-from pied.shell.statement_file import from_text
-from pied.shell.tables import Table
+from pied.shell.speech import Mistake, NoAnswer
+from pied.shell.statement_file import LARGEST, from_text
+from pied.shell.tables import Table, text_of
 from pied.study import changed, explained
 from pied.study import what_if as answered
 from pied.web.answers import scenario_data
 from pied.web.data import words_of
-from pied.web.forms import rewritten
+from pied.web.forms import form_of, with_form
 from pied.web.limits import LONGEST_NOTE, MOST_ASKED
 from pied.web.pictures import pictured
+from pied.web.rewriting import edited, revised
 from pied.web.room import Room
 from pied.web.shelf import Missing
 from pied.writing import replaced
@@ -300,14 +304,39 @@ def what_if(room: Room, given: Given) -> Any:
     return data
 
 
+def question_form(room: Room) -> dict[str, Any]:
+    """Return the question of a problem file as a form to be changed."""
+    file, data = _own_file(room)
+    return {"form": form_of(data, file.stem), "text": file.read_text(encoding="utf-8")}
+
+
+def _own_file(room: Room) -> tuple[Path, dict[str, Any]]:
+    if room.file is None or not room.file.endswith(".toml"):
+        where = "is in Python" if room.file else "has no problem file here"
+        raise NoAnswer(f"the question of this study {where}: change it where it is written")
+    file = room.stated().file
+    return file, tomllib.loads(text_of(file, "problem file", LARGEST))
+
+
+def form_page(room: Room, form: Mapping[str, Any]) -> tuple[Path, str]:
+    """Return the problem file of a study, and its text with what a form changes."""
+    file, data = _own_file(room)
+    return file, edited(text_of(file, "problem file", LARGEST), with_form(data, form), file.name)
+
+
 def revise(room: Room, given: Given) -> Any:
-    """Make a question the study's own: constants and limits are written into its file, and recorded with a note."""
+    """Make a question the study's own: it is written into its file, and recorded with a note."""
     with room.revising:  # each begins with the question of the one before
         stated = room.stated()
-        problem = changed(stated.problem, constants=_numbers(given, "constants"), limits=_numbers(given, "limits"))
         said = text(given, "note").strip()
         if not said:
             raise StatementError("say why the question changes, for those who read the record later: 'note'")
+        if form := _mapping(given, "form"):
+            file, page = form_page(room, form)
+            problem = from_text(file, page).problem
+            is_same = key(problem.statement()) == key(stated.problem.statement())
+            return _recorded(room, given, page, said, is_same)
+        problem = changed(stated.problem, constants=_numbers(given, "constants"), limits=_numbers(given, "limits"))
         is_same = key(problem.statement()) == key(stated.problem.statement())
         if room.file is None:
             with room.desk(_worker(given)) as desk:
@@ -318,12 +347,22 @@ def revise(room: Room, given: Given) -> Any:
                 return {"question": desk.study.snapshot.revision}
         if not room.file.endswith(".toml"):
             raise StatementError(f"the question is in Python: change {room.file} yourself, then it is asked")
-        page = rewritten(stated.file, stated.problem, problem)
-        new = replace(stated, problem=from_text(stated.file, page).problem)
-        with replaced(stated.file, page), room.desk(_worker(given), is_new=True, stated=new) as desk:
+        text_now = text_of(stated.file, "problem file", LARGEST)
+        page = revised(stated.file, text_now, stated.problem, problem)
+        return _recorded(room, given, page, said, is_same)
+
+
+def _recorded(room: Room, given: Given, page: str, said: str, is_same: bool) -> Any:
+    """Write the new text of a problem file, and record its question with a note; both or none."""
+    stated = room.stated()
+    new = replace(stated, problem=from_text(stated.file, page).problem)
+    with replaced(stated.file, page):
+        if not is_same:
+            keep_data(new, room.store, {}, _worker(given))  # also with other bounds, units or further outputs
+        with room.desk(_worker(given), is_new=True, stated=new) as desk:
             if is_same and not desk.is_new_question:
                 return _asked_before(desk, said)
-            desk.study.note(None, said)  # opening it has recorded the question
+            desk.study.note(None, said)
             return {"question": desk.study.snapshot.revision}
 
 
@@ -387,8 +426,9 @@ STUDY_ACTIONS: dict[str, Action] = {
                    "Tell several trials at once: what is wrong with one keeps none of the others back ('refused')."),
     "what-if": Action(what_if, {**_CHANGES, "map": "variables of a map, {across, up}; left out: no map"},
                       "The best settings if constants or limits were others. Nothing is written.", writes=False),
-    "revise": Action(revise, {**_CHANGES, "note": "why the question changes", "worker": _WORKER},
-                     "Make other constants and limits the study's question. The data are kept."),
+    "revise": Action(revise, {**_CHANGES, "form": "or the whole question, as GET .../form gives it",
+                             "note": "why the question changes", "worker": _WORKER},
+                     "Make another question the study's: constants and limits, or all of it. The data are kept."),
 }  # fmt: skip
 """Actions on a study."""
 PICTURES = ("slices", "map", "predictions", "importance")

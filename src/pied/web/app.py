@@ -40,6 +40,7 @@ from pied.shell.laboratory import given_of, sheet_of
 from pied.shell.opening import me
 from pied.shell.pages import statement_lines
 from pied.shell.speech import Mistake, NoAnswer, Verdict, gathered
+from pied.shell.statement_file import Stated, from_text
 from pied.shell.tables import to_csv
 from pied.study import hopeless
 from pied.web import actions
@@ -116,6 +117,7 @@ class _Pages:
             Route(f"{study}/trials", self._trials),
             Route(f"{study}/result", self._quick(self._result)),
             Route(f"{study}/history", self._quick(self._history)),
+            Route(f"{study}/form", self._quick(lambda room, _: actions.question_form(room))),
             Route(f"{study}/events", self._events),
             Route(f"{study}/table", self._table, methods=["POST"]),
             Route(f"{study}/{{kind:str}}.{{ending:str}}", self._download),
@@ -260,7 +262,7 @@ class _Pages:
 
         def do() -> Any:
             try:
-                stated = checked(form, self._shelf.folder)
+                text, stated = self._stated(form)
                 conflict = hopeless(stated.problem)
             except PiedError as error:
                 path = list(getattr(error, "path", ()))
@@ -268,10 +270,16 @@ class _Pages:
             if conflict is not None:
                 names = ", ".join(f"'{name}'" for name in conflict.conflict)
                 return {"ok": False, "path": [], "error": f"{names} cannot be met within the ranges of the variables."}
-            lines = statement_lines(stated.problem, why=False)
-            return {"ok": True, "understood": lines, "toml": as_toml(form)}
+            return {"ok": True, "understood": statement_lines(stated.problem, why=False), "toml": text}
 
         return await _answered(do)
+
+    def _stated(self, form: dict[str, Any]) -> tuple[str, Stated]:
+        """Return the text and the question of a form: of a new study, or of one that is there."""
+        if "study" not in form:
+            return as_toml(form), checked(form, self._shelf.folder)
+        file, text = actions.form_page(self._shelf.room(str(form["study"])), form)
+        return text, from_text(file, text)
 
     async def _create(self, request: Request) -> Response:
         self._may_write()

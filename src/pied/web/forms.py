@@ -1,24 +1,33 @@
-"""Questions from forms: a new problem file, and another constant or limit in an existing one."""
+"""Questions from forms: a form as the data of a problem file, and the data of a file as a form."""
 
-import json
 import math
 import re
+import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pied.errors import StatementError
-from pied.problem import Problem
-from pied.records import key
 from pied.shell.statement_file import Stated, from_text
-from pied.shell.tables import text_of, to_number
+from pied.shell.tables import to_number
+from pied.web.rewriting import toml_page, toml_value
 from pied.writing import create
 
-LARGEST = 1_000_000
-"""Bytes of a problem file."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.-]{0,79}")
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_PART = re.compile(r"(.+?)\s+(\S+)\s*(?:\.\.|\bto\b)\s*(\S+)")
+"""A part of a mixture with its range: "salt 0..0.2"."""
+TABLES = ("variables", "mixtures", "outputs", "subject_to", "constants", "study")
+WORDS = ("maximize", "minimize", "name", "unit", "variables", "mixtures", "outputs", "subject_to", "constants")
+"""What a form says of a question; the rest of a file stays as it is."""
+PICKED = ("kind", "sense", "log", "observed")
+"""Fields that are picked, not typed: a row with nothing else is empty."""
+AS_IT_IS = "file"
+"""The kind of a row that is written as in a file, for what no field says."""
+
+Row = Mapping[str, Any]
+Path_ = tuple[str, ...]
 
 
 def file_name(name: str) -> str:
@@ -29,40 +38,13 @@ def file_name(name: str) -> str:
     return f"{plain}.toml"
 
 
-def as_toml(form: Mapping[str, Any]) -> str:
-    """Write a form as the text of a problem file: the shell and the pages then read the same question.
-
-    Args:
-        form: `sense`, `objective`, `called`, `unit`, and lists `variables` (name, kind, lo, hi, labels, unit, log),
-            `outputs` (name, unit, noise, lo, hi), `limits` (name, formula), `constants` (name, value); `seed`.
-    """
-    sense = "minimize" if form.get("sense") == "minimize" else "maximize"
-    lines = []
-    if str(form.get("objective") or "").strip():
-        lines.append(f"{sense} = {_text(form['objective'])}")
-    lines += [f"{word} = {_text(form[given])}" for word, given in (("name", "called"), ("unit", "unit"))
-              if str(form.get(given) or "").strip()]  # fmt: skip
-    lines += ["", "[variables]"] + [_variable(each) for each in _rows(form, "variables")]
-    lines += ["", "[outputs]"] + [_output(each) for each in _rows(form, "outputs")]
-    limits, constants = _rows(form, "limits"), _rows(form, "constants")
-    if limits:
-        lines += ["", "[subject_to]"]
-        lines += [f"{_key(each.get('name') or each.get('formula'))} = {_text(each.get('formula'))}" for each in limits]
-    if constants:
-        lines += ["", "[constants]"]
-        lines += [f"{_key(each['name'])} = {_number(each, 'value', ('constants', each['name']))}" for each in constants]
-    if str(form.get("seed") or "").strip():
-        lines += ["", "[study]", f"seed = {int(to_number(str(form['seed']), 'seed'))}"]
-    return "\n".join(lines) + "\n"
-
-
-def checked(form: Mapping[str, Any], folder: Path) -> Stated:
+def checked(form: Row, folder: Path) -> Stated:
     """Read a form as a problem; raise the message that the shell would print of the file."""
     name = file_name(str(form.get("name") or ""))
     return from_text(folder / name, as_toml(form))
 
 
-def written(file: Path, form: Mapping[str, Any]) -> None:
+def written(file: Path, form: Row) -> None:
     """Write the problem file of a form, never over one that is there."""
     try:
         create(file, as_toml(form))
@@ -70,110 +52,306 @@ def written(file: Path, form: Mapping[str, Any]) -> None:
         raise _at(("name",), f"'{file.name}' exists already and was not changed: name another study") from None
 
 
-def _rows(form: Mapping[str, Any], word: str) -> list[Mapping[str, Any]]:
+def as_toml(form: Row) -> str:
+    """Write a form as the text of a problem file: the shell and the pages then read the same question."""
+    return toml_page(data_of(form), TABLES)
+
+
+# ---------------------------------------------------------------------------------------------------- form to file
+
+
+def data_of(form: Row) -> dict[str, Any]:
+    """Return the data of a problem file.
+
+    Args:
+        form: `goals` (sense, name, formula, unit), `variables` (name, kind, lo, hi, step, round, levels, labels,
+            properties, parts, total, unit, log, observed), `outputs` (name, unit, lo, hi, noise, lod, resolution),
+            `limits` (name, formula, tolerance), `constants` (name, value), `seed`, `stop_at_gap`. A row of kind
+            "file" has `text`, its value as in a file.
+    """
+    data = _goals(_rows(form, "goals", "formula"))
+    rows = _rows(form, "variables", "name")
+    mixtures = [row for row in rows if _said(row, "kind") == "mixture"]
+    data["variables"] = {_name(row): _entry(row, "variables", _variable) for row in rows if row not in mixtures}
+    if mixtures:
+        data["mixtures"] = {_name(row): _entry(row, "mixtures", _mixture) for row in mixtures}
+    data["outputs"] = {_name(row): _entry(row, "outputs", _output) for row in _rows(form, "outputs", "name")}
+    limits, constants = _rows(form, "limits", "formula"), _rows(form, "constants", "name")
+    if limits:
+        data["subject_to"] = {_said(row, "name") or _said(row, "formula"): _limit(row) for row in limits}
+    if constants:
+        data["constants"] = {_name(row): _constant(row) for row in constants}
+    study = {word: _number(form, word, ("study",)) for word in ("seed", "stop_at_gap") if _said(form, word)}
+    return data | ({"study": study} if study else {})
+
+
+def _said(row: Row, word: str) -> str:
+    value = row.get(word)
+    return "" if value is None else str(value).strip()
+
+
+def _name(row: Row) -> str:
+    return " ".join(_said(row, "name").split())
+
+
+def _rows(form: Row, word: str, needed: str) -> list[Row]:
+    """Return the rows that are not empty; refuse those without what they need, and names given twice."""
     given = form.get(word) or []
     if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given):
         raise _at((word,), "a list of rows is expected")
-    rows = [each for each in given if any(str(value or "").strip() for value in each.values())]
+    rows = [
+        each
+        for each in given
+        if any(_said(each, field) for field in each if field not in ("kind", "sense", "log", "observed"))
+    ]
     for place, each in enumerate(rows):
-        if not str(each.get("name") or (word == "limits" and each.get("formula")) or "").strip():
-            raise _at((word, str(place)), "give it a name")
-    names = Counter(str(each.get("name") or each.get("formula")).strip() for each in rows)
+        if not _said(each, needed) and _said(each, "kind") != AS_IT_IS:
+            raise _at((word, str(place)), "give it a name" if needed == "name" else "the formula is missing")
+    names = Counter(_said(each, "name") or _said(each, "formula") for each in rows)
     for name, count in names.items():
         if count > 1:
             raise _at((word, name), f"'{name}' is given twice")
     return rows
 
 
-def _variable(row: Mapping[str, Any]) -> str:
-    name, path = str(row["name"]).strip(), ("variables", str(row["name"]).strip())
-    if row.get("kind") == "choice":
-        labels = [each.strip() for each in str(row.get("labels") or "").split(",") if each.strip()]
-        return f"{_key(name)} = {{ choices = [{', '.join(map(_text, labels))}] }}"
-    low, high = _number(row, "lo", path), _number(row, "hi", path)
-    unit = f", unit = {_text(row['unit'])}" if str(row.get("unit") or "").strip() else ""
-    if row.get("kind") == "integer":
-        return f"{_key(name)} = {{ integer = [{_whole(low)}, {_whole(high)}]{unit} }}"
-    return f"{_key(name)} = {{ lo = {low}, hi = {high}{', log = true' * bool(row.get('log'))}{unit} }}"
+def _goals(rows: list[Row]) -> dict[str, Any]:
+    """Return one objective with its name and unit, or several by their names."""
+    sense = [("minimize" if row.get("sense") == "minimize" else "maximize") for row in rows]
+    if len(rows) == 1:
+        named = {word: _said(rows[0], word) for word in ("name", "unit") if _said(rows[0], word)}
+        return {sense[0]: _said(rows[0], "formula")} | named
+    data: dict[str, Any] = {}
+    for row, way in zip(rows, sense, strict=True):
+        if not _said(row, "name"):
+            raise _at((way, _said(row, "formula")), "of several goals each has a name")
+        data.setdefault(way, {})[_name(row)] = _said(row, "formula")
+        if _said(row, "unit"):
+            data.setdefault("unit", {})[_name(row)] = _said(row, "unit")
+    return data
 
 
-def _output(row: Mapping[str, Any]) -> str:
-    name = str(row["name"]).strip()
-    path = ("outputs", name)
-    parts = [f"unit = {_text(row['unit'])}"] if str(row.get("unit") or "").strip() else []
-    ends = [str(row.get(end) if row.get(end) is not None else "").strip() for end in ("lo", "hi")]
-    if any(ends):
-        low = _number(row, "lo", path) if ends[0] else "-inf"
-        high = _number(row, "hi", path) if ends[1] else "inf"
-        parts.append(f"range = [{low}, {high}]")
-    if str(row.get("noise") if row.get("noise") is not None else "").strip():
-        parts.append(f"noise = {_number(row, 'noise', path)}")
-    return f"{_key(name)} = {{ {', '.join(parts)} }}" if parts else f"{_key(name)} = {{}}"
+def _entry(row: Row, table: str, read: Any) -> Any:
+    if _said(row, "kind") == AS_IT_IS:
+        return _as_it_is((table, _name(row), "text"), _said(row, "text"))
+    return read(row, (table, _name(row)))
 
 
-def _number(row: Mapping[str, Any], word: str, path: tuple[str, ...]) -> str:
+def _as_it_is(path: Path_, text: str) -> Any:
     try:
-        return repr(to_number(str(row.get(word) if row.get(word) is not None else ""), f"'{path[-1]}'"))
+        found = tomllib.loads(f"x = {text}")
+    except (ValueError, RecursionError) as error:
+        raise _at(path, f"this is not written as in a file, {{ lo = 1, hi = 2 }}: {error}") from None
+    if found.keys() != {"x"}:
+        raise _at(path, "one value is expected, on one line")
+    return found["x"]
+
+
+def _variable(row: Row, path: Path_) -> dict[str, Any]:
+    kind = _said(row, "kind")
+    if kind == "choice":
+        return _choice(row, path)
+    unit: dict[str, Any] = {"unit": _said(row, "unit")} if _said(row, "unit") else {}
+    unit |= {word: True for word in ("log", "observed") if row.get(word)}
+    if kind == "levels":
+        return {"levels": _list(row, "levels", path)} | unit
+    low, high = _number(row, "lo", path), _number(row, "hi", path)
+    if kind == "integer":
+        return {"integer": [low, high]} | unit
+    fine = {word: _number(row, word, path) for word in ("step", "round") if _said(row, word)}
+    return {"lo": low, "hi": high} | fine | unit
+
+
+def _choice(row: Row, path: Path_) -> dict[str, Any]:
+    labels = [each.strip() for each in re.split("[,;]", _said(row, "labels")) if each.strip()]
+    made: dict[str, Any] = {"choices": labels} | ({"observed": True} if row.get("observed") else {})
+    for each in filter(None, (part.strip() for part in _said(row, "properties").split(";"))):
+        name, colon, text = (part.strip() for part in each.partition(":"))
+        values = [part.strip() for part in text.split(",") if part.strip()]
+        with _beside(*path, "properties"):
+            if not colon or len(values) != len(labels):
+                wanted = f"price: {', '.join(str(k) for k in range(1, len(labels) + 1))}"
+                raise StatementError(f"a property has a number for each of the {len(labels)} labels, {wanted}")
+            numbers = {label: _plain(to_number(value, name)) for label, value in zip(labels, values, strict=True)}
+        made.setdefault("properties", {})[name] = numbers
+    return made
+
+
+def _mixture(row: Row, path: Path_) -> dict[str, Any]:
+    parts, bounds = [], {}
+    for each in filter(None, (part.strip() for part in re.split("[,;]", _said(row, "parts")))):
+        found = _PART.fullmatch(each)
+        parts.append(found[1] if found else each)
+        if found:
+            with _beside(*path, "parts"):
+                bounds[found[1]] = [_plain(to_number(found[end], found[1])) for end in (2, 3)]
+    total = {"total": _number(row, "total", path)} if _said(row, "total") else {}
+    unit = {"unit": _said(row, "unit")} if _said(row, "unit") else {}
+    return {"parts": parts} | total | ({"bounds": bounds} if bounds else {}) | unit
+
+
+def _output(row: Row, path: Path_) -> dict[str, Any]:
+    made: dict[str, Any] = {"unit": _said(row, "unit")} if _said(row, "unit") else {}
+    if _said(row, "lo") or _said(row, "hi"):
+        low = _number(row, "lo", path) if _said(row, "lo") else -float("inf")
+        made["range"] = [low, _number(row, "hi", path) if _said(row, "hi") else float("inf")]
+    return made | {word: _number(row, word, path) for word in ("noise", "lod", "resolution") if _said(row, word)}
+
+
+def _limit(row: Row) -> Any:
+    formula = _said(row, "formula")
+    if not _said(row, "tolerance"):
+        return formula
+    path = ("subject_to", _said(row, "name") or formula)
+    return {"formula": formula, "tolerance": _number(row, "tolerance", path)}
+
+
+def _constant(row: Row) -> Any:
+    path, text = ("constants", _name(row)), _said(row, "value")
+    return _as_it_is((*path, "value"), text) if text.startswith(("[", "{")) else _number(row, "value", path)
+
+
+def _list(row: Row, word: str, path: Path_) -> list[Any]:
+    text = _said(row, word)
+    with _beside(*path, word):
+        parts = [part.strip() for part in text.split(";" if ";" in text else ",") if part.strip()]
+        return [_plain(to_number(part, path[-1])) for part in parts]
+
+
+def _number(row: Row, word: str, path: Path_) -> Any:
+    with _beside(*path, word):
+        if not _said(row, word):
+            raise StatementError("a number is missing here")
+        return _plain(to_number(_said(row, word), f"'{path[-1]}'"))
+
+
+def _plain(value: float) -> int | float:
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value
+
+
+@contextmanager
+def _beside(*path: str) -> Iterator[None]:
+    """Give errors the field that they are about."""
+    try:
+        yield
     except StatementError as error:
         raise _at(path, str(error)) from error
 
 
-def _whole(number: str) -> str:
-    value = float(number)
-    return str(int(value)) if math.isfinite(value) and value.is_integer() else number
-
-
-def _text(value: Any) -> str:
-    """Return a text in quotes; JSON's escapes are TOML's."""
-    return json.dumps(" ".join(str(value or "").split()), ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _key(name: Any) -> str:
-    plain = " ".join(str(name).split())
-    return plain if _BARE.fullmatch(plain) else _text(plain)
-
-
-def _at(path: tuple[str, ...], reason: str) -> StatementError:
+def _at(path: Path_, reason: str) -> StatementError:
     error = StatementError(reason)
     error.path, error.reason = path, reason
     return error
 
 
-# ----------------------------------------------------------------------------------------------------- another question
+# ---------------------------------------------------------------------------------------------------- file to form
 
 
-def rewritten(file: Path, old: Problem, new: Problem) -> str:
-    """Return the text of a problem file with the constants and limits of another question; refuse what is not clear.
+def form_of(data: Mapping[str, Any], name: str = "") -> dict[str, Any]:
+    """Return the form of a file's data; what no field says is in rows of kind "file"."""
+    if "candidates" in data:
+        raise StatementError("the settings of this study are the rows of a table: change the table, or its file")
+    outputs = data.get("outputs", {})
+    outputs = {each: {} for each in outputs} if isinstance(outputs, list) else outputs
+    limits = data.get("subject_to", {})
+    limits = {each: each for each in limits} if isinstance(limits, list) else limits
+    study = data.get("study", {})
+    return {
+        "name": name,
+        "goals": _goal_rows(data),
+        "variables": [
+            _row("variables", each, value, _variable_row) for each, value in data.get("variables", {}).items()
+        ]
+        + [_row("mixtures", each, value, _mixture_row) for each, value in data.get("mixtures", {}).items()],
+        "outputs": [_row("outputs", each, value, _output_row) for each, value in outputs.items()],
+        "limits": [
+            {"name": each, "formula": value} if isinstance(value, str) else {"name": each, **_texts(value)}
+            for each, value in limits.items()
+        ],
+        "constants": [{"name": each, "value": toml_value(value)} for each, value in data.get("constants", {}).items()],
+        **{word: str(study[word]) for word in ("seed", "stop_at_gap") if word in study},
+    }
 
-    The text is read again and must mean exactly the other question, so a file that is written in an unusual way is
-    left alone.
-    """
-    text = text_of(file, "problem file", LARGEST)
-    for name, value in new.constants.items():
-        if isinstance(value, float) and value != old.constants.get(name):
-            text = _constant_replaced(text, name, value)
-    before, after = (each.statement()["subject_to"] for each in (old, new))
-    for was, now in zip(before, after, strict=True):
-        if was.get("formula") != now.get("formula"):
-            for quote in ('"', "'"):
-                text = text.replace(f"{quote}{was['formula']}{quote}", f"{quote}{now['formula']}{quote}")
+
+def _goal_rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = []
+    for sense in ("maximize", "minimize"):
+        given, unit = data.get(sense), data.get("unit", "")
+        if isinstance(given, str):
+            rows.append({"sense": sense, "name": data.get("name", ""), "formula": given, "unit": unit})
+        elif given:
+            rows += [{"sense": sense, "name": name, "formula": each, "unit": unit.get(name, "") if unit else ""}
+                     for name, each in given.items()]  # fmt: skip
+    return rows
+
+
+def _row(table: str, name: str, value: Any, read: Any) -> dict[str, Any]:
+    """Return a row; where no fields say the same as the file, its text."""
+    row = {"name": name, **read(value)}
+    made = {"variables": _variable, "mixtures": _mixture, "outputs": _output}[table]
+    same = {"lo": value[0], "hi": value[1]} if isinstance(value, list) and len(value) == 2 else value
     try:
-        is_meant = key(from_text(file, text).problem.statement()) == key(new.statement())
+        if made(row, (table, name)) == same:
+            return row
     except StatementError:
-        is_meant = False
-    if not is_meant:
-        raise StatementError(f"{file.name} cannot be changed from here: write the new numbers into it yourself")
-    return text
+        pass
+    return {"name": name, "kind": AS_IT_IS, "text": toml_value(value)}
 
 
-def _constant_replaced(text: str, name: str, value: float) -> str:
-    """Replace the number of a constant under its heading."""
-    heading = re.search(r"^\s*\[constants\][^\n]*\n", text, re.MULTILINE)
-    if heading is None:
-        return text
-    end = re.search(r"^\s*\[", text[heading.end() :], re.MULTILINE)
-    stop = heading.end() + end.start() if end else len(text)
-    quoted = rf"(?:{re.escape(name)}|\"{re.escape(name)}\"|'{re.escape(name)}')"
-    entry = re.compile(rf"^(\s*{quoted}\s*=\s*)[-+0-9._eE]+", re.MULTILINE)
-    part = entry.sub(lambda match: f"{match[1]}{value!r}", text[heading.end() : stop], count=1)
-    return text[: heading.end()] + part + text[stop:]
+def _texts(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {word: each if isinstance(each, str | bool) else toml_value(each) for word, each in value.items()}
+
+
+def _joined(values: Any) -> str:
+    return ", ".join(each if isinstance(each, str) else toml_value(each) for each in values)
+
+
+def _variable_row(value: Any) -> dict[str, Any]:
+    if isinstance(value, list) and len(value) == 2:
+        return {"lo": toml_value(value[0]), "hi": toml_value(value[1])}
+    if not isinstance(value, Mapping):
+        return {}
+    if "integer" in value:
+        more = {word: each for word, each in value.items() if word != "integer"}
+        low, high = [*value["integer"], "", ""][:2]
+        return {"kind": "integer", "lo": toml_value(low), "hi": toml_value(high), **_texts(more)}
+    if "levels" in value:
+        return {"kind": "levels", **_texts(value), "levels": _joined(value["levels"])}
+    if "choices" in value:
+        known = value.get("properties", {})
+        known = known if isinstance(known, Mapping) else {}
+        texts = [f"{name}: {_joined(row.values())}" for name, row in known.items() if isinstance(row, Mapping)]
+        return {"kind": "choice", "labels": _joined(value["choices"]), "properties": "; ".join(texts),
+                **({"observed": True} if value.get("observed") else {})}  # fmt: skip
+    return _texts(value)
+
+
+def _mixture_row(value: Any) -> dict[str, Any]:
+    bounds = value.get("bounds", {})
+    parts = [f"{part} {toml_value(bounds[part][0])}..{toml_value(bounds[part][1])}"
+             if isinstance(bounds.get(part), list) else part for part in value.get("parts", [])]  # fmt: skip
+    return {"kind": "mixture", **_texts(value), "parts": ", ".join(parts)}
+
+
+def _output_row(value: Any) -> dict[str, Any]:
+    row, ends = _texts(value), dict(zip(("lo", "hi"), value.get("range", []), strict=False))
+    row.pop("range", None)
+    return row | {word: toml_value(end) for word, end in ends.items() if math.isfinite(end)}
+
+
+def with_form(data: Mapping[str, Any], form: Row) -> dict[str, Any]:
+    """Return the data of a file with what a form changes; what it leaves as it was stays as it is written."""
+    before, after = data_of(form_of(data)), data_of(form)
+    made = dict(data)
+    for word in WORDS:
+        was, now, own = before.get(word), after.get(word), data.get(word)
+        if was == now:
+            continue
+        if isinstance(was, Mapping) and isinstance(now, Mapping) and isinstance(own, Mapping):
+            made[word] = {
+                name: own[name] if name in own and was.get(name) == each else each for name, each in now.items()
+            }
+        elif now is None:
+            made.pop(word, None)
+        else:
+            made[word] = now
+    return made

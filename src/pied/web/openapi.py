@@ -26,7 +26,7 @@ def described(version: str) -> dict[str, Any]:
         "/api/studies": {
             "get": _get("All studies and where they stand."),
             "post": _post("A new study from a form; writes a problem file.", {"name": "of the study",
-                          "sense": "maximize or minimize", "objective": "a formula", "variables": "list of rows",
+                          "goals": "list of rows: sense, formula, name, unit", "variables": "list of rows",
                           "outputs": "list of rows", "limits": "list of rows", "constants": "list of rows"}),
         },
         "/api/check": {"post": _post("Check a form; nothing is written.", {})},
@@ -38,6 +38,7 @@ def described(version: str) -> dict[str, Any]:
                                         [*_STUDY, *_query("rule", "given")])},
         f"{study}/history": {"get": _get("Who did what, when and why; ?trial=3 for one trial.",
                                          [*_STUDY, *_query("trial")])},
+        f"{study}/form": {"get": _get("The question as a form, and the text of its file.", _STUDY)},
         f"{study}/events": {"get": _get("Changes as they happen (server-sent events).", _STUDY)},
         f"{study}/table": {"post": {"summary": "A CSV or Excel file as the body; ?name=old.csv. A filled-in plan is "
                                     "told, other tables are added as older data.",

@@ -2,7 +2,7 @@
 import { get, setWorker, worker } from "./api.js";
 import { fill, h } from "./dom.js";
 import { apiPage } from "./apipage.js";
-import { newPage } from "./newstudy.js";
+import { newPage, questionPage } from "./form.js";
 import { studiesPage } from "./studies.js";
 import { overviewPage } from "./overview.js";
 import { trialsPage } from "./trials.js";
@@ -12,7 +12,7 @@ import { workPage } from "./work.js";
 
 if (location.search) history.replaceState(null, "", location.pathname + location.hash); // the token leaves the address
 
-const PAGES = { overview: ["Overview", overviewPage], trials: ["Trials", trialsPage], understand: ["Understand", understandPage], "what-if": ["What if", whatIfPage], work: ["Work", workPage] };
+const PAGES = { overview: ["Overview", overviewPage], trials: ["Trials", trialsPage], understand: ["Understand", understandPage], "what-if": ["What if", whatIfPage], work: ["Work", workPage], question: ["", questionPage] };
 const top = document.getElementById("top"), page = document.getElementById("page");
 let leave = () => {}, about = { read_only: false, you: "" }, turn = 0;
 
@@ -30,7 +30,7 @@ function isDark() {
 function header(study, shown) {
   const link = (to, text, current) => h("a", { href: to, "aria-current": current ? "page" : undefined }, text);
   const links = study
-    ? Object.entries(PAGES).map(([key, [text]]) => link(`#/s/${encodeURIComponent(study)}/${key}`, text, key === shown))
+    ? Object.entries(PAGES).filter(([, [text]]) => text).map(([key, [text]]) => link(`#/s/${encodeURIComponent(study)}/${key}`, text, key === shown))
     : [link("#/", "Studies", shown === ""), about.read_only ? null : link("#/new", "New study", shown === "new"), link("#/api", "For instruments", shown === "api")];
   fill(top,
     h("a", { class: "brand", href: "#/" }, h("img", { src: "/static/icon.svg", alt: "" }), study ? "All studies" : "pied"),

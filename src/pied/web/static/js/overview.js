@@ -36,7 +36,7 @@ export async function overviewPage(page, study, about) {
     onChange(about, trials) {
       now = about; list = trials;
       fill(head, title(now));
-      fill(question, settingsCard(now), outputsCard(now));
+      fill(question, settingsCard(now, now.file?.endsWith(".toml") ? link("question", "Change the question") : null), outputsCard(now));
       fill(margins, marginTable(now, list));
       drawAnswer(); draw();
     },
@@ -99,11 +99,11 @@ function drawCourses(place, about, trials) {
 
 const rows = (head, body) => h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": head.filter(Boolean).join(", ") }, h("table", {}, h("thead", {}, h("tr", {}, head.map((each) => h("th", { scope: "col" }, each)))), h("tbody", {}, body)));
 
-function settingsCard(about) {
+function settingsCard(about, change) {
   const goal = (each) => h("p", {}, h("strong", {}, `${each.sense} ${united(each.name, each.unit && `[${each.unit}]`)}`), each.formula && each.formula !== each.name ? [" = ", h("code", {}, each.formula)] : null);
   return h("section", { class: "card" }, h("h2", {}, "The question"), about.goals.map(goal),
     rows(["Setting", "Range"], about.variables.map((each) => h("tr", {}, h("td", {}, each.name), h("td", {}, each.text)))),
-    about.notes.length ? h("p", { class: "small" }, `Last note: ${about.notes.at(-1)}`) : null);
+    about.notes.length ? h("p", { class: "small" }, `Last note: ${about.notes.at(-1)}`) : null, change);
 }
 
 function outputsCard(about) {

@@ -43,7 +43,7 @@ function header(study, shown) {
 async function show() {
   const mine = ++turn;
   leave(); leave = () => {};
-  const parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const parts = location.hash.split("?")[0].replace(/^#\/?/, "").split("/").map(decodeURIComponent); // what follows ? is how a page is looked at
   const study = parts[0] === "s" ? parts[1] : null;
   const key = study ? (PAGES[parts[2]] ? parts[2] : "overview") : parts[0];
   header(study, key);

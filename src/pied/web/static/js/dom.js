@@ -59,12 +59,14 @@ export function num(value, digits = 5) {
   return Math.abs(plain) >= 1e7 || (plain !== 0 && Math.abs(plain) < 1e-4) ? plain.toExponential(digits - 1) : String(plain);
 }
 
-// Two ends with as many digits as it takes to tell them apart.
+// Two ends with two digits of their distance, as the shell writes a range; more where they would look the same.
 export function span(low, high) {
-  const size = Math.max(Math.abs(low), Math.abs(high)), width = Math.abs(high - low);
-  const digits = Math.min(12, Math.max(4, 2 + Math.ceil(Math.log10(size / width || 1))));
-  const ends = [num(low, digits), num(high, digits)];
-  return ends[0] === ends[1] ? num(low, 6) : ends.join(" to ");
+  if (!(high > low)) return num(low, 6);
+  for (let places = 1 - Math.floor(Math.log10(high - low)); places < 13; places++) {
+    const unit = 10 ** -places, ends = [low, high].map((each) => (places > 0 ? String(Number(each.toFixed(places))) : String(Math.round(each / unit) * unit)));
+    if (ends[0] !== ends[1]) return ends.join(" to ");
+  }
+  return num(low, 6);
 }
 
 export function united(text, unit) { return unit ? `${text} ${unit}` : text; }

@@ -513,6 +513,9 @@ def test_each_picture_has_finite_data_within_its_bounds(web: TestClient, kind: s
         flat = [(c, p) for cs, ps in zip(shown["certain"], shown["possible"], strict=True)
                 for c, p in zip(cs, ps, strict=True)]  # fmt: skip
         assert all(certain <= possible for certain, possible in flat)
+        (limit,) = shown["limits"]
+        met = [value <= 0.08 for row in limit["values"] for value in row]
+        assert all(is_met or not certain for is_met, (certain, _) in zip(met, flat, strict=True))
     else:
         assert shown["trials"] == [1, 2, 3, 4]
 

@@ -73,6 +73,8 @@ class Region:
     """The objective in the user's sense: the truth if it was given, else the median."""
     truth: Float64[ndarray, "q q"] | None = None
     """Smallest true constraint, divided alike, if the truth was given."""
+    slack: Float64[ndarray, "n q q"] | None = None
+    """The median of each constraint, not divided: met where it is >= 0."""
 
 
 def history(problem: Problem, trials: Sequence[Trial]) -> History:
@@ -165,6 +167,7 @@ def region(
         optimistic=_margin(upper, spreads, size),
         objective=problem.user_value(1.0) * (median if true is None else true)[:, 0].reshape(size, size),
         truth=None if true is None else _margin(true, spreads, size),
+        slack=median[:, 1:].T.reshape(problem.n, size, size),
     )
 
 

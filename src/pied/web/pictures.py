@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from pied.plots import cuts, importance, predictions, region
+from pied.plots import Region, cuts, importance, predictions, region
 from pied.problem import Problem
 from pied.study import Snapshot, short
 from pied.web.data import number, numbers
 
+MOST_LIMITS = 8
+"""Limits that are drawn over a map."""
 MAP_POINTS = 41
 """Points per side of a map: it follows a slider within a tenth of a second."""
 
@@ -37,12 +39,26 @@ def pictured(snapshot: Snapshot, kind: str, given: Mapping[str, Any]) -> dict[st
                 "up": {"name": pair[1], "values": numbers(shown.up)},
                 "certain": (shown.pessimistic >= 0).astype(int).tolist(),
                 "possible": (shown.optimistic >= 0).astype(int).tolist(),
-                "objective": numbers(shown.objective)}  # fmt: skip
+                "objective": numbers(shown.objective), "limits": _limited(problem, shown)}  # fmt: skip
     if kind == "predictions":
         return _predicted(problem, snapshot)
     outputs, functions = importance(snapshot)
     return {"variables": list(problem.axes), "outputs": dict(zip(problem.outputs, numbers(outputs), strict=True)),
             "functions": dict(zip(_called(problem), numbers(functions), strict=True))}  # fmt: skip
+
+
+def _limited(problem: Problem, shown: Region) -> list[dict[str, Any]]:
+    """Return the limited quantities over a map, so that their limits can be moved there."""
+    assert shown.slack is not None
+    known = problem.limits()
+    return [
+        {
+            "name": name,
+            "values": numbers(known[name].value + (-slack if known[name].is_upper else slack)),
+        }
+        for name, slack in zip(problem.constraints, shown.slack, strict=True)
+        if name in known
+    ][:MOST_LIMITS]
 
 
 def _slice(cut: Any) -> dict[str, Any]:

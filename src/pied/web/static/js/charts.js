@@ -1,4 +1,4 @@
-// Charts by uPlot: value and best, gap, margins, slices, predicted against measured; and the map on a canvas.
+// Charts by uPlot, with round ticks: value and best, gap, slices, predicted against measured.
 import uPlot from "/static/vendor/uplot.js";
 import { color, h, num } from "./dom.js";
 
@@ -72,8 +72,8 @@ export function chart(place, { x, y, unit = "", data, series, bands = [], height
     points: { show: each.kind === "points", size: each.size ?? 7, fill: each.hollow ? "transparent" : each.color && color(each.color), stroke: each.color && color(each.color), width: each.hollow ? 2 : 1 },
   }));
   const width = Math.max(220, place.clientWidth || 400), labels = along.labels || [], most = Math.max(5, Math.floor((width - 80) / 8 / Math.max(1, labels.length)));
-  const named = labels.length ? { splits: () => labels.map((_, k) => k), values: () => labels.map((each) => cut(each, "", most)) } : along.log ? { values: power, filter: powers } : { values: tick, incrs: whole ? STEPS.filter((each) => each >= 1) : STEPS };
-  const span = labels.length ? { range: [-0.5, labels.length - 0.5] } : along.log ? { distr: 3 } : {};
+  const named = labels.length ? { splits: () => labels.map((_, k) => k), values: () => labels.map((each) => cut(each, "", most)) } : along.log ? { splits: (plot, which, low, high) => powerTicks(low, high), values: tick, filter: (plot, splits) => splits } : { values: tick, incrs: whole ? STEPS.filter((each) => each >= 1) : STEPS };
+  const span = labels.length ? { range: [-0.5, labels.length - 0.5] } : along.log ? { distr: 3, range: (plot, low, high) => [low, high] } : {};
   const options = {
     width, height, cursor: { drag: { x: false, y: false } }, legend: { show: false }, hooks,
     scales: { x: { time: false, ...span }, y: log ? { distr: 3 } : range ? { range } : {} },
@@ -93,61 +93,4 @@ export function chartCard(title, text, legend = []) {
   const marks = legend.length ? h("div", { class: "legend" }, legend.map(([kind, words]) => h("span", {}, h("i", { class: kind }), words))) : null;
   const name = h("h2", {}, title);
   return { card: h("section", { class: "card" }, name, place, marks, text ? h("p", { class: "small dim" }, text) : null), place, name };
-}
-
-// The map of the feasible region over two variables: certain, possible, excluded; the trials; the recommended point.
-export function drawMap(canvas, shown, { points = [], best = null, labels = [[], []], units = ["", ""] }) {
-  const ratio = window.devicePixelRatio || 1;
-  const width = canvas.clientWidth || 480, height = Math.round(width * 0.72);
-  canvas.style.height = `${height}px`;
-  canvas.width = width * ratio; canvas.height = height * ratio;
-  const pen = canvas.getContext("2d");
-  pen.scale(ratio, ratio);
-  pen.clearRect(0, 0, width, height);
-  const xs = shown.across.values, ys = shown.up.values, n = xs.length;
-  const at = (values, value) => { let k = 0; while (k < values.length - 2 && values[k + 1] < value) k++; return k + (value - values[k]) / (values[k + 1] - values[k] || 1); };
-  const ticks = (values, names, most) => (names.length ? names.map((name, k) => [at(values, k), cut(name, "", most)]) : [0, 0.25, 0.5, 0.75, 1].map((part) => { const k = Math.round(part * (n - 1)); return [k, num(values[k], 3)]; }));
-  pen.font = "12px system-ui";
-  const beside = ticks(ys, labels[1], 14), below = ticks(xs, labels[0], Math.max(4, Math.floor((width - 80) / 7 / Math.max(1, labels[0].length)))), wide = (text) => pen.measureText(text).width;
-  const left = 32 + Math.max(...beside.map(([, text]) => wide(text))), bottom = 44, top = 8, right = 8 + (labels[0].length ? 4 : wide(below.at(-1)[1]) / 2);
-  const across = (place) => left + (place * (width - left - right)) / (n - 1);
-  const up = (place) => height - bottom - (place * (height - top - bottom)) / (n - 1);
-  const w = (width - left - right) / (n - 1), t = (height - top - bottom) / (n - 1);
-  for (let j = 0; j < n; j++) for (let i = 0; i < n; i++) {
-    pen.fillStyle = color(shown.certain[j][i] ? "certain" : shown.possible[j][i] ? "possible" : "excluded");
-    const x0 = Math.max(left, across(i) - w / 2), x1 = Math.min(width - right, across(i) + w / 2), y0 = Math.max(top, up(j) - t / 2), y1 = Math.min(height - bottom, up(j) + t / 2);
-    pen.fillRect(x0, y0, x1 - x0 + 0.5, y1 - y0 + 0.5);
-  }
-  contours(pen, shown.objective, across, up);
-  const dot = (x, y, fill, size) => { pen.beginPath(); pen.arc(across(at(xs, x)), up(at(ys, y)), size, 0, 7); pen.fillStyle = fill; pen.fill(); pen.strokeStyle = color("card"); pen.lineWidth = 1; pen.stroke(); };
-  for (const [x, y, ok] of points) dot(x, y, color(ok === false ? "red" : ok ? "blue" : "dim"), 4);
-  if (best) { const x = across(at(xs, best[0])), y = up(at(ys, best[1])); pen.strokeStyle = color("text"); pen.lineWidth = 2.5; pen.beginPath(); pen.moveTo(x - 9, y); pen.lineTo(x + 9, y); pen.moveTo(x, y - 9); pen.lineTo(x, y + 9); pen.stroke(); pen.beginPath(); pen.arc(x, y, 6, 0, 7); pen.stroke(); }
-  pen.fillStyle = color("dim"); pen.font = "12px system-ui"; pen.textAlign = "center";
-  for (const [k, text] of below) pen.fillText(text, across(k), height - bottom + 16);
-  pen.fillText(cut(shown.across.name, units[0], Math.floor((width - left) / 7)), (left + width - right) / 2, height - 8);
-  pen.textAlign = "right";
-  for (const [k, text] of beside) pen.fillText(text, left - 6, up(k) + 4);
-  pen.save(); pen.translate(13, (height - bottom + top) / 2); pen.rotate(-Math.PI / 2); pen.textAlign = "center"; pen.fillText(cut(shown.up.name, units[1], Math.floor((height - bottom) / 7)), 0, 0); pen.restore();
-}
-
-// Lines of equal objective, by marching squares.
-function contours(pen, values, across, up) {
-  const flat = values.flat().filter((v) => v !== null);
-  const low = Math.min(...flat), high = Math.max(...flat);
-  if (!(high > low)) return;
-  pen.strokeStyle = color("dim"); pen.globalAlpha = 0.55; pen.lineWidth = 1;
-  for (let level = 1; level < 9; level++) {
-    const z = low + ((high - low) * level) / 9;
-    pen.beginPath();
-    for (let j = 0; j + 1 < values.length; j++) for (let i = 0; i + 1 < values[j].length; i++) {
-      const corner = [[i, j], [i + 1, j], [i + 1, j + 1], [i, j + 1]], cut = [];
-      for (let e = 0; e < 4; e++) {
-        const [a, b] = [corner[e], corner[(e + 1) % 4]], p = values[a[1]][a[0]], q = values[b[1]][b[0]];
-        if (p !== null && q !== null && (p < z) !== (q < z)) { const f = (z - p) / (q - p); cut.push([a[0] + f * (b[0] - a[0]), a[1] + f * (b[1] - a[1])]); }
-      }
-      for (let e = 0; e + 1 < cut.length; e += 2) { pen.moveTo(across(cut[e][0]), up(cut[e][1])); pen.lineTo(across(cut[e + 1][0]), up(cut[e + 1][1])); }
-    }
-    pen.stroke();
-  }
-  pen.globalAlpha = 1;
 }

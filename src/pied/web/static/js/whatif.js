@@ -1,6 +1,6 @@
 // What if: a slider for every constant and every limit; the answer follows, nothing is written.
 import { at, get, post, worker } from "./api.js";
-import { drawMap } from "./charts.js";
+import { drawMap } from "./map.js";
 import { fill, h, num, say, span, united } from "./dom.js";
 import { answerCard, title } from "./study.js";
 
@@ -10,7 +10,7 @@ export function mapPoints(about, trials, across, up) {
 }
 export function mapWords(about, across, up) {
   const [a, b] = [across, up].map((name) => about.variables.find((each) => each.name === name));
-  return { labels: [a.labels, b.labels], units: [a.unit, b.unit], code: (x) => [[a, across], [b, up]].map(([v, name]) => (v.labels.length ? v.labels.indexOf(x[name]) : x[name])) };
+  return { labels: [a.labels, b.labels], units: [a.unit, b.unit], logs: [a.log, b.log], code: (x) => [[a, across], [b, up]].map(([v, name]) => (v.labels.length ? v.labels.indexOf(x[name]) : x[name])) };
 }
 export const mapLegend = () => h("div", { class: "legend" }, [["certain", "meets all limits"], ["possible", "may meet them"], ["excluded", "cannot"], ["dot", "measured"], ["dot bad", "measured, breaks a limit"]].map(([kind, text]) => h("span", {}, h("i", { class: kind }), text)), h("span", {}, "⊕ recommended; thin lines: equal objective"));
 

@@ -2,18 +2,28 @@
 import { cut, ticks } from "./charts.js";
 import { fill, h, num, svg, united } from "./dom.js";
 
-const HEIGHT = 340, TOP = 14, RIGHT = 18, BOTTOM = 46;
+const HEIGHT = 360, TOP = 14, RIGHT = 18, BOTTOM = 46;
+const ROOM = 0.35, REACH = 1.5; // of the extent of the front: room around it, and how far away what is possible is still shown
 
-function range(values) {
-  const known = values.filter((each) => Number.isFinite(each)), low = Math.min(...known), high = Math.max(...known), room = 0.06 * (high - low) || 0.05 * Math.abs(high) || 1;
+// The ends of an axis: the front is at the centre, and what is still possible is seen where it is not too far away.
+function around(front, name, place) {
+  const values = front.points.map((each) => each.values[name]), widths = front.points.map((each) => each.bounds[name][1] - each.bounds[name][0]).filter(Number.isFinite).sort((a, b) => a - b);
+  const [low, high] = [Math.min(...values), Math.max(...values)], span = Math.max(high - low, widths[widths.length >> 1] || 0) || 0.1 * Math.abs(high) || 1;
+  const near = front.possible.map((each) => each[place]).filter((each) => each > low - REACH * span && each < high + REACH * span);
+  return [Math.min(low - ROOM * span, ...near.map((each) => each - 0.1 * span)), Math.max(high + ROOM * span, ...near.map((each) => each + 0.1 * span))];
+}
+
+function everything(front, name, place) {
+  const known = [...front.points.flatMap((each) => [each.values[name], ...each.bounds[name]]), ...front.others.map((each) => each.values[place]), ...front.possible.map((each) => each[place])].filter(Number.isFinite);
+  const [low, high] = [Math.min(...known), Math.max(...known)], room = 0.06 * (high - low) || 0.05 * Math.abs(high) || 1;
   return [low - room, high + room];
 }
 
 export function frontCard() {
   const pictures = h("div", { class: "grid" }), about = h("div", { class: "point", "aria-live": "polite" }), table = h("div"), still = h("p", { class: "dim small" });
-  const legend = h("div", { class: "legend" });
-  const card = h("section", { class: "card", id: "front" }, h("h2", {}, "The best trade-offs"), h("p", { class: "small dim" }, "Choose a point, or go from one to the next with the arrow keys."), h("div", { class: "front" }, h("div", {}, pictures, legend), about), still, table);
-  let front = null, chosen = null, drawn = 0;
+  const legend = h("div", { class: "legend" }), outside = h("p", { class: "small dim" });
+  const card = h("section", { class: "card", id: "front" }, h("h2", {}, "The best trade-offs"), h("p", { class: "small dim" }, "Choose a point, or go from one to the next with the arrow keys."), h("div", { class: "front" }, h("div", {}, pictures, legend, outside), about), still, table);
+  let front = null, chosen = null, drawn = 0, isWide = false, leftOut = 0;
 
   const names = () => Object.keys(front.objectives);
   const label = (name) => united(name, front.objectives[name].unit && `[${front.objectives[name].unit}]`);
@@ -26,6 +36,7 @@ export function frontCard() {
       each.setAttribute("tabindex", isOn ? "0" : "-1");
       if (isOn && each.closest("svg") === panel) each.focus();
     }
+    for (const each of card.querySelectorAll(".bounds")) each.classList.toggle("on", Number(each.dataset.of) === chosen);
     describe();
   }
 
@@ -47,11 +58,15 @@ export function frontCard() {
   // One picture: two of the objectives, by their places.
   function picture(a, b, width) {
     const [across, up] = [names()[a], names()[b]], senses = [across, up].map((name) => (front.objectives[name].sense === "minimize" ? "less" : "more"));
-    const ends = (name, place) => [...front.points.flatMap((each) => [each.values[name], ...each.bounds[name]]), ...front.others.map((each) => each.values[place]), ...front.possible.map((each) => each[place])];
-    const [[x0, x1], [y0, y1]] = [range(ends(across, a)), range(ends(up, b))];
+    const ends = isWide ? everything : around, [[x0, x1], [y0, y1]] = [ends(front, across, a), ends(front, up, b)];
     const beside = ticks(y0, y1), left = 34 + 7 * Math.max(...beside.map((each) => num(each, 4).length));
     const x = (value) => left + ((value - x0) / (x1 - x0)) * (width - left - RIGHT), y = (value) => HEIGHT - BOTTOM - ((value - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
-    const line = (corners, kind) => (corners.length > 1 ? svg("polyline", { class: kind, points: corners.map((each) => `${x(each[a])},${y(each[b])}`).join(" ") }) : null);
+    const line = (corners, kind) => (corners.length > 1 ? svg("polyline", { class: kind, points: corners.map((each) => each.join(",")).join(" ") }) : null);
+    const corner = (each) => [x(each[a]), y(each[b])], [betterX, worseX] = senses[0] === "more" ? [width - RIGHT, left] : [left, width - RIGHT], [betterY, worseY] = senses[1] === "more" ? [TOP, HEIGHT - BOTTOM] : [HEIGHT - BOTTOM, TOP];
+    // what is still possible ends at this edge, which runs on to the sides of the picture
+    const hoped = front.possible.map(corner).sort((p, q) => (p[0] - q[0]) * (betterX > worseX ? 1 : -1)), edge = hoped.length ? [[worseX, hoped[0][1]], ...hoped, [hoped.at(-1)[0], worseY]] : [];
+    const isIn = (values) => values[a] >= x0 && values[a] <= x1 && values[b] >= y0 && values[b] <= y1, clip = `front-${a}-${b}`;
+    leftOut += front.others.filter((each) => !isIn(each.values)).length;
     const order = [...front.points].sort((p, q) => p.values[across] - q.values[across]).map((each) => each.trial);
     const panel = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, width, height: HEIGHT, class: "trades", role: "radiogroup", "aria-label": `${front.points.length} best trade-offs: ${across} across, ${senses[0]} is better; ${up} upwards, ${senses[1]} is better`, onkeydown: (event) => keys(event, panel, order) });
     fill(panel,
@@ -59,11 +74,20 @@ export function frontCard() {
       beside.map((each) => [svg("line", { class: "grid", x1: left, x2: width - RIGHT, y1: y(each), y2: y(each) }), svg("text", { x: left - 7, y: y(each) + 4, "text-anchor": "end" }, num(each, 4))]),
       svg("text", { x: (left + width - RIGHT) / 2, y: HEIGHT - 8, "text-anchor": "middle" }, `${cut(across, front.objectives[across].unit, Math.floor((width - left) / 7) - 18)} (${senses[0]} is better)`),
       svg("text", { transform: `translate(14 ${(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)`, "text-anchor": "middle" }, `${cut(up, front.objectives[up].unit, 20)} (${senses[1]} is better)`),
-      line(front.possible, "hoped"), line(front.steps, "reached"),
-      front.others.map((each) => mark(x(each.values[a]), y(each.values[b]), each)),
-      front.points.map((each) => { const [l, r] = each.bounds[across], [d, u] = each.bounds[up], [px, py] = [x(each.values[across]), y(each.values[up])]; return [r > l ? svg("line", { class: "bounds", x1: x(l), x2: x(r), y1: py, y2: py }) : null, u > d ? svg("line", { class: "bounds", x1: px, x2: px, y1: y(d), y2: y(u) }) : null]; }),
+      svg("clipPath", { id: clip }, svg("rect", { x: left, y: TOP, width: width - left - RIGHT, height: HEIGHT - TOP - BOTTOM })),
+      svg("g", { "clip-path": `url(#${clip})` },
+        edge.length ? svg("polygon", { class: "beyond", points: [...edge, [betterX, worseY], [betterX, betterY], [worseX, betterY]].map((each) => each.join(",")).join(" ") }) : null,
+        front.points.map((each) => errors(each, across, up, x, y)), line(edge, "hoped"), line(front.steps.map(corner), "reached"),
+        front.others.filter((each) => isIn(each.values)).map((each) => mark(x(each.values[a]), y(each.values[b]), each))),
       order.map((trial) => { const each = front.points.find((one) => one.trial === trial); return point(x(each.values[across]), y(each.values[up]), each, panel); }));
     return panel;
+  }
+
+  // Where a point of the front probably lies: a thin cross, darker for the chosen one.
+  function errors(each, across, up, x, y) {
+    const [[l, r], [d, u]] = [each.bounds[across], each.bounds[up]], [px, py] = [x(each.values[across]), y(each.values[up])];
+    const bar = (x1, y1, x2, y2) => svg("line", { class: "bounds", "data-of": each.trial, x1, x2, y1, y2 });
+    return [r > l ? bar(x(l), py, x(r), py) : null, u > d ? bar(px, y(d), px, y(u)) : null];
   }
 
   function mark(x, y, each) {
@@ -81,10 +105,13 @@ export function frontCard() {
   function draw() {
     if (!front || !card.isConnected) return;
     const pairs = names().slice(1).map((_, place) => [place, place + 1]), spots = pairs.map(() => h("div", { class: "chart" }));
+    leftOut = 0;
     const isFocused = pictures.contains(document.activeElement); // a live picture is drawn anew under the hands
     fill(pictures, spots);
     drawn = pictures.clientWidth;
     spots.forEach((spot, k) => fill(spot, picture(...pairs[k], Math.max(260, spot.clientWidth || 480))));
+    for (const each of card.querySelectorAll(".bounds")) each.classList.toggle("on", Number(each.dataset.of) === chosen);
+    fill(outside, leftOut || isWide ? [leftOut ? `${leftOut} measurement${leftOut > 1 ? "s lie" : " lies"} outside of this picture. ` : null, h("button", { class: "tiny", onclick: () => { isWide = !isWide; draw(); } }, isWide ? "The front alone" : "Show all")] : null);
     if (isFocused) card.querySelector('[aria-checked="true"]')?.focus();
   }
 
@@ -94,7 +121,7 @@ export function frontCard() {
     if (!front) return;
     if (!front.points.some((each) => each.trial === chosen)) chosen = front.balanced;
     still.textContent = front.still;
-    const marks = [["dot", "best trade-off", true], ["dot ring", "chosen", true], ["diamond", "balanced", true], ["dot plain", "measured, not among the best", front.others.some((each) => each.met)], ["cross", "measured, breaks a limit", front.others.some((each) => !each.met)], ["line", "edge of what is reached", front.steps.length > 1], ["line hoped", "probably not beyond this", front.possible.length > 1]];
+    const marks = [["dot", "best trade-off", true], ["dot ring", "chosen", true], ["diamond", "balanced", true], ["dot plain", "measured, not among the best", front.others.some((each) => each.met)], ["cross", "measured, breaks a limit", front.others.some((each) => !each.met)], ["line", "edge of what is reached", front.steps.length > 1], ["beyond", "probably not reached by any settings", front.possible.length > 0]];
     fill(legend, marks.filter(([, , isThere]) => isThere).map(([kind, words]) => h("span", {}, h("i", { class: kind }), words)));
     draw();
     describe();

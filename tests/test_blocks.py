@@ -54,9 +54,9 @@ def test_belief_and_offsets_are_those_of_the_joint_normal_distribution() -> None
     found, deviation = gp.moments(new)
     np.testing.assert_allclose(found[:, 0], mean[:5, 0], rtol=1e-6)
     np.testing.assert_allclose(deviation[:, 0] ** 2, variance * np.diagonal(shape)[:5], rtol=1e-5)
-    offsets = gp.block_offsets
-    np.testing.assert_allclose(offsets.mean[0], mean[5:, 0], rtol=1e-6)
-    np.testing.assert_allclose(offsets.deviation[0] ** 2, variance * np.diagonal(shape)[5:], rtol=1e-5)
+    off, spread = gp.offsets
+    np.testing.assert_allclose(off[0], mean[5:, 0], rtol=1e-6)
+    np.testing.assert_allclose(spread[0] ** 2, variance * np.diagonal(shape)[5:], rtol=1e-5)
 
 
 def test_offsets_are_worth_knowing_and_cost_little_where_there_are_none() -> None:

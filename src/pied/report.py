@@ -323,7 +323,7 @@ def _trials(study: Study) -> str:
             *(_setting(problem, name, trial.x[name]) for name in problem.variables),
             *(_told(trial, name) for name in outputs),
             f"{problem.user_value(value):.{digits}g}" if math.isfinite(value) else "",
-            "; ".join(filter(None, [_block(trial), _state(problem, trial, meets.get(trial.number, False)),
+            "; ".join(filter(None, [trial.groups, _state(problem, trial, meets.get(trial.number, False)),
                                     notes.get(trial.number)])),
             trial.worker,
             _when(trial.settled or trial.asked),
@@ -350,10 +350,6 @@ def _with_unit(name: str, units: Mapping[str, str]) -> str:
 def _told(trial: Trial, name: str) -> str:
     value = math.nan if trial.y is None else trial.y[name]
     return shown(value, DIGITS) if is_known(value) else ""
-
-
-def _block(trial: Trial) -> str:
-    return f"block {trial.block}" if trial.block else ""
 
 
 def _state(problem: Problem, trial: Trial, is_met: bool) -> str:

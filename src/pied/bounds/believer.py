@@ -10,6 +10,7 @@ from numpy import ndarray
 
 from pied.bounds import quantile, worst
 from pied.bounds.belief import Belief, Mixed, Thinned
+from pied.bounds.campaigns import fitted, joined, told
 from pied.bounds.composite import USUAL_LEVELS, Composite
 from pied.bounds.estimator import Estimator
 from pied.bounds.means import means_of
@@ -81,15 +82,9 @@ class Believer:
             imagine: Whether pending, failed and missing values are imagined at their mean, so that a search goes
                 elsewhere; what is said must not rest on them.
         """
-        gp = self._conditioned(problem, data)
-        gp = gp or GP.fit(
-            data.U,
-            data.Y,
-            previous=previous,
-            errors=data.errors,
-            cut=data.cut,
-            together=data.blocks,
-            **self._words(problem),
+        words = self._words(problem)
+        gp = self._conditioned(problem, data) or fitted(
+            data, lambda some: GP.fit(some.U, some.Y, previous=previous, **told(some), **words)
         )
         gp = self.read_in(problem, data, gp)
         if not imagine:
@@ -106,12 +101,22 @@ class Believer:
             return belief
         return self.read_in(problem, data, self.conditioned(problem, data, belief.choices))
 
+    def alone(self, problem: Problem, data: Dataset, belief: GP) -> GP:
+        """Return the belief about the present campaign alone, the same if no earlier one counts.
+
+        Whether limits can be met and how much better is possible is said by it: what other equipment showed may be
+        wrong here wherever nothing was measured yet.
+        """
+        if not any(each.campaigns for each in belief.choices):
+            return belief
+        return self.fit(problem, replace(data, earlier_campaigns=None), imagine=False)
+
     def mixed(self, problem: Problem, data: Dataset, belief: GP) -> GP:
         """Return a belief about what was told as it is said: a mixture of the best few models of each output."""
         if not self.mixture or self.priors is not None:
             return belief
-        words = self._words(problem)
-        return belief.among(data.U, data.Y, errors=data.errors, cut=data.cut, together=data.blocks, **words)
+        whole = joined(data, [each.campaigns for each in belief.choices])
+        return belief.among(whole.U, whole.Y, **told(whole), **self._words(problem))
 
     @staticmethod
     def read_in(problem: Problem, data: Dataset, belief: GP) -> GP:
@@ -129,9 +134,9 @@ class Believer:
 
     def conditioned(self, problem: Problem, data: Dataset, choices: Sequence[ModelChoice]) -> GP:
         """Return the belief of chosen models about what was told, nothing imagined."""
-        words = self._words(problem)
+        whole = joined(data, [each.campaigns for each in choices])
         return self._conditioned(problem, data) or GP.at_choices(
-            data.U, data.Y, choices, errors=data.errors, cut=data.cut, together=data.blocks, **words
+            whole.U, whole.Y, choices, **told(whole), **self._words(problem)
         )
 
     def _words(self, problem: Problem) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
+from pied.gp.campaigns import alike, foretold
 from pied.gp.choices import Model, ModelChoice
 from pied.gp.enclosure import Enclosure, Over
 from pied.gp.features.coding import Coding, Labels, scaled
@@ -29,7 +30,9 @@ __all__ = [
     "Prior",
     "Split",
     "Warp",
+    "alike",
     "evidence",
+    "foretold",
     "kernel_of",
     "misfits",
     "scaled",

@@ -136,6 +136,8 @@ class ModelChoice:
     """Usual noise on the scale of the warp, where values have errors of their own (`stated`); 0: none has."""
     share: float = 0.0
     """Variance of the offsets of blocks in units of the process variance (`offsets`); 0: there are none."""
+    campaigns: tuple[str, ...] = ()
+    """Earlier campaigns whose values of the output count (`campaigns`)."""
     others: tuple[Other, ...] = ()
     """The next best models at the last selection, the best first."""
 

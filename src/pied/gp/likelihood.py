@@ -69,9 +69,9 @@ class Tasks:
     ties: Ties | None = None
     """Which inputs have a length scale in common; None: none of them."""
     together: Float64[ndarray, "N q"] | None = None
-    """What values have of the offsets of blocks (`offsets`); None: there are no blocks."""
-    share: Float64[ndarray, "B"] | None = None
-    """Variance of the offsets of blocks, in units of the process variance."""
+    """What values have of the offsets of blocks and campaigns (`offsets`); None: there are none."""
+    share: Float64[ndarray, "B q"] | None = None
+    """Variance of each offset, in units of the process variance."""
 
     def at(self, index: Int[ndarray, "C"] | slice) -> "Tasks":
         """Return the tasks with these indices (repeats allowed)."""
@@ -189,8 +189,8 @@ def covariance(
     n = K.shape[1]
     K.reshape(len(K), n * n)[:, :: n + 1] = 1.0 + tasks.noisy_rows * np.exp(theta[:, -1:])
     if tasks.together is not None and tasks.share is not None and tasks.share.any():
-        own = tasks.rows[:, :, None] * tasks.together
-        K = K + tasks.share[:, None, None] * (own @ own.swapaxes(1, 2))
+        own = tasks.rows[:, :, None] * tasks.together * np.sqrt(tasks.share)[:, None, :]
+        K = K + own @ own.swapaxes(1, 2)
     return K, w
 
 
@@ -228,7 +228,7 @@ def _distinct(tasks: Tasks, theta: Float64[ndarray, "B q"]) -> tuple[Int[ndarray
     A selection tries each output under several warps at the same length scales.
     """
     parts = [theta, tasks.kernel, tasks.noisy_rows, tasks.rows, tasks.active, tasks.columns]
-    parts += [] if tasks.share is None else [tasks.share[:, None]]
+    parts += [] if tasks.share is None else [tasks.share]
     shared = [each.reshape(len(theta), -1) for each in (tasks.U, tasks.basis) if each.ndim == 3]
     keys = np.concatenate([*parts, *shared], 1)
     kinds: dict[bytes, int] = {}

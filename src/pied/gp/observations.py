@@ -23,6 +23,9 @@ Cut = tuple[Float64[ndarray, "N m"], Float64[ndarray, "N m"]]
 """Lower and upper ends of values that are known by a limit alone, infinite for all others."""
 FEWEST = 2  # values of an output that give it a scale; with fewer, limits beyond which others lie count as well
 
+CAMPAIGN_SHARE = 10.0
+"""Variance of what all values of a campaign are off by, in units of the process variance: the data tell."""
+
 
 @dataclass(frozen=True, eq=False)
 class Observations:
@@ -55,7 +58,7 @@ class Observations:
     cut: Cut | None = None
     """What is known of values by limits alone; they count as not told until `plateaus.filled`."""
     together: Float64[ndarray, "N q"] | None = None
-    """What points have of the offsets of blocks (`offsets`); None: there are no blocks."""
+    """What points have of the offsets of blocks, then of campaigns (`offsets`); None: there are none."""
     shares: tuple[float, ...] = ()
     """Variance of the offsets of blocks, of each output, in units of its process variance."""
     mixing: Float64[ndarray, "m m"] | None = None
@@ -64,7 +67,7 @@ class Observations:
     @classmethod
     def of(
         cls,
-        U: Float64[ndarray, "N d"],
+        U: Float64[ndarray, "N _"],
         Y: Float64[ndarray, "N m"],
         active: Bool[ndarray, "m d"],
         ratios: Float64[ndarray, "d"],
@@ -73,14 +76,16 @@ class Observations:
         coding: Coding | None = None,
         cut: Cut | None = None,
     ) -> "Observations":
-        """Prepare what was told, at points of the cube."""
+        """Prepare what was told, at points of the cube that may say of which campaign they are (`placed`)."""
+        together = U[:, coding.d :] if coding is not None and coding.campaigns else None
         if coding is not None:
             U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
-            model = replace(model, waves=False)  # with labels, too few points tell one
+            model = replace(model, waves=model.waves and not coding.choices)  # with labels, too few points tell one
         rows = np.isfinite(Y).T
         limits = _limits(Y, cut)
         scales = tuple(_scales(Y[rows[j], j], _possible_warps(model, noise[j]), limits[j]) for j in range(Y.shape[1]))
-        return cls(grained(U), Y, rows, active, ratios, tuple(noise), model, scales, coding, cut=cut)
+        noise = tuple(noise)
+        return cls(grained(U), Y, rows, active, ratios, noise, model, scales, coding, cut=cut, together=together)
 
     def sides(self, j: int) -> tuple[Float64[ndarray, "N"], Float64[ndarray, "N"]]:
         """Return on which side of a limit values of an output lie, 0 where they are known or nothing is; the limits."""
@@ -125,6 +130,13 @@ class Observations:
     def count(self, j: int) -> int:
         """Return the number of points at which output j was told."""
         return int(self.rows[j].sum())
+
+    def offset_shares(self, j: int) -> Float64[ndarray, "q"]:
+        """Return the variance of every offset of output j, in units of its process variance."""
+        count = 0 if self.together is None else self.together.shape[1]
+        campaigns = 0 if self.coding is None else self.coding.campaigns
+        own = self.shares[j] if self.shares else 0.0
+        return np.concatenate([np.full(count - campaigns, own), np.full(campaigns, CAMPAIGN_SHARE)])
 
     def values(self, j: int) -> Float64[ndarray, "n"]:
         """Return what was told of output j."""

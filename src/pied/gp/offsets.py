@@ -8,7 +8,6 @@ how well they explain the values, on the scale of deviations.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy import ndarray
@@ -26,14 +25,6 @@ LENGTHS = (0.3, 1.0)  # isotropic length scales tried with each, in units of sqr
 NUGGET = 0.01  # at the start, where noise is learned
 STEPS = 15  # BFGS iterations of each
 MOST_ROWS = 96  # from which the share is learned, far from each other
-
-
-class Offsets(NamedTuple):
-    """By how much each output is off in each block, on the scales of a belief."""
-
-    names: tuple[str, ...]
-    mean: Float64[ndarray, "m q"]
-    deviation: Float64[ndarray, "m q"]
 
 
 def membership(blocks: Sequence[str]) -> tuple[tuple[str, ...], Float64[ndarray, "N q"]]:
@@ -54,14 +45,20 @@ def with_blocks(
         together: Which point belongs to which block.
         choices: What was chosen; with `shares` known they count, else only their warps.
     """
-    data = replace(data, together=together)
+    data = _joined(data, together)
     shares = [_learned(data, j, None if choices is None else choices[j]) for j in range(len(data.rows))]
     return replace(data, shares=tuple(shares))
 
 
 def known(data: Observations, together: Float64[ndarray, "N q"], choices: Sequence[ModelChoice]) -> Observations:
     """Return the data with blocks whose shares were learned before."""
-    return replace(data, together=together, shares=tuple(each.share for each in choices))
+    return replace(_joined(data, together), shares=tuple(each.share for each in choices))
+
+
+def _joined(data: Observations, together: Float64[ndarray, "N q"]) -> Observations:
+    """Return the data with blocks before its campaigns."""
+    own = together if data.together is None else np.concatenate([together, data.together], 1)
+    return replace(data, together=own, shares=(0.0,) * len(data.rows))
 
 
 def _learned(data: Observations, j: int, old: ModelChoice | None) -> float:
@@ -69,7 +66,8 @@ def _learned(data: Observations, j: int, old: ModelChoice | None) -> float:
     rows = np.flatnonzero(data.rows[j])
     if data.together is None or len(rows) <= int(data.active[j].sum()) + 2:
         return 0.0
-    counts = (data.together[rows] > 0).sum(0)
+    campaigns = 0 if data.coding is None else data.coding.campaigns
+    counts = (data.together[rows, : data.together.shape[1] - campaigns] > 0).sum(0)
     if (counts > 0).sum() < 2 or counts.max() < 2:
         return 0.0
     if len(rows) > MOST_ROWS:
@@ -79,7 +77,8 @@ def _learned(data: Observations, j: int, old: ModelChoice | None) -> float:
     warp = old.warp if old is not None and old.warp in own else "none" if "none" in own else next(iter(own))
     one, _ = regressions(part, [Candidate((0,), data.model.kernels[0], data.model.trends[0], warp, "plain")])
     starts = [(share, length) for share in SHARES for length in LENGTHS]
-    tasks = replace(one.at(np.zeros(len(starts), dtype=int)), share=np.array([share for share, _ in starts]))
+    shares = np.stack([replace(part, shares=(share,)).offset_shares(0) for share, _ in starts])
+    tasks = replace(one.at(np.zeros(len(starts), dtype=int)), share=shares)
     root, d = np.sqrt(max(1, int(part.active[0].sum()))), part.U.shape[1]
     theta = np.array([[np.log(length * root)] * d + [np.log(NUGGET)] for _, length in starts])
     theta[:, -1] = np.clip(theta[:, -1], tasks.nugget[:, 0], tasks.nugget[:, 1])
@@ -91,21 +90,20 @@ def _learned(data: Observations, j: int, old: ModelChoice | None) -> float:
     return float((weights @ np.sqrt(SHARES) / weights.sum()) ** 2)
 
 
-def of_task(tasks: Tasks, theta: Float64[ndarray, "1 q"], variance: float) -> tuple[ndarray, ndarray]:
+def of_task(tasks: Tasks, theta: Float64[ndarray, "1 q"], variance: float, blocks: int) -> tuple[ndarray, ndarray]:
     """Return mean and deviation of the offsets of one output, standardized, given all of its values.
 
-    With T what values have of them and P as in `likelihood`, mean = s T' P y and covariance = v (s C - s^2 T' P T); C
-    takes the average away.
+    With T what values have of them, s their shares and P as in `likelihood`, mean = s T' P y and covariance = v (s C -
+    s T' P T s); C takes the average of blocks away.
     """
     together = np.zeros((tasks.y.shape[1], 0)) if tasks.together is None else tasks.together
-    share = 0.0 if tasks.share is None else float(tasks.share[0])
+    share = np.zeros(together.shape[1]) if tasks.share is None else tasks.share[0]
     kept = tasks.rows[0] > 0
-    found = Kriging.of(tasks, theta, kept) if share > 0 else None
+    found = Kriging.of(tasks, theta, kept) if share.any() else None
     if found is None:
-        return np.zeros(together.shape[1]), np.zeros(together.shape[1])
+        return np.zeros(len(share)), np.zeros(len(share))
     A = found.root @ together[kept]
     apart = found.trend.T @ A
-    left = share * (1.0 - 1.0 / together.shape[1]) - share**2 * (
-        (A**2).sum(0) - ((found.inverse @ apart) * apart).sum(0)
-    )
-    return share * A.T @ found.rest, np.sqrt(np.maximum(variance * left, 0.0))
+    own = 1.0 - (np.arange(len(share)) < blocks) / max(blocks, 1)
+    left = share * own - share**2 * ((A**2).sum(0) - ((found.inverse @ apart) * apart).sum(0))
+    return share * (A.T @ found.rest), np.sqrt(np.maximum(variance * left, 0.0))

@@ -145,8 +145,8 @@ def _draw(block: Block, count: int, stream: Stream) -> _Drawn:
     error = prior + own * noise[:, None, :, None] * stream.at("noise").normal(B, N, c, count)
     if tasks.together is not None and tasks.share is not None:
         by_block = stream.at("blocks").normal(B, tasks.together.shape[1], c, count)
-        offsets = np.einsum("nq,bqcl->bncl", tasks.together, by_block)
-        error = error + (root * np.sqrt(tasks.share)[:, None])[:, None, :, None] * offsets
+        offsets = np.einsum("nq,bqcl->bncl", tasks.together, np.sqrt(tasks.share)[:, :, None, None] * by_block)
+        error = error + root[:, None, :, None] * offsets
     y = ((tasks.y[..., None] - error) * tasks.rows[:, :, None, None]).reshape(B, N, c * count)
     wide = replace(
         block,

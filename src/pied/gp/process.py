@@ -15,7 +15,7 @@ from numpy import ndarray
 from pied.gp import correlated, likelihood, offsets
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
-from pied.gp.features.coding import Coding
+from pied.gp.features.coding import Coding, placed
 from pied.gp.mixture import MOST_POINTS, Mixture, with_other
 from pied.gp.observations import Cut, Observations, affordable, far_apart
 from pied.gp.parts import plateaus
@@ -112,6 +112,7 @@ class GP:
         errors: Float64[ndarray, "N m"] | None = None,
         cut: Cut | None = None,
         together: Sequence[str] = (),
+        campaigns: Sequence[str] = (),
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -128,6 +129,8 @@ class GP:
             errors: Standard deviations of values that have their own, natural units; NaN for the others.
             cut: Ends between which values lie that are known by a limit alone, whose Y is NaN; infinite where open.
             together: Names of the blocks in which points were measured, "" of none; empty: there are none.
+            campaigns: Names of the earlier campaigns, "" of the present one, which the belief is about; empty: all are
+                of that. Their values are off by a constant, and follow the present ones as far as is learned.
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
@@ -135,6 +138,7 @@ class GP:
             active = np.ones((m, d), dtype=bool)
         if ratios is None:
             ratios = np.ones(d)
+        U, coding = placed(U, campaigns, coding)
         kept = affordable(U, Y)
         data = Observations.of(U[kept], Y[kept], active, ratios, noise or (0.0,) * m, model, coding, _at(cut, kept))
         data = data if errors is None else with_errors(data, errors[kept])
@@ -161,8 +165,10 @@ class GP:
         errors: Float64[ndarray, "N m"] | None = None,
         cut: Cut | None = None,
         together: Sequence[str] = (),
+        campaigns: Sequence[str] = (),
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
+        U, coding = placed(U, campaigns, coding)
         kept = affordable(U, Y)
         data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept))
         data = data if errors is None else with_errors(data, errors[kept], choices)
@@ -217,17 +223,19 @@ class GP:
         return self.deviation * np.sqrt(self.variance * [each.share for each in self.choices])
 
     @cached_property
-    def block_offsets(self) -> offsets.Offsets:
-        """By how much every output is off in every block, on its warped scale."""
-        m, q = self.m, len(self.block_names)
+    def offsets(self) -> tuple[Float64[ndarray, "m q"], Float64[ndarray, "m q"]]:
+        """By how much every output is off in every block, then in every campaign, on its warped scale; deviations."""
+        blocks = len(self.block_names)
+        m, q = self.m, blocks + (0 if self.coding is None else self.coding.campaigns)
         mean, deviation = np.zeros((m, q)), np.zeros((m, q))
         for block in self.blocks if q else ():
             for i, group in enumerate(block.groups):
                 one = slice(i, i + 1)
-                found = offsets.of_task(block.tasks.at(one), block.theta[one], float(block.variance[i, 0]))
+                tasks, variance = block.tasks.at(one), float(block.variance[i, 0])
+                found = offsets.of_task(tasks, block.theta[one], variance, blocks)
                 for j in group:
                     mean[j], deviation[j] = (self.deviation[j] * each for each in found)
-        return offsets.Offsets(self.block_names, mean, deviation)
+        return mean, deviation
 
     @np.errstate(all="ignore")
     def shifted(self, shifts: Float64[ndarray, "b m"]) -> Float64[ndarray, "b m"]:

@@ -102,9 +102,9 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
         nugget=np.log(nugget),
         prior=1.0 if data.model.prior else 0.0,
         scatter=_scatter(data, chosen),
-        ties=None if data.coding is None else data.coding.ties,
+        ties=None if data.coding is None or not data.coding.choices else data.coding.ties,
         together=data.together,
-        share=None if not data.shares else np.array([data.shares[j] for j in first]),
+        share=None if data.together is None else np.stack([data.offset_shares(j) for j in first]),
     ), baseline
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pied.records.chronicle import history
 from pied.records.corrections import annotate, correct, restore, withdraw
-from pied.records.event import Event
+from pied.records.event import GROUPS, Event
 from pied.records.journal import Entry, Keeper, take_in
 from pied.records.memory import Memory
 from pied.records.names import former_names, name_now, renamed
@@ -15,6 +15,7 @@ from pied.records.why import Why
 
 if TYPE_CHECKING:
     from pied.records.trial import (
+        COMPARED,
         REPEATED,
         Dataset,
         State,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "COMPARED",
+    "GROUPS",
     "REPEATED",
     "About",
     "Dataset",

@@ -24,8 +24,8 @@ def history(record: Record, number: int | None = None) -> list[Event]:
 
 _ORDER = (
     event.QUESTION, event.RENAMED, event.ASKED, event.ADDED, event.HANDED, event.MOVED, event.TOLD,
-    event.BLOCKED, event.REPEATED, event.REFUSED, event.FAILED, event.CORRECTED, event.WITHDRAWN, event.RESTORED,
-    event.NOTED,
+    event.BLOCKED, event.CAMPAIGN, event.REPEATED, event.REFUSED, event.FAILED, event.CORRECTED, event.WITHDRAWN,
+    event.RESTORED, event.NOTED,
 )  # fmt: skip
 """Order of events of the same time."""
 

@@ -13,7 +13,7 @@ from pied.measured import identity, kept
 from pied.records import event
 from pied.records.event import Event
 from pied.records.plain import cleaned
-from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Record, Row, Value, blocked, moved
+from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Record, Row, Value, grouped, moved
 
 DATA = (TOLD, PARTIAL, FAILED)
 """States in which a trial has told the belief something."""
@@ -33,7 +33,7 @@ def correct(
     why: str,
     worker: str = "",
     at: Mapping[str, Any] | None = None,
-    block: str | None = None,
+    groups: Mapping[str, str | None] | None = None,
 ) -> Row:
     """Replace told values, or the point at which a trial was run; the earlier ones stay in the record.
 
@@ -46,7 +46,7 @@ def correct(
         why: The reason.
         worker: Who corrects.
         at: The right point, all variables; None leaves it.
-        block: The right block, "" for none; None leaves it.
+        groups: The right block and campaign (`event.GROUPS`), "" for none; None leaves it.
 
     Raises:
         TellError: When nothing was told yet, the trial was withdrawn, or it does not exist.
@@ -66,10 +66,11 @@ def correct(
         if at is not None and dict(at) != dict(row.x if row.run is None else row.run):
             row = moved(pen, row, at, replace(happened, kind=event.MOVED))
             pen.replace(row)
-        if block is not None and block != row.block:
-            row = blocked(pen, row, replace(happened, kind=event.BLOCKED), block)
-            row = replace(row, corrected=pen.corrections() + 1)
-            pen.replace(row)
+        for kind, name in (groups or {}).items():
+            if name is not None and name != row.group(kind):
+                row = grouped(pen, row, replace(happened, kind=kind), name)
+                row = replace(row, corrected=pen.corrections() + 1)
+                pen.replace(row)
         if new:
             before = {name: row.y[name] for name in new if name in row.y}
             pen.strike(number, new)

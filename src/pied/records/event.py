@@ -6,10 +6,13 @@ from typing import Any
 
 from pied.measured import shown
 
-CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED, BLOCKED = STORED = (
+CORRECTED, WITHDRAWN, RESTORED, NOTED, MOVED, HANDED, FAILED, RENAMED, BLOCKED, CAMPAIGN = STORED = (
     "corrected", "withdrawn", "restored", "noted", "run elsewhere", "handed out", "failed", "renamed", "block",
+    "campaign",
 )  # fmt: skip
 """Kinds of events that are stored."""
+GROUPS = (BLOCKED, CAMPAIGN)
+"""What a trial belongs to; also in `Row.why`, where versions that do not know it read past it."""
 NOT_THE_SETTINGS = "not_the_settings"
 """In the data of an event, and in `Row.why`: true where a failure had nothing to do with the settings. Versions that do
 not know the word read past it."""
@@ -30,7 +33,7 @@ class Event:
     kind: str
     """"asked", "added", "told", "told again", "refused" (a value that does not count), "failed", "corrected",
     "withdrawn", "restored", "run elsewhere", "handed out" (to another person), "noted", "question", "renamed",
-    "block"."""
+    "block", "campaign"."""
     worker: str
     """Who did it."""
     made: float
@@ -54,9 +57,10 @@ class Event:
         if self.kind == RENAMED:
             pairs = self.data.get("names", {}).items()
             return "renamed: " + ", ".join(f"'{old}' is called '{new}' from now on" for old, new in pairs)
-        if self.kind == BLOCKED:
+        if self.kind in GROUPS:
+            none = "none" if self.kind == BLOCKED else "the present one"
             other = f" instead of {self.data['from']}" if self.data.get("from") else ""
-            return f"block: {self.data.get('to') or 'none'}{other}{said}"
+            return f"{self.kind}: {self.data.get('to') or none}{other}{said}"
         if self.kind == HANDED:
             return f"handed out to {self.worker}, after {self.data.get('from', '')}"
         if self.kind in (CORRECTED, MOVED):

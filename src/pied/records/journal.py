@@ -284,10 +284,10 @@ class Patient(Record):
         worker: str = "",
         again: bool = True,
         at: Mapping[str, Any] | None = None,
-        block: str = "",
+        groups: Mapping[str, str] | None = None,
     ) -> Row:
         """Write told values once."""
-        named: dict[str, Any] = {"worker": worker, "at": at, "block": block}
+        named: dict[str, Any] = {"worker": worker, "at": at, "groups": groups}
         return patiently(lambda is_again: self.inner.tell(number, values, again=again and not is_again, **named))
 
     def fail(self, number: int, *words: Any, **named: Any) -> Row:

@@ -63,7 +63,16 @@ class Row:
     @property
     def block(self) -> str:
         """With what else it is measured together; empty if nothing was said."""
-        return str(self.why.get(event.BLOCKED, ""))
+        return self.group(event.BLOCKED)
+
+    @property
+    def campaign(self) -> str:
+        """The earlier campaign or other equipment that it is of; empty: the present one."""
+        return self.group(event.CAMPAIGN)
+
+    def group(self, kind: str) -> str:
+        """Return what it belongs to of a kind (`event.GROUPS`); empty if nothing was said."""
+        return str(self.why.get(kind, ""))
 
     @property
     def is_not_the_settings(self) -> bool:
@@ -321,7 +330,7 @@ class Record(ABC):
         worker: str = "",
         again: bool = True,
         at: Mapping[str, Any] | None = None,
-        block: str = "",
+        groups: Mapping[str, str] | None = None,
     ) -> Row:
         """Write told values; the first one of each output counts, and later ones are stored without counting.
 
@@ -333,7 +342,7 @@ class Record(ABC):
                 because its success is unknown.
             at: The point at which it was really run, all variables, if not the proposed one; of a complete trial only
                 that which is recorded.
-            block: With what else it was measured together; empty: nothing is said of that.
+            groups: The block and the campaign that it belongs to (`event.GROUPS`); empty: nothing is said of that.
 
         Raises:
             Contradiction: When a value or point contradicts an earlier one; the other values of the call are recorded.
@@ -351,14 +360,8 @@ class Record(ABC):
             is_moved = at is not None and row.run is None and dict(at) != dict(row.x) and row.state in (ASKED, PARTIAL)
             if at is not None and is_moved:
                 row = moved(pen, row, at, Event(number, event.MOVED, worker, now))
-            if block and block != row.block:
-                if row.block or row.state not in (ASKED, PARTIAL):
-                    raise TellError(
-                        f"trial {number} counts as measured in block '{row.block}', not in '{block}': correct it to "
-                        "change that"
-                    )
-                row = blocked(pen, row, Event(number, event.BLOCKED, worker, now), block)
-                pen.replace(row)
+            for kind, name in (groups or {}).items():
+                row = _in_group(pen, row, Event(number, kind, worker, now), name)
             if fresh or is_moved or refusal is None:
                 row = self.settled(replace(row, y={**row.y, **fresh}), now)
                 pen.replace(row)
@@ -377,8 +380,8 @@ class Record(ABC):
         """Write old data as new trials, all or none of them.
 
         Args:
-            choose: Returns points with their values, and perhaps the name of their block, given the trials changed
-                after `since`. Nobody else writes between this look and the end of writing, so what two programs add at
+            choose: Returns points with their values and groups (`event.GROUPS`), given the trials changed after
+                `since`. Nobody else writes between this look and the end of writing, so what two programs add at
                 once is there once.
             since: Number of the last change that the caller knows.
             revision: Number of the current question.
@@ -387,9 +390,9 @@ class Record(ABC):
         with self._writing() as pen:
             now, first = self.clock(), pen.last() + 1
             added = []
-            for number, (x, values, *block) in enumerate(choose(pen.changed(since)), first):
+            for number, (x, values, groups) in enumerate(choose(pen.changed(since)), first):
                 row = Row(number, dict(x), ASKED, is_added=True, revision=revision, worker=worker, asked=now)
-                row = replace(row, why={event.BLOCKED: block[0]}) if any(block) else row
+                row = replace(row, why={kind: name for kind, name in groups.items() if name})
                 y = {name: kept(value) for name, value in values.items()}
                 added.append(self.settled(replace(row, y=y), now))
             pen.insert(added)
@@ -509,10 +512,23 @@ def _plain(value: Any) -> str:
     return f"{value:.9g}" if isinstance(value, float) else str(value)
 
 
-def blocked(pen: Pen, row: Row, happened: Event, block: str) -> Row:
-    """Return a trial in another block, which is in the history."""
-    pen.log(replace(happened, data={"from": row.block, "to": block}))
-    return replace(row, why={**row.why, event.BLOCKED: block})
+def _in_group(pen: Pen, row: Row, happened: Event, name: str) -> Row:
+    """Write to which group a trial belongs that was in none; empty: nothing is said of that."""
+    was = row.group(happened.kind)
+    if not name or name == was:
+        return row
+    if was or row.state not in (ASKED, PARTIAL):
+        here = f"in {happened.kind} '{was}'" if was else f"without a {happened.kind}"
+        raise TellError(f"trial {row.number} counts as measured {here}, not in '{name}': correct it to change that")
+    row = grouped(pen, row, happened, name)
+    pen.replace(row)
+    return row
+
+
+def grouped(pen: Pen, row: Row, happened: Event, name: str) -> Row:
+    """Return a trial in another block or campaign, which is in the history."""
+    pen.log(replace(happened, data={"from": row.group(happened.kind), "to": name}))
+    return replace(row, why={**row.why, happened.kind: name})
 
 
 def _refusal(

@@ -18,7 +18,7 @@ from pied.address import masked
 from pied.errors import MissingExtra, StoreError, did_you_mean
 from pied.measured import SIGNS, Measured
 from pied.records import journal, rows, sqlite
-from pied.records.event import BLOCKED, Event
+from pied.records.event import GROUPS, Event
 from pied.records.names import renamed
 from pied.records.plain import cleaned, key
 from pied.records.record import ASKED, FAILED, PARTIAL, About, Clock, Pen, Question, Record, Row, Taken, Value
@@ -332,7 +332,7 @@ class _Pen(Pen):
             "change": self._change, "state": row.state, "reason": row.reason, "worker": row.worker,
             "leased": row.leased, "expires": row.expires, "settled": row.settled, "offers": row.offers,
             "run": None if row.run is None else text(row.run), "corrected": row.corrected,
-            **({"why": text(row.why)} if row.state == FAILED or BLOCKED in row.why else {}),
+            **({"why": text(row.why)} if row.state == FAILED or any(each in row.why for each in GROUPS) else {}),
         }  # fmt: skip
 
 

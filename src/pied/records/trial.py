@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from pied.measured import Measured, ends, errors, is_known, kept, shown
 from pied.problem import Named, Problem, enclosed, raw
+from pied.records.event import GROUPS
 from pied.records.record import ASKED, FAILED, PARTIAL, TOLD, WITHDRAWN, Row
 from pied.records.why import Why
 from pied.shapes import Bool, Float64
@@ -21,6 +22,8 @@ ROUNDED_OUTSIDE = 1e-9
 """Unit cube: a point this little outside was put there by rounding."""
 SAME_VALUES = 1e-12
 """Of their size: values at the same settings that differ by less are equal; a sum in parallel rounds anew each time."""
+COMPARED = 3
+"""Present values of an output from which on they can tell whether an earlier campaign helps; with fewer it counts."""
 REPEATED = 1e-7
 """Unit cube, every coordinate: measurements this near to each other are repetitions."""
 SPREAD_ROUNDING = 1e-13
@@ -77,6 +80,18 @@ class Trial:
     """Whether it failed for a reason that had nothing to do with the settings, as someone said."""
     block: str = ""
     """With what else it was measured together, and is perhaps off together: a day, an operator, a batch, a reactor."""
+    campaign: str = ""
+    """The earlier campaign or other equipment that it is of; empty: the present one."""
+
+    @property
+    def grouped(self) -> dict[str, str]:
+        """The block and the campaign that it is of, by these words; not what nothing was said of."""
+        return {kind: name for kind, name in zip(GROUPS, (self.block, self.campaign), strict=True) if name}
+
+    @property
+    def groups(self) -> str:
+        """The same as a phrase: "block Mon; campaign 2025"."""
+        return "; ".join(f"{kind} {name}" for kind, name in self.grouped.items())
 
     @property
     def failure(self) -> str:
@@ -155,12 +170,13 @@ class Trial:
             corrected=row.corrected,
             not_the_settings=row.state == FAILED and row.is_not_the_settings,
             block=row.block,
+            campaign=row.campaign,
         )
 
     def __str__(self) -> str:
         text = (
             f"trial {self.number}: "
-            + (f"[{self.block}] " if self.block else "")
+            + "".join(f"[{each}] " for each in (self.campaign, self.block) if each)
             + "  ".join(f"{name} = {_written(value)}" for name, value in self.x.items())
         )
         if self.state is State.FAILED:
@@ -203,6 +219,10 @@ class Dataset:
     """Between which ends outputs lie that are known by a limit alone, infinite ones where none; None: all are."""
     blocks: tuple[str, ...] = ()
     """Names of the blocks in which points were measured, "" of none; empty: there are no blocks."""
+    campaigns: tuple[str, ...] = ()
+    """Names of the campaigns that points are of, "" of the present one; empty: all are of that."""
+    earlier_campaigns: "Dataset | None" = None
+    """What was measured in other campaigns; it is no part of these data, but tells something about the outputs."""
 
     @property
     def limited(self) -> Bool[ndarray, "N m"]:
@@ -256,7 +276,7 @@ class Dataset:
         cut = None if self.cut is None else (self.cut[0][:count], self.cut[1][:count])
         return Dataset(
             self.numbers[:count], self.U[:count], self.Y[:count], self.imagined[:0], errors=own, cut=cut,
-            blocks=self.blocks[:count],
+            blocks=self.blocks[:count], earlier_campaigns=self.earlier_campaigns,
         )  # fmt: skip
 
     def at(self, rows: Sequence[int] | ndarray) -> "Dataset":
@@ -271,25 +291,35 @@ class Dataset:
             errors=None if self.errors is None else self.errors[rows],
             cut=None if self.cut is None else (self.cut[0][rows], self.cut[1][rows]),
             blocks=tuple(self.blocks[row] for row in rows) if self.blocks else (),
+            campaigns=tuple(self.campaigns[row] for row in rows) if self.campaigns else (),
         )
 
     @classmethod
     def of(cls, problem: Problem, trials: Iterable[Trial], revision: int = 1) -> "Dataset":
         """Gather the arrays of a record, without withdrawn trials; a point outside of the box counts at its edge.
 
-        A failure that says nothing about its settings is left out, too: someone said so, or they have succeeded.
+        What was measured in other campaigns is kept apart, and their failures say nothing. A failure that says nothing
+        about its settings is left out, too: someone said so, or they have succeeded.
 
         Args:
             problem: The statement.
             trials: The record.
             revision: Number of the question.
         """
+        trials = tuple(trials)
+        others = [each for each in trials if each.campaign]
+        if others:
+            present = cls.of(problem, [each for each in trials if not each.campaign], revision)
+            told = [each for each in others if each.state in (State.TOLD, State.PARTIAL) and each.y is not None]
+            apart = cls.of(problem, [replace(each, campaign="") for each in told], revision)
+            names = tuple(each.campaign for each in told)
+            return replace(present, earlier_campaigns=replace(apart, campaigns=names) if told else None)
         numbers, points, outputs, whys, failures, pending, blocks = [], [], [], [], [], [], []
         imagined: list[tuple[float, ...]] = []
         last = None
         known = (State.TOLD, State.PARTIAL)
-        present = _saying(problem, trials)
-        for trial in present:
+        counted = _saying(problem, trials)
+        for trial in counted:
             point = raw(trial.x)
             if trial.y is not None and trial.state in known:
                 numbers.append(trial.number)
@@ -307,8 +337,8 @@ class Dataset:
         U, away = (
             _without_rounding(problem.to_unit(_rows(each, len(problem.variables)))) for each in (points, imagined)
         )
-        moved = tuple(trial.number for trial in present if trial.proposed is not None)
-        earlier = tuple(trial.number for trial in present if trial.revision < revision)
+        moved = tuple(trial.number for trial in counted if trial.proposed is not None)
+        earlier = tuple(trial.number for trial in counted if trial.revision < revision)
         return cls(
             tuple(numbers),
             U,

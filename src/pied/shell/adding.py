@@ -32,6 +32,7 @@ class Row(NamedTuple):
     y: dict[str, float]
     """The outputs that are filled in."""
     block: str = ""
+    campaign: str = ""
 
 
 @click.command()
@@ -42,6 +43,12 @@ class Row(NamedTuple):
 @click.option("--again", is_flag=True, help="Add rows that are there already: they were measured again.")
 @click.option(
     "--block", default="", metavar="NAME", help="A column that names the block of each row, or one block of all."
+)
+@click.option(
+    "--campaign",
+    default="",
+    metavar="NAME",
+    help="An earlier campaign or other equipment: a column that names it, or the one that all rows are of.",
 )
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column without meaning here, in spite of its name.")
 @click.option(
@@ -57,6 +64,7 @@ def add(
     anyway: bool,
     again: bool,
     block: str,
+    campaign: str,
     ignore: tuple[str, ...],
     words: tuple[str, ...],
     yes: bool,
@@ -85,6 +93,7 @@ def add(
         more = [word for each in words for word in ("--map", shlex.quote(each))]
         more += [word for each in ignore for word in ("--ignore", shlex.quote(each))]
         more += ["--block", shlex.quote(block)] if block else []
+        more += ["--campaign", shlex.quote(campaign)] if campaign else []
         raise Mistake(
             f"nothing was added yet. If that is right: {hint('add', file, table, *more, '--yes', store=store)}"
         )
@@ -92,7 +101,7 @@ def add(
     own = Reading(read_maps(words), confirm=(lambda _: True) if yes else confirm)
     done = added_as(
         file, store, worker or me(), content, Path(table).name, stated, own, anyway=anyway, again=again, block=block,
-        ignore=ignore,
+        campaign=campaign, ignore=ignore,
     )  # fmt: skip
     if as_json:
         say_json(done.data)
@@ -150,6 +159,7 @@ def added_as(
     anyway: bool = False,
     again: bool = False,
     block: str = "",
+    campaign: str = "",
     ignore: Sequence[str] = (),
 ) -> Added:
     """Add the content of a file as `added` does; one that is written otherwise as it is understood, once confirmed.
@@ -162,7 +172,7 @@ def added_as(
     from pied.shell.proposal import proposed
     from pied.shell.tables import Table
 
-    words: dict[str, Any] = {"anyway": anyway, "again": again, "block": block, "ignore": ignore}
+    words: dict[str, Any] = {"anyway": anyway, "again": again, "groups": (block, campaign), "ignore": ignore}
     plain: Table | None = None
     reason: StatementError | None = None
     if not reading.maps:
@@ -172,7 +182,14 @@ def added_as(
         except StatementError as error:
             reason = error
     kept = kept_maps(stated, store)
-    found = proposed(content, name, stated.problem, {**kept, **reading.maps}, ignore, keep=(block,) if block else ())
+    found = proposed(
+        content,
+        name,
+        stated.problem,
+        {**kept, **reading.maps},
+        ignore,
+        keep=[each for each in (block, campaign) if each],
+    )
     if found is None or (reason is not None and plain is not None and found.says_no_more(plain)):
         raise reason or StatementError(f"{name} has no table with columns for {', '.join(stated.problem.variables)}")
     if found.missing:
@@ -202,7 +219,7 @@ def added(
     *,
     anyway: bool = False,
     again: bool = False,
-    block: str = "",
+    groups: tuple[str, str] = ("", ""),
     ignore: Sequence[str] = (),
 ) -> Added:
     """Add the rows of a table to the study of a file; all of them are checked before anything is written.
@@ -215,7 +232,7 @@ def added(
         stated: What the file of the study says.
         anyway: Whether values outside of their ranges are right.
         again: Whether rows that are there already were measured again.
-        block: A column that names the block of each row, or one block of all rows.
+        groups: A column that names the block of each row, or one block of all rows; the same of campaigns.
         ignore: Columns without meaning here.
     """
     from pied.shell.frame import former, is_recorded
@@ -227,14 +244,14 @@ def added(
     table.check_rows()
     problem, read = stated.problem, by_present_names(table, former(stated, store))
     own = (*_own_columns(problem, read), trial_column(problem), *columns(problem, read))
-    own += (block,) if block in read.columns else ()
+    own += tuple(each for each in groups if each in read.columns)
     pass_over(read, list(problem.variables), problem, *own, ignored=ignore)
-    rows, left_out = _rows(problem, read, anyway, block)  # all rows are checked before a study is created
+    rows, left_out = _rows(problem, read, anyway, groups)  # all rows are checked before a study is created
     if left_out and not rows and not is_recorded(stated, store):
         raise Mistake(" ".join(left_out.values()))
     with opened(file, store, worker=worker, stated=stated) as desk:
         outside = left_out if again else _unknown(desk, read, left_out)
-        new = desk.study.add_all([(row.x, row.y, row.block) for row in rows], anyway=True, again=again)
+        new = desk.study.add_all([(row.x, row.y, row.block, row.campaign) for row in rows], anyway=True, again=again)
     for place in new:
         if said := remark(problem, rows[place].x):
             note(f"{read.place(rows[place].line)}: {said}")
@@ -268,15 +285,17 @@ def _own_columns(problem: "Problem", table: "Table") -> list[str]:
     return [*own.values(), *problem.functions]
 
 
-def _rows(problem: "Problem", table: "Table", anyway: bool, block: str = "") -> tuple[list[Row], dict[int, str]]:
+def _rows(
+    problem: "Problem", table: "Table", anyway: bool, groups: tuple[str, str] = ("", "")
+) -> tuple[list[Row], dict[int, str]]:
     """Return the rows of a table, of an export those that count; also why some are left out, by their place."""
     from pied.errors import StatementError, TellError
     from pied.shell.answers import own_columns
-    from pied.shell.readings import block_column, row_values
+    from pied.shell.readings import group_columns, row_values
     from pied.shell.sheets import row_settings
     from pied.study import added_point, told_values
 
-    column = block if block in table.columns else block_column(problem)
+    named = list(zip(groups, group_columns(problem), strict=True))
     is_export, state = bool(_own_columns(problem, table)), own_columns(problem)["state"]
     rows: list[Row] = []
     far: dict[int, str] = {}
@@ -300,7 +319,9 @@ def _rows(problem: "Problem", table: "Table", anyway: bool, block: str = "") -> 
         except StatementError as error:
             far[line] = f"{table.place(line)}: {error}."
             continue
-        rows.append(Row(line, point, y, table.rows[line].get(column, "" if block in table.columns else block)))
+        cells = table.rows[line]
+        own = (cells[said] if said in table.columns else cells.get(column) or said for said, column in named)
+        rows.append(Row(line, point, y, *own))
     if without:
         note(f"{table.file}: left out {without} row{'s' * (without != 1)} without results that count")
     return rows, far

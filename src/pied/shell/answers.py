@@ -326,7 +326,7 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
     from pied.records import Dataset, feasible
     from pied.shell.laboratory import set_point
     from pied.shell.pages import when
-    from pied.shell.readings import block_column, error_columns
+    from pied.shell.readings import error_columns, group_column, group_columns
     from pied.study import AIMS
 
     problem, trials = desk.study.problem, desk.study.trials
@@ -350,7 +350,7 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
                 own["state"]: trial.state.value,
                 own["aim"]: "added" if trial.is_added else AIMS.get(trial.why.aim, trial.why.aim),
                 own["feasible"]: ("yes" if meets[trial.number] else "no") if len(known) == whole.k else None,
-                **({block_column(problem): trial.block} if trial.block else {}),
+                **{group_column(problem, kind): name for kind, name in trial.grouped.items()},
                 own["reason"]: trial.reason,
                 own["worker"]: trial.worker,
                 own["asked"]: when(row.asked),
@@ -366,7 +366,7 @@ def export_rows(desk: "Desk", full: bool) -> tuple[list[str], list[dict[str, Any
     for name in problem.outputs:
         columns += [name, *(each for each in error_columns(problem, name) if any(each in row for row in table))]
     columns += whole.functions
-    columns += [block_column(problem)] * any(block_column(problem) in row for row in table)
+    columns += [each for each in group_columns(problem) if any(each in row for row in table)]
     return [*dict.fromkeys([*columns, *(own[word] for word in last)])], table
 
 

@@ -23,6 +23,7 @@ _why = click.option("--why", default="", metavar="TEXT", help="The reason, for t
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="NAME=VALUE...")
 @click.option("--at", "settings", multiple=True, metavar="NAME=VALUE", help="What was really set; may be repeated.")
 @click.option("--block", metavar="NAME", help="The right block; '' for none.")
+@click.option("--campaign", metavar="NAME", help="The right campaign; '' for the present one.")
 @_why
 @anyway
 def correct(
@@ -34,6 +35,7 @@ def correct(
     words: tuple[str, ...],
     settings: tuple[str, ...],
     block: str | None,
+    campaign: str | None,
     why: str,
     anyway: bool,
 ) -> None:
@@ -42,12 +44,13 @@ def correct(
 
     with opened(file, store, worker=worker or me(), is_new=False) as desk:
         problem = desk.stated.problem
-        if not words and not settings and block is None:
+        if not words and not settings and block is None and campaign is None:
             raise Mistake(f"say what is right: {desk.hint('correct', str(trial), 'NAME=VALUE', '--why TEXT')}")
         before = len(desk.study.history(trial))
         at = settings_of(problem, settings)
         values = values_of(problem, words) if words else None
-        made = desk.study.correct(trial, values, at=at or None, block=block, why=why, anyway=anyway)
+        groups = {"block": block, "campaign": campaign}
+        made = desk.study.correct(trial, values, at=at or None, **groups, why=why, anyway=anyway)
         new = desk.study.history(trial)[before:]
         _report(
             desk, made, as_json, [each.what for each in new] or ["nothing to correct: that is in the record already"]

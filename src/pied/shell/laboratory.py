@@ -10,7 +10,7 @@ import click
 
 from pied import writing
 from pied.measured import Measured, is_known, is_sided
-from pied.shell.options import anyway, block, given, of_a_study, worker
+from pied.shell.options import anyway, block, campaign, given, of_a_study, worker
 from pied.shell.sheets import Told, from_sheet, remark_column, trial_column
 from pied.shell.speech import Mistake, note, pair, say, say_json
 
@@ -174,7 +174,7 @@ def _write_sheet(file: Path, problem: "Problem", trials: "list[Trial]") -> None:
 
 def sheet_of(problem: "Problem", trials: "list[Trial]") -> tuple[list[str], list[dict[str, Any]]]:
     """Return the columns and rows of a run sheet: the settings of open trials, outputs to be filled in."""
-    from pied.shell.readings import block_column
+    from pied.shell.readings import group_columns
 
     own = trial_column(problem)
     rows: list[dict[str, Any]] = [
@@ -182,7 +182,7 @@ def sheet_of(problem: "Problem", trials: "list[Trial]") -> tuple[list[str], list
     ]
     columns = [own, *problem.variables, *problem.outputs]
     if any(each.block for each in trials):
-        columns.append(block_column(problem))
+        columns.append(group_columns(problem)[0])
         for row, each in zip(rows, trials, strict=True):
             row[columns[-1]] = each.block
     if any(each.why.repeats is not None for each in trials):
@@ -227,6 +227,7 @@ def write(file: Path, content: str | bytes) -> None:
 )
 @click.option("--at", "settings", multiple=True, metavar="NAME=VALUE", help="What was really set; may be repeated.")
 @block
+@campaign
 @anyway
 def tell(
     file: str,
@@ -237,6 +238,7 @@ def tell(
     sheet: str | None,
     settings: tuple[str, ...],
     block: str,
+    campaign: str,
     anyway: bool,
 ) -> None:
     """Tell what was measured: the number of the trial, then NAME=VALUE for each output, or NAME="0.52 ± 0.01 (n=3)".
@@ -261,9 +263,12 @@ def tell(
             told = from_sheet(desk, Table.read(Path(sheet)), anyway)
         before = {trial.number: trial for trial in desk.study.trials}
         done, refused = [], []
-        for place, number, values, at, own in told:
+        for place, number, values, at, *own in told:
+            in_block, of_campaign = own[0] or block, own[1] or campaign
             try:
-                done.append(desk.study.tell(number, values or None, at=at, block=own or block, anyway=anyway))
+                done.append(
+                    desk.study.tell(number, values or None, at=at, block=in_block, campaign=of_campaign, anyway=anyway)
+                )
             except Contradiction as error:
                 refused.append(f"{place}{error.facts}. If the earlier one is wrong: {_remedy(desk, error)}")
             except TellError as error:
@@ -334,7 +339,7 @@ def trial_data(problem: "Problem", trial: "Trial") -> dict[str, Any]:
     y = {name: value for name, value in told.items() if value is not None}
     left = missing(problem, trial)
     more: dict[str, Any] = {} if trial.proposed is None else {"asked": dict(trial.proposed)}
-    more |= {"block": trial.block} if trial.block else {}
+    more |= trial.grouped
     more |= {"errors": errors_data(trial)} if errors_data(trial) else {}
     return {"trial": trial.number, "state": trial.state.value, "x": dict(trial.x), "y": y, "missing": left, **more}
 

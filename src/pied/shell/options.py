@@ -17,6 +17,9 @@ block: Decorator = click.option(
     metavar="NAME",
     help="With what else it was measured: a day, an operator, a batch, a reactor.",
 )
+campaign: Decorator = click.option(
+    "--campaign", default="", metavar="NAME", help="Another campaign or other equipment: related outputs, not equal."
+)
 given: Decorator = click.option(
     "--given",
     "given",

@@ -4,6 +4,7 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -198,7 +199,7 @@ def missing(problem: Problem, trial: Trial) -> list[str]:
 
 def verdict(problem: Problem, trial: Trial) -> str:
     """Return the objective of a told trial, and the limits it breaks."""
-    whole = Dataset.of(problem, [trial]).functions(problem.side_by_side)
+    whole = Dataset.of(problem, [replace(trial, campaign="")]).functions(problem.side_by_side)
     f, values = whole[:, : problem.k], (whole[0, problem.goal_places] * problem.goal_signs).tolist()
     digits = 6 if problem.is_exact else 4
     worth = (
@@ -250,7 +251,7 @@ def trial_lines(problem: Problem, trials: Sequence[Trial], leases: Mapping[int, 
 
 def _remark(problem: Problem, trial: Trial, lease: Mapping[str, Any] | None) -> str:
     """Return what became of a trial."""
-    old = ("older; " if trial.is_added else "") + f"block {trial.block}; " * bool(trial.block)
+    old = ("older; " if trial.is_added else "") + f"{trial.groups}; " * bool(trial.groups)
     if trial.state is State.FAILED:
         return trial.failure
     if trial.state is State.WITHDRAWN:

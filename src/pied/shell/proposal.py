@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pied.errors import StatementError, closest
 from pied.shell import layout, units
-from pied.shell.readings import block_column, error_columns
+from pied.shell.readings import error_columns, group_columns
 from pied.shell.tables import Table, is_number
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class _Reader:
         self.missing: list[str] = []
         names = (*problem.variables, *problem.outputs)
         own = [each for name in problem.outputs for each in error_columns(problem, name)]
-        self.exact = {_folded(each): each for each in (*names, *own, block_column(problem), *keep)}
+        self.exact = {_folded(each): each for each in (*names, *own, *group_columns(problem), *keep)}
         self.keep = keep
         self.names = names
 
@@ -162,7 +162,7 @@ class _Reader:
         heading, cells = part.heading[place], [row[place] for _, row in part.rows]
         if heading != name:
             self.maps[heading] = name
-        if name in self.keep or name == block_column(self.problem):
+        if name in self.keep or name in group_columns(self.problem):
             return cells
         box = self.problem.variables.get(name)
         if box is not None and box.is_choice:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pied.errors import StatementError
 from pied.measured import Measured, checked, not_detected, of_repetitions, parts, sided
+from pied.records import GROUPS
 from pied.shell.tables import to_number
 
 if TYPE_CHECKING:
@@ -42,9 +43,14 @@ def error_columns(problem: "Problem", name: str) -> tuple[str, str]:
     return deviation, count
 
 
-def block_column(problem: "Problem") -> str:
-    """Return the heading of the column that names the block of a row."""
-    return "block" if "block" not in {*problem.variables, *problem.outputs, *problem.functions} else "pied block"
+def group_column(problem: "Problem", kind: str) -> str:
+    """Return the heading of the column that names the block, or the campaign, of a row."""
+    return kind if kind not in {*problem.variables, *problem.outputs, *problem.functions} else f"pied {kind}"
+
+
+def group_columns(problem: "Problem") -> list[str]:
+    """Return the headings of the columns that name blocks and campaigns."""
+    return [group_column(problem, kind) for kind in GROUPS]
 
 
 def columns(problem: "Problem", table: "Table") -> list[str]:
@@ -52,7 +58,7 @@ def columns(problem: "Problem", table: "Table") -> list[str]:
     found = [
         each for name in problem.outputs for each in (*error_columns(problem, name), *_repeated(problem, table, name))
     ]
-    return [each for each in (*found, block_column(problem)) if each in table.columns]
+    return [each for each in (*found, *group_columns(problem)) if each in table.columns]
 
 
 def _repeated(problem: "Problem", table: "Table", name: str) -> list[str]:

@@ -24,13 +24,14 @@ class Told(NamedTuple):
     at: dict[str, Any]
     """What was set otherwise."""
     block: str = ""
+    campaign: str = ""
 
 
 def from_sheet(desk: "Desk", table: "Table", anyway: bool) -> list[Told]:
     """Read a run sheet completely before anything is told."""
     from pied.errors import StatementError
     from pied.records import former_names
-    from pied.shell.readings import block_column, columns, row_values
+    from pied.shell.readings import columns, group_columns, row_values
     from pied.study import run_point
 
     table.check_rows()
@@ -57,7 +58,8 @@ def from_sheet(desk: "Desk", table: "Table", anyway: bool) -> list[Told]:
             run_point(problem, trial.x, at, anyway=anyway)
         except StatementError as error:
             raise StatementError(f"{place}{error}") from error
-        told.append(Told(place, trial.number, values, at, table.rows[row].get(block_column(problem), "")))
+        groups = (table.rows[row].get(column, "") for column in group_columns(problem))
+        told.append(Told(place, trial.number, values, at, *groups))
     return told
 
 

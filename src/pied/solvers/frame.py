@@ -240,8 +240,9 @@ class BayesRun(Run):
             ends = predicted(self.problem, belief, u[None], level, factor)
         else:
             ends = scene.regimes.predicted(u[None], level)
-        has_gap = believer.cautious and not self.problem.has_front
-        is_assumed = has_gap and assumes_smooth(self.problem, belief, scene.data.Y)
+        has_gap = believer.cautious and not self.problem.has_front and not self.is_young(scene.data)
+        alone = believer.alone(self.problem, scene.data, belief) if has_gap else belief
+        is_assumed = has_gap and assumes_smooth(self.problem, alone, scene.data.Y)
         wrong = misjudged(scene.composite, u[None], self.level)
         if wrong:
             logger.warning("the closed form of %s does not hold at %s: it is not affine there", wrong, u.tolist())
@@ -249,7 +250,8 @@ class BayesRun(Run):
             why,
             lower=tuple(lower[0].tolist()),
             upper=tuple(upper[0].tolist()),
-            possible=self._doubted_top(scene, belief, u, is_shown=not is_assumed) if has_gap else None,
+            optimistic=None if self.is_young(scene.data) else why.optimistic,
+            possible=self._doubted_top(scene, alone, u, is_shown=not is_assumed) if has_gap else None,
             assumes_smooth=is_assumed,
             expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
             telling=tuple(telling(self.problem, belief, u[None], scene.pool[:USUAL_POINTS])[0].tolist()),
@@ -257,6 +259,10 @@ class BayesRun(Run):
             rung=SOME.format(len(scene.data.U)) if len(scene.data.U) > MOST_TOLD else scene.belief.rung,
             memory=to_memory(scene.belief.choices),
         )
+
+    def is_young(self, data: Dataset) -> bool:
+        """Whether an earlier campaign stands in for present points, which are too few for a gap or a verdict."""
+        return data.earlier_campaigns is not None and int(data.complete.sum()) < self.initial
 
     def _doubted_top(self, scene: Scene, belief: GP, u: Float64[ndarray, "d"], *, is_shown: bool) -> float | None:
         """Return what settings may reach as far as the belief is to be doubted; None: none may meet all limits.

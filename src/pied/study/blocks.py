@@ -41,10 +41,10 @@ class BlockOffset:
         ends = sorted((abs(self.lower), abs(self.upper)))
         unit = f" {self.unit}" if self.unit else ""
         side = "higher" if self.offset > 0 else "lower"
-        between = f"{_brief(ends[0])} to {_brief(ends[1])}"
+        between = f"{brief(ends[0])} to {brief(ends[1])}"
         if not self.is_clear:
-            return f"{self.block} reads {self.output} like the other blocks, within {_brief(ends[1])}{unit}"
-        return f"{self.block} reads {self.output} {_brief(abs(self.offset))}{unit} {side} ({between})"
+            return f"{self.block} reads {self.output} like the other blocks, within {brief(ends[1])}{unit}"
+        return f"{self.block} reads {self.output} {brief(abs(self.offset))}{unit} {side} ({between})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as data for JSON."""
@@ -55,10 +55,10 @@ def offsets_of(problem: Problem, data: Dataset, belief: "GP") -> tuple[BlockOffs
     """Return the offsets of all blocks and outputs."""
     if not data.blocks:
         return ()
-    found = belief.block_offsets
+    mean, deviation = belief.offsets
     blocks, units, made = np.array(data.blocks), Words.of(problem).units, []
-    for place, block in enumerate(found.names):
-        shifts = found.mean[:, place] + CLEAR * np.array([[0.0], [-1.0], [1.0]]) * found.deviation[:, place]
+    for place, block in enumerate(belief.block_names):
+        shifts = mean[:, place] + CLEAR * np.array([[0.0], [-1.0], [1.0]]) * deviation[:, place]
         ends = belief.shifted(shifts)
         for j, name in enumerate(problem.outputs):
             middle, *both = ends[:, j].tolist()
@@ -76,5 +76,6 @@ def least_used(blocks: str | Sequence[str], trials: Sequence[Trial]) -> str:
     return min(names, key=used.count)
 
 
-def _brief(value: float) -> str:
+def brief(value: float) -> str:
+    """Return an offset for a sentence."""
     return f"{value:.2g}"

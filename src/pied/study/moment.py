@@ -10,7 +10,7 @@ import numpy as np
 from pied.distances import to_nearest
 from pied.errors import Status, is_everywhere
 from pied.problem import SAME, Problem
-from pied.records import Dataset, State, Trial, met
+from pied.records import COMPARED, Dataset, State, Trial, met
 from pied.rng import Stream
 from pied.solvers.base import Solver
 from pied.study.relaxation import Relaxation
@@ -91,6 +91,11 @@ class Moment:
             trial if trial.revision == self.revision else trial.believed(self.correction + 1) for trial in self.believed
         )
 
+    @cached_property
+    def present(self) -> tuple[Trial, ...]:
+        """The trials of the present campaign."""
+        return tuple(trial for trial in self.trials if not trial.campaign)
+
     @property
     def used(self) -> int:
         """Number of proposed trials: told, partial, failed, withdrawn or pending."""
@@ -152,10 +157,10 @@ class Moment:
         """
         if self.never_came:
             return True
-        if any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.trials):
+        if any(trial.state in (State.TOLD, State.PARTIAL) for trial in self.present):
             return False
-        gone = {trial.number for trial in self.trials if trial.state is State.WITHDRAWN or trial.not_the_settings}
-        asked = [trial for trial in self.trials if not trial.is_added and trial.number not in gone]
+        gone = {trial.number for trial in self.present if trial.state is State.WITHDRAWN or trial.not_the_settings}
+        asked = [trial for trial in self.present if not trial.is_added and trial.number not in gone]
         failed = [trial.state is State.FAILED for trial in asked]
         first = asked[:FIRST_FAILURES]
         if len(asked) >= self.initial and all(failed[: self.initial]):
@@ -166,7 +171,7 @@ class Moment:
     @cached_property
     def never_came(self) -> tuple[str, ...]:
         """Outputs that the black box gave at no point of a whole initial design; people may tell them later."""
-        done = [trial for trial in self.trials if trial.state in (State.TOLD, State.PARTIAL)]
+        done = [trial for trial in self.present if trial.state in (State.TOLD, State.PARTIAL)]
         if self.problem.blackbox is None or not done or len(done) < self.initial:
             return ()
         missing = np.isnan(self.data.Y).all(0)
@@ -237,10 +242,14 @@ class Moment:
     @property
     def initial_index(self) -> int | None:
         """Index of the next point of the initial design; None when the design is complete."""
-        first = [trial for trial in self.trials if not trial.is_added and trial.why.aim in DESIGNED]
-        added = sum(trial.is_added and trial.state is State.TOLD for trial in self.trials)
-        told = [trial for trial in self.trials if trial.state in (State.TOLD, State.PARTIAL)]
-        gone = [trial for trial in self.trials if trial.state is State.WITHDRAWN]
+        first = [trial for trial in self.present if not trial.is_added and trial.why.aim in DESIGNED]
+        added = sum(trial.is_added and trial.state is State.TOLD for trial in self.present)
+        old = sum(trial.state is State.TOLD for trial in self.trials) - sum(
+            trial.state is State.TOLD for trial in self.present
+        )
+        added += min(old, max(self.initial - COMPARED, 0))
+        told = [trial for trial in self.present if trial.state in (State.TOLD, State.PARTIAL)]
+        gone = [trial for trial in self.present if trial.state is State.WITHDRAWN]
         lost = sum(trial.is_added or trial.why.aim in DESIGNED for trial in gone)
         chosen = sum(not trial.is_added and trial.why.aim not in DESIGNED for trial in told)
         here = len(first) - sum(trial.state is State.WITHDRAWN for trial in first)

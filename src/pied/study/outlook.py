@@ -298,7 +298,7 @@ class Outlook:
         """Return the same as far as the belief is to be doubted where little was measured: what may be possible."""
         snapshot = self.snapshot
         believer, stream = snapshot.settings.believer, snapshot.stream.at("outlook")
-        return believer.doubted(problem, self.data, snapshot.belief, stream, self.level)
+        return believer.doubted(problem, self.data, snapshot.alone, stream, self.level)
 
     def still(self, answer: Answer) -> Gap:
         """Return how much better than an answer any settings could be, or why that is not told.

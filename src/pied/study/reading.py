@@ -19,7 +19,7 @@ from pied.errors import (
 )
 from pied.measured import Measured, is_known, says_no_more
 from pied.problem import Named, Problem, doubts, ends_of
-from pied.records import Row, State, Trial, cleaned_name
+from pied.records import GROUPS, Row, State, Trial, cleaned_name
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +86,12 @@ def is_recorded(row: Row, values: Mapping[str, float], point: Mapping[str, Any] 
     is_open = row.state in (State.ASKED.value, State.PARTIAL.value, State.TOLD.value)
     is_same = all(says_no_more(value, row.y.get(name)) for name, value in values.items())
     return is_open and is_same and (point is None or dict(point) == dict(row.x if row.run is None else row.run))
+
+
+def groups_of(block: str | None = "", campaign: str | None = "") -> dict[str, Any]:
+    """Return to which block and campaign a trial belongs, as a record stores it; None where nothing is said."""
+    named = zip(GROUPS, (block, campaign), strict=True)
+    return {kind: None if name is None else cleaned_name(name) for kind, name in named}
 
 
 def restored_trial(problem: Problem, row: Row) -> Trial:

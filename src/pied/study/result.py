@@ -14,6 +14,7 @@ from pied.problem import Named
 from pied.records import Trial
 from pied.study.blame import Blame
 from pied.study.blocks import BlockOffset
+from pied.study.campaigns import Relation, sentences
 from pied.study.doubtful import Doubtful, in_python
 from pied.study.front import Front, FrontPoint
 from pied.study.relaxation import Relaxation
@@ -111,6 +112,8 @@ class Result:
     """Compute `doubtful`, likewise."""
     blocks_of: Callable[[], tuple[BlockOffset, ...]] = field(default=tuple, repr=False)
     """Compute `blocks`, likewise."""
+    campaigns_of: Callable[[], tuple[Relation, ...]] = field(default=tuple, repr=False)
+    """Compute `campaigns`, likewise."""
 
     blame_of: Callable[[], Blame | None] = field(default=lambda: None, repr=False)
     """Compute `blame`, likewise."""
@@ -129,6 +132,11 @@ class Result:
     def blocks(self) -> tuple[BlockOffset, ...]:
         """By how much each block (day, operator, batch) reads outputs higher or lower than an average one."""
         return self.blocks_of()
+
+    @cached_property
+    def campaigns(self) -> tuple[Relation, ...]:
+        """How the outputs of each earlier campaign are related to the present ones, as far as that is known."""
+        return self.campaigns_of()
 
     @cached_property
     def sensitivities(self) -> Worth | None:
@@ -205,11 +213,11 @@ class Result:
         """
         changed = [] if self.blame is None else [self.blame.sentence(command)]
         blocks = [f"{each}." for each in self.blocks if each.is_clear]
-        return [*changed, *(each.sentence(command) for each in self.doubtful), *blocks]
+        return [*changed, *(each.sentence(command) for each in self.doubtful), *blocks, *sentences(self.campaigns)]
 
     def plainly(self) -> "Result":
         """Return the same without remarks about the record, to stand beside another result."""
-        return replace(self, doubtful_of=tuple, blocks_of=tuple, blame_of=lambda: None)
+        return replace(self, doubtful_of=tuple, blocks_of=tuple, campaigns_of=tuple, blame_of=lambda: None)
 
     def _repr_html_(self) -> str:
         """Return the lines of `print` for a notebook, the value in bold and the settings as a table."""
@@ -282,6 +290,7 @@ class Result:
             **({"values": self.values, "front": self.front.to_dict()} if self.front is not None else {}),
             "doubtful": [each.to_dict() for each in self.doubtful],
             **({"blocks": [each.to_dict() for each in self.blocks]} if self.blocks else {}),
+            **({"campaigns": [each.to_dict() for each in self.campaigns]} if self.campaigns else {}),
             "failures": self.failures,
             "without_failures": self.blame.to_dict() if self.blame is not None else None,
             "rungs": self.rungs,
@@ -299,7 +308,7 @@ class Result:
             row: dict[str, Any] = {"number": trial.number, "state": trial.state.value, "aim": trial.why.aim}
             row.update(trial.x)
             row.update({name: _number(value) for name, value in trial.y.items()} if trial.y is not None else {})
-            row.update({"block": trial.block} if trial.block else {})
+            row.update(trial.grouped)
             row.update(reason=trial.reason, seconds=trial.why.seconds)
             rows.append(row)
         return pandas.DataFrame(rows).set_index("number") if rows else pandas.DataFrame()
@@ -346,7 +355,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "aim": trial.why.aim,
         "x": dict(trial.x),
         "y": {name: _told(value) for name, value in trial.y.items()} if trial.y is not None else None,
-        **({"block": trial.block} if trial.block else {}),
+        **trial.grouped,
         "reason": trial.reason,
         "not_the_settings": trial.not_the_settings,
         "seconds": trial.why.seconds,

@@ -134,7 +134,7 @@ class Settling:
         pool = problem.within(stream.sobol(4 * PLACES, problem.d), stream.at("within"))
         pool = problem.on_equalities(np.concatenate([known, pool]))
         pool = pool if problem.grid is None else problem.grid.snapped(pool)
-        f = self._upper(self._composite(self.snapshot.belief), pool)
+        f = self._upper(self._composite(self.snapshot.alone), pool)
         order = (-f).argsort(kind="stable")[:PLACES]
         return np.concatenate([known[1:], pool[order]])
 
@@ -157,7 +157,7 @@ class Settling:
     def source(self) -> Source:
         """Where the gap comes from."""
         snapshot, problem, u = self.snapshot, self.snapshot.problem, self.top[None]
-        composite, certain = self._composite(snapshot.belief), float(self.found.certified or 0.0)
+        composite, certain = self._composite(snapshot.alone), float(self.found.certified or 0.0)
         whole = float(self._upper(composite, u)[0]) - certain
         shares = {}
         for j, name in enumerate(problem.outputs):
@@ -181,7 +181,7 @@ class Settling:
             if len(candidates) < CANDIDATES and all(np.abs(u - each).max() > APART for each in candidates):
                 candidates.append(u)
         candidates += [] if self.snapshot.problem.is_exact else [self.found.u]
-        belief = self.snapshot.belief
+        belief = self.snapshot.alone
         left = [self._open(self._composite(belief.imagine(u[None])), self.places)[0] for u in candidates]
         return candidates[int(np.argmin(left))]
 
@@ -193,7 +193,7 @@ class Settling:
         u = u if problem.grid is None else problem.grid.snapped(u)
         lower, _, upper = snapshot.composite("settle").bounds(u[None], snapshot.level)
         factor = snapshot.settings.believer.trust(problem, snapshot.data, snapshot.level).stated
-        ends = predicted(problem, snapshot.belief, u[None], snapshot.level, factor)
+        ends = predicted(problem, snapshot.alone, u[None], snapshot.level, factor)
         last = snapshot.data.last
         expected = tuple(zip(*(each[0].tolist() for each in ends), strict=True))
         memory = {} if last is None else last.memory
@@ -225,7 +225,7 @@ class Settling:
 
     def _count(self, wanted: float, factor: float | None) -> int:
         """Return how many measurements, imagined at their mean one after the other, make the gap small."""
-        belief, measured = self.snapshot.belief, list[Sequence[float]]()
+        belief, measured = self.snapshot.alone, list[Sequence[float]]()
         while len(measured) < MOST:
             there = belief.imagine(np.array(measured)) if measured else belief
             left, place = self._open(self._composite(there, factor), self.places)

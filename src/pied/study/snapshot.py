@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pied.gp import GP, ModelChoice
     from pied.search import Optimum
     from pied.study.blocks import BlockOffset
+    from pied.study.campaigns import Relation
     from pied.study.doubtful import Doubtful
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
@@ -82,7 +83,8 @@ class Snapshot(Moment):
         """Return how much better than a recommended point any could still be, or why that is not told."""
         if self.problem.has_front:  # its analogue is the growth of the front
             return Gap(None)
-        if self.is_too_few:
+        is_young = self.data.earlier_campaigns is not None and self.data.complete.sum() < self.initial
+        if self.is_too_few or is_young:
             return Gap(math.inf, math.inf, Unknown.FEW.value)
         if self.problem.slice is not None:
             return self._still_on_slice(recommendation)
@@ -147,6 +149,8 @@ class Snapshot(Moment):
         mine = [trial for trial in sought if trial.revision == self.revision and dict(trial.why.given) == given]
         if any(trial.why.optimistic is not None for trial in mine):
             return Unknown.CORRECTED.value
+        if mine and self.data.earlier_campaigns is not None:
+            return Unknown.FEW.value
         return Unknown.UNTOLD.value if mine else Unknown.UNASKED.value if sought else Unknown.SPREAD.value
 
     @property
@@ -156,7 +160,7 @@ class Snapshot(Moment):
 
         believer = self.settings.believer
         return believer.cautious and assumes_smooth(
-            self.problem, believer.of_told(self.problem, self.data, self.belief), self.data.Y
+            self.problem, believer.of_told(self.problem, self.data, self.alone), self.data.Y
         )
 
     def possible_optimum(self, found: "Recommendation") -> "Optimum":
@@ -165,7 +169,7 @@ class Snapshot(Moment):
             from pied.study.prospect import possible_optimum
 
             believer, stream = self.settings.believer, self.stream
-            composite = believer.doubted(self.problem, self.data, self.belief, stream.at("recommend"), self.level)
+            composite = believer.doubted(self.problem, self.data, self.alone, stream.at("recommend"), self.level)
             self._optima[found.rule] = found, possible_optimum(composite, found, self.level, stream.at("gap"))
         return self._optima[found.rule][1]
 
@@ -192,7 +196,7 @@ class Snapshot(Moment):
         from pied.solvers.untried import Untried
 
         believer, data = self.settings.believer, self.data.settled
-        belief = believer.of_told(self.problem, data, self.belief)
+        belief = believer.of_told(self.problem, data, self.alone)
         return Untried(self.problem, believer, data, belief).phrases()
 
     @cached_property
@@ -213,7 +217,7 @@ class Snapshot(Moment):
             stream = self.stream.at("chance")
             return regime_verdict.chance(self.problem, settings.believer, self.data, self._sides, self.level, stream)
         level, stream = self.level, self.stream
-        careful = settings.believer.careful(self.problem, self.data, self.belief.beyond_plateaus, level)
+        careful = settings.believer.careful(self.problem, self.data, self.alone.beyond_plateaus, level)
         composite = settings.believer.bound(self.problem, self.data, careful, stream.at("recommend"))
         return chance_of_any(composite, careful, level, self.data.U, stream.at("chance"))
 
@@ -270,6 +274,11 @@ class Snapshot(Moment):
         if self.belief_of is not None:
             return self.belief_of()
         return self.settings.believer.fit(self.problem, self.data, self._previous, imagine=False)
+
+    @cached_property
+    def alone(self) -> "GP":
+        """The belief about the present campaign alone."""
+        return self.settings.believer.alone(self.problem, self.data, self.belief)
 
     @property
     def snapshot(self) -> "Snapshot":
@@ -342,6 +351,13 @@ class Snapshot(Moment):
         if not self.data.blocks or (np.isfinite(self.data.Y).sum(0) < 2).any():
             return ()
         return offsets_of(self.problem, self.data, self.belief)
+
+    @cached_property
+    def campaigns(self) -> "tuple[Relation, ...]":
+        """How earlier campaigns are related to the present one."""
+        from pied.study.campaigns import relations_of
+
+        return relations_of(self.problem, self.data, lambda: self.belief)
 
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
@@ -453,7 +469,7 @@ class Snapshot(Moment):
             level=self.level, seed=self.seed, relaxation=relaxation,
             settings={"solver": self.solver.name, "settings": repr(self.solver)}, words=Words.of(problem),
             confirmations=(self.confirmations, self.needed), doubtful_of=lambda: self.doubtful,
-            blocks_of=lambda: self.blocks,
+            blocks_of=lambda: self.blocks, campaigns_of=lambda: self.campaigns,
             given=dict(problem.given),
         )  # fmt: skip
         if found is None:

@@ -30,7 +30,6 @@ from pied.records import (
     Value,
     Why,
     annotate,
-    cleaned_name,
     correct,
     history,
     restore,
@@ -46,6 +45,7 @@ from pied.study.present import check_present
 from pied.study.reading import (
     added_point,
     answered,
+    groups_of,
     is_recorded,
     more_said,
     note_text,
@@ -288,7 +288,8 @@ class Study:
 
     def _find_exact(self, trials: tuple[Trial, ...]) -> None:
         """Let outputs that repeated themselves in all digits count as exact, as long as the record says so."""
-        self._change_noise(self.problem.found_exact(exact_outputs(self.problem, trials)))
+        present = [trial for trial in trials if not trial.campaign]
+        self._change_noise(self.problem.found_exact(exact_outputs(self.problem, present)))
 
     def _change_noise(self, problem: Problem) -> None:
         """Go on with other outputs that count as exact; the solver begins anew."""
@@ -352,7 +353,8 @@ class Study:
         """Put a trial into a block, of several into the one that was used least; one that is in a block stays there."""
         if not block or trial.block:
             return trial
-        self._record.tell(trial.number, {}, worker=self.worker, block=cleaned_name(least_used(block, self.trials)))
+        groups = groups_of(least_used(block, self.trials))
+        self._record.tell(trial.number, {}, worker=self.worker, groups=groups)
         return self._logged(trial.number)
 
     def open_trials(
@@ -571,7 +573,7 @@ class Study:
         try:
             if index is None:
                 is_whole = problem.slice is None
-                again = to_repeat(problem, snapshot.trials, data) if is_whole and self.solver.finds_exact else None
+                again = to_repeat(problem, snapshot.present, data) if is_whole and self.solver.finds_exact else None
                 if again is not None:
                     return Proposal(data.U[data.numbers.index(again.number)], Why("compare", repeats=again.number))
                 return self._sought(snapshot, number)
@@ -582,7 +584,7 @@ class Study:
 
     def _sought(self, snapshot: Snapshot, number: int) -> Proposal:
         """Ask the solver; a look whether outputs that repeated themselves scatter is remembered with its proposal."""
-        seen = look(self.problem, snapshot.trials, snapshot.data) if self.solver.finds_exact else {}
+        seen = look(self.problem, snapshot.present, snapshot.data) if self.solver.finds_exact else {}
         scattering = [name for name in self.problem.exact_by_repetition if name in seen.get("outputs", ())]
         if scattering:
             left = [name for name in self.problem.exact_by_repetition if name not in scattering]
@@ -611,6 +613,7 @@ class Study:
         *,
         at: Mapping[str, Any] | None = None,
         block: str = "",
+        campaign: str = "",
         anyway: bool = False,
         again: bool = True,
     ) -> Trial:
@@ -626,20 +629,23 @@ class Study:
             at: Variables that were really set to other values than proposed; the proposed point stays in the record.
                 A complete trial is moved by `correct`.
             block: With what else it was measured and is perhaps off together: a day, an operator, a batch, a reactor.
+            campaign: The earlier campaign or other equipment that it is of: related to the present one, not equal.
             anyway: Whether values outside of their ranges, and settings far outside, are right.
             again: Whether telling a recorded value once more is an event of its own; False when a call is repeated
                 because its answer was lost: then nothing is written.
         """
         old = self._known(trial)
-        block = cleaned_name(block)
-        if y is None and not at and not block:
+        groups = groups_of(block, campaign)
+        if y is None and not at and not any(groups.values()):
             raise TellError(f"trial {old.number}: nothing is told: give outputs, or what was really set (at=)")
         known = outcomes(self._trials.values())
         values = told_values(self.problem, y, f"trial {old.number}: ", anyway=anyway, others=known)
         point = self._at(old, at, anyway)
-        if not again and is_recorded(self._rows[old.number], values, point) and block in ("", old.block):
+        row = self._rows[old.number]
+        is_there = all(name in ("", row.group(kind)) for kind, name in groups.items())
+        if not again and is_recorded(row, values, point) and is_there:
             return old
-        self._record.tell(old.number, values, worker=self.worker, at=point, again=again, block=block)
+        self._record.tell(old.number, values, worker=self.worker, at=point, again=again, groups=groups)
         return self._logged(old.number)
 
     def fail(
@@ -690,7 +696,16 @@ class Study:
             logger.warning("trial %d: %s", trial.number, said)
         return point
 
-    def add(self, x: Any, y: Any = None, *, block: str = "", anyway: bool = False, again: bool = False) -> Trial:
+    def add(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        block: str = "",
+        campaign: str = "",
+        anyway: bool = False,
+        again: bool = False,
+    ) -> Trial:
         """Add old data, a point and its known outputs; it does not count against the budget.
 
         A row that is there already is not added twice, unless it was measured `again` with the same outcome. A point
@@ -698,7 +713,7 @@ class Study:
         """
         if y is None:
             raise TellError("add takes measured outputs: to have settings evaluated first, study.enqueue(x)")
-        new = self.add_all([(x, y, block)], anyway=anyway, again=again)
+        new = self.add_all([(x, y, block, campaign)], anyway=anyway, again=again)
         if new:
             return new[0]
         row = (added_point(self.problem, x, anyway=anyway), told_values(self.problem, y, anyway=anyway))
@@ -707,14 +722,16 @@ class Study:
         return known
 
     def add_all(
-        self, rows: Iterable[tuple[Any, ...]], *, anyway: bool = False, again: bool = False
+        self, rows: Iterable[tuple[Any, ...]], *, campaign: str = "", anyway: bool = False, again: bool = False
     ) -> dict[int, Trial]:
         """Add many rows of old data at once, points with their known outputs: all of them, or none if one is refused.
 
         Rows that are there already are passed over as in `add`; who adds the same rows at the same time adds them once.
 
         Args:
-            rows: Points with their outputs, and perhaps the block in which they were measured.
+            rows: Points with their outputs, and perhaps the block in which they were measured and their campaign.
+            campaign: The earlier campaign or other equipment that rows are of which name none: their outputs are
+                related to the present ones, not equal; how they are is learned.
             anyway: Whether values outside of their ranges, and settings far outside, are right.
             again: Whether rows that are there already were measured again.
 
@@ -724,7 +741,8 @@ class Study:
         trials = {trial.number: trial for trial in self._snapshot().trials}
         others = outcomes(trials.values())
         rows = list(rows)
-        blocks = [cleaned_name(row[2]) if len(row) > 2 else "" for row in rows]
+        named = [(*row[2:], "", "")[:2] for row in rows]
+        groups = [groups_of(block, own or campaign) for block, own in named]
         read = [
             (
                 added_point(self.problem, x, anyway=anyway),
@@ -740,7 +758,7 @@ class Study:
             known = {} if again else same_rows(self.problem, seen.values(), read)
             new[:] = [place for place in range(len(read)) if place not in known]
             without.update({known[place].number: names for place, names in more_said(read, known).items()})
-            return [(*read[place], blocks[place]) for place in new]
+            return [(*read[place], groups[place]) for place in new]
 
         made: list[Row] = []
         if choose([]):
@@ -763,6 +781,7 @@ class Study:
         why: str,
         at: Mapping[str, Any] | None = None,
         block: str | None = None,
+        campaign: str | None = None,
         anyway: bool = False,
     ) -> Trial:
         """Replace told outputs, or what was really set; the earlier ones stay in the history.
@@ -775,15 +794,16 @@ class Study:
             why: The reason.
             at: Variables that were really set to other values.
             block: The right block, "" if it belongs to none.
+            campaign: The right campaign, "" if it is of the present one.
             anyway: Whether values outside of their ranges, and settings far outside, are right; they are refused
                 otherwise.
         """
         old, said = self._known(trial), reason(why)
         known = outcomes(self._snapshot().trials)
         new = told_values(self.problem, values, f"trial {old.number}: ", anyway=anyway, others=known)
-        block = None if block is None else cleaned_name(block)
+        groups = groups_of(block, campaign)
         place = self._at(old, at, anyway)
-        correct(self._record, old.number, new, why=said, worker=self.worker, at=place, block=block)
+        correct(self._record, old.number, new, why=said, worker=self.worker, at=place, groups=groups)
         return self._logged(old.number)
 
     def withdraw(self, trial: Trial | int, *, why: str) -> Trial:

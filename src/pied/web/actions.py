@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pied.errors import Contradiction, PiedError, StatementError, StoreError, TellError
-from pied.records import State, Trial, key
+from pied.records import GROUPS, State, Trial, key
 from pied.shell.adding import Reading, added_as
 from pied.shell.corrections import event_data
 from pied.shell.frame import keep_data
@@ -142,8 +142,8 @@ def _told(desk: Desk, number: int, given: Given) -> dict[str, Any]:
     at = settings_of(problem, tuple(words_of(_mapping(given, "at"))))
     try:
         made = desk.study.tell(
-            number, values or None, at=at or None, block=text(given, "block"), anyway=_flag(given, "anyway"),
-            again=False,
+            number, values or None, at=at or None, block=text(given, "block"),
+            campaign=text(given, "campaign"), anyway=_flag(given, "anyway"), again=False,
         )  # fmt: skip
     except Contradiction as error:
         raise Contradicted(f"{error.facts}. If the earlier one is wrong, correct it.") from error
@@ -206,13 +206,14 @@ def correct(room: Room, number: int, given: Given) -> Any:
     with room.desk(_worker(given)) as desk:
         problem, _ = desk.stated.problem, _known(desk, number)
         words, settings = words_of(_mapping(given, "values")), words_of(_mapping(given, "at"))
-        if not words and not settings and "block" not in given:
+        if not words and not settings and not {"block", "campaign"} & set(given):
             raise StatementError("say what is right: give 'values', or what was really set, 'at'")
         made = desk.study.correct(
             number,
             values_of(problem, tuple(words)) if words else None,
             at=settings_of(problem, tuple(settings)) or None,
             block=text(given, "block") if "block" in given else None,
+            campaign=text(given, "campaign") if "campaign" in given else None,
             why=text(given, "why"),
             anyway=_flag(given, "anyway"),
         )
@@ -264,7 +265,8 @@ def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
         again = given.get("again") == "true"
         try:
             done = added_as(
-                room.called, room.store, worker, content, name, stated, reading, anyway=anyway, again=again
+                room.called, room.store, worker, content, name, stated, reading, anyway=anyway, again=again,
+                campaign=text(given, "campaign"),
             )  # fmt: skip
         except _AskFirst as question:
             return {"question": str(question)}
@@ -272,9 +274,10 @@ def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
     with room.desk(worker) as desk:
         before = {trial.number: trial for trial in desk.study.trials}
         told, refused = [], []
-        for place, number, values, at, block in from_sheet(desk, table, anyway):
+        for place, number, values, at, *own in from_sheet(desk, table, anyway):
+            words = dict(zip(GROUPS, own, strict=True))
             try:
-                told.append(desk.study.tell(number, values or None, at=at, block=block, anyway=anyway, again=False))
+                told.append(desk.study.tell(number, values or None, at=at, **words, anyway=anyway, again=False))
             except Contradiction as error:
                 refused.append(f"{place}{error.facts}")
             except TellError as error:
@@ -393,18 +396,19 @@ def open_of(room: Room) -> list[Trial]:
 _VALUES = "outputs by name, also '0.52 ± 0.01 (n=3)' or {value, deviation, n}; a part of them is fine"
 _WORKER = "who acts; by default the login name of the server"
 _BLOCK = "the day, operator, batch or reactor"
+_CAMPAIGN = "the earlier campaign or other equipment: its outputs are related to the present ones, not equal"
 _ANYWAY = "true: values outside of their ranges are right"
 TRIAL_ACTIONS: dict[str, Action] = {
     "tell": Action(tell, {"values": _VALUES, "at": "variables that were really set otherwise", "block": _BLOCK,
-                          "anyway": _ANYWAY, "worker": _WORKER},
+                          "campaign": _CAMPAIGN, "anyway": _ANYWAY, "worker": _WORKER},
                    "Tell what was measured. A request repeated after a lost answer changes nothing."),
     "explain": Action(explain, {}, "What a proposed trial is for, and what would change the answer.", writes=False),
     "fail": Action(fail, {"reason": "why it could not be done", "anyway": "also if it was told",
                           "not_the_settings": "true: it had nothing to do with the settings", "worker": _WORKER},
                    "Say that a trial could not be done; settings near it are avoided unless the reason was another."),
     "correct": Action(correct, {"values": "the right outputs by name", "at": "what was really set",
-                                "block": "the right block", "why": "the reason",
-                                "anyway": _ANYWAY, "worker": _WORKER},
+                                "block": "the right block", "campaign": "the right campaign, '' for the present one",
+                                "why": "the reason", "anyway": _ANYWAY, "worker": _WORKER},
                       "Replace told values; the earlier ones stay in the history."),
     "withdraw": Action(withdraw, {"why": "the reason", "worker": _WORKER}, "Let a trial no longer count."),
     "restore": Action(restore, {"why": "the reason", "worker": _WORKER}, "Let a withdrawn trial count again."),
@@ -421,7 +425,7 @@ STUDY_ACTIONS: dict[str, Action] = {
                         "present": "where they stand, if not where the last trial was measured",
                         "given": 'settings that are not free by name: 80, or "78:82" within a range'},
                   "Propose what to measure next. Who asks again gets the same trials back until they are told."),
-    "tell": Action(tell_all, {"trials": "a list of {trial, values, at, block, anyway}, as tell of one trial has them",
+    "tell": Action(tell_all, {"trials": "a list of {trial, values, at, block, campaign, anyway}, as of one trial",
                               "worker": _WORKER},
                    "Tell several trials at once: what is wrong with one keeps none of the others back ('refused')."),
     "what-if": Action(what_if, {**_CHANGES, "map": "variables of a map, {across, up}; left out: no map"},

@@ -227,7 +227,7 @@ def _trial(view: View, trial: Trial, current: Trial, told: tuple[list[float], bo
         if trial.y is None
         else {name: y for name, each in trial.y.items() if (y := told_data(each)) is not None},
         **({"errors": each} if (each := errors_data(trial)) else {}),
-        **({"block": trial.block} if trial.block else {}),
+        **trial.grouped,
         "missing": missing(problem, trial) if is_data or trial.state is State.ASKED else [],
         "value": value if is_data else None,
         "margins": [number(each) for each in f[1:]] if is_data else [],

@@ -42,7 +42,7 @@ def described(version: str) -> dict[str, Any]:
         f"{study}/events": {"get": _get("Changes as they happen (server-sent events).", _STUDY)},
         f"{study}/table": {"post": {"summary": "A CSV or Excel file as the body; ?name=old.csv. A filled-in plan is "
                                     "told, other tables are added as older data.",
-                                    "parameters": [*_STUDY, *_query("name", "worker", "anyway", "again", "yes")],
+                                    "parameters": [*_STUDY, *_query(*_TABLE)],
                                     "requestBody": {"content": {"application/octet-stream": {"schema": {}}}},
                                     "responses": _responses()}},
     }  # fmt: skip
@@ -66,6 +66,7 @@ def described(version: str) -> dict[str, Any]:
 
 
 _STUDY = [{"name": "study", "in": "path", "required": True, "schema": {"type": "string"}}]
+_TABLE = ("name", "worker", "anyway", "again", "yes", "campaign")
 _NUMBER = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
 
 

@@ -6,7 +6,7 @@ where they explain what labels do, a label that was never tried is predicted fro
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -50,6 +50,10 @@ class Coding:
     d: int
     """Coordinates of the cube."""
     choices: tuple[Labels, ...]
+    campaigns: int = 0
+    """Earlier campaigns: each has an input of its own, 1 at what was measured in it and 0 elsewhere."""
+    asked: int | None = None
+    """The campaign that is asked about; None: the present one."""
 
     @cached_property
     def plain(self) -> Int[ndarray, "c"]:
@@ -60,7 +64,7 @@ class Coding:
     def origin(self) -> Int[ndarray, "e"]:
         """The coordinate behind each input."""
         coded = [np.full(each.size + each.properties.shape[1], each.coordinate) for each in self.choices]
-        return np.concatenate([self.plain, *coded]).astype(int)
+        return np.concatenate([self.plain, *coded, self.d + np.arange(self.campaigns)]).astype(int)
 
     @cached_property
     def _groups(self) -> Int[ndarray, "e"]:
@@ -68,23 +72,30 @@ class Coding:
         parts = [np.full(len(self.plain), -1)]
         for number, each in enumerate(self.choices):
             parts += [np.full(each.size, number), np.full(each.properties.shape[1], -1)]
-        return np.concatenate(parts)
+        return np.concatenate([*parts, np.full(self.campaigns, -1)])
 
-    def inputs(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b e"]:
-        """Return the inputs of the belief at points of the cube; a point between two labels has the nearer one."""
+    def inputs(self, U: Float64[ndarray, "b _"]) -> Float64[ndarray, "b e"]:
+        """Return the inputs of the belief at points of the cube; a point between two labels has the nearer one.
+
+        Points may say in further columns which campaign they are of; else they are of the one that is asked about.
+        """
         parts = [U[:, self.plain]]
         for each in self.choices:
             codes = np.rint(np.clip(U[:, each.coordinate], 0.0, 1.0) * (each.size - 1)).astype(int)
             parts += [np.eye(each.size)[codes], each.properties[codes]]
-        return np.concatenate(parts, 1)
+        if self.campaigns and U.shape[1] == self.d:
+            own = np.arange(self.campaigns) == self.asked
+            return np.concatenate([*parts, np.broadcast_to(own.astype(float), (len(U), self.campaigns))], 1)
+        return np.concatenate([*parts, U[:, self.d :]], 1)
 
     def settings(self, inputs: Float64[ndarray, "N e"]) -> Float64[ndarray, "N d"]:
         """Return what the inputs of points stand for: numbers as they are, of a choice the place of its label."""
-        made, start = np.empty((len(inputs), self.d)), len(self.plain)
+        made, start = np.empty((len(inputs), self.d + self.campaigns)), len(self.plain)
         made[:, self.plain] = inputs[:, :start]
         for each in self.choices:
             made[:, each.coordinate] = inputs[:, start : start + each.size].argmax(1)
             start += each.size + each.properties.shape[1]
+        made[:, self.d :] = inputs[:, start:]
         return made
 
     def by_cube(self, slopes: Float64[ndarray, "b m e"]) -> Float64[ndarray, "b m d"]:
@@ -95,7 +106,8 @@ class Coding:
 
     def expanded(self, values: ndarray, coded: float | None = None) -> ndarray:
         """Return what is known of each coordinate for each input, or a number for those of choices."""
-        made = values[..., self.origin]
+        own = np.ones((*values.shape[:-1], self.campaigns), dtype=values.dtype)  # every output may depend on these
+        made = np.concatenate([values, own], -1)[..., self.origin]
         if coded is not None:
             made[..., len(self.plain) :] = coded
         return made
@@ -124,10 +136,22 @@ class Coding:
             is_used[own] = is_known
             is_used[start] = False
             start += each.size + each.properties.shape[1]
+        is_used[start:] = False  # by how much campaigns are off is learned as for blocks
         first, second = pairs(len(is_used))
         is_choice = ~np.isin(self.origin, self.plain)
         alike = (self.origin[first] == self.origin[second]) & is_choice[first]
         return np.concatenate([[True], is_used, is_used[first] & is_used[second] & ~alike])
+
+
+def placed(
+    U: Float64[ndarray, "N d"], campaigns: Sequence[str], coding: Coding | None
+) -> tuple[Float64[ndarray, "N _"], Coding | None]:
+    """Return points that say of which campaign they are, "" of the present one, and the coding that reads them."""
+    names = sorted({each for each in campaigns if each})
+    if not names:
+        return U, coding
+    own = np.array([[float(each == name) for name in names] for each in campaigns])
+    return np.concatenate([U, own], 1), replace(coding or Coding(U.shape[1], ()), campaigns=len(names))
 
 
 def scaled(properties: Sequence[Any], count: int) -> Float64[ndarray, "n r"]:

@@ -20,7 +20,7 @@ class Feasible(Move):
         """Return the point to test, with the margin by which limits can be met; None where they can."""
         problem, scene = turn.problem, turn.scene
         is_lucky = not problem.is_exact and turn.verdict == "joint"  # a noisy value may meet limits by chance
-        if problem.n == 0 or (turn.is_known and not is_lucky):
+        if problem.n == 0 or (turn.is_known and not is_lucky) or turn.run.is_young(scene.data):
             return None
         if scene.is_simple and scene.whole is not None:
             turn = replace(turn, scene=scene.whole)  # a simple belief knows too little for a verdict

@@ -82,7 +82,7 @@ export async function trialsPage(page, study) {
       return h("tr", {}, h("td", {}, name), h("td", { class: "n" }, span(low, high)), h("td", { class: "n" }, told === undefined ? "–" : num(told), unit(name) ? ` ${unit(name)}` : ""), h("td", { class: isIn || typeof told !== "number" ? "good" : "warn" }, typeof told !== "number" ? "" : isIn ? "as expected" : "unexpected"));
     };
     return h("tr", { class: "detail" }, h("td", { colspan: width }, h("div", { class: "inside" },
-      h("div", {}, h("h3", {}, "Why it was asked"), h("p", {}, t.why, t.block ? ` · block ${t.block}` : ""), t.reason ? h("p", { class: "bad" }, t.reason, t.not_the_settings ? " (not the settings)" : "") : null),
+      h("div", {}, h("h3", {}, "Why it was asked"), h("p", {}, t.why, t.campaign ? ` · campaign ${t.campaign}` : "", t.block ? ` · block ${t.block}` : ""), t.reason ? h("p", { class: "bad" }, t.reason, t.not_the_settings ? " (not the settings)" : "") : null),
       foretold.length ? h("div", {}, h("h3", {}, "Expected and measured"), h("table", {}, h("thead", {}, h("tr", {}, ["Output", "Expected", "Measured", ""].map((text, k) => (text ? h("th", { scope: "col", class: k ? "n" : "" }, text) : h("td"))))), h("tbody", {}, foretold.map(compared)))) : null,
       h("div", {}, h("h3", {}, "History"), events))));
   }
@@ -94,7 +94,7 @@ function readView() {
   return { sort: given.get("sort") || "trial", down: given.get("down") !== "0", state: given.get("state") || "", q: given.get("q") || "", hide: list("hide"), open: list("open") };
 }
 
-const remark = (t) => [t.reason, ...t.notes, ...t.amended, t.block ? `block ${t.block}` : ""].filter(Boolean).join("; ");
+const remark = (t) => [t.reason, ...t.notes, ...t.amended, t.campaign ? `campaign ${t.campaign}` : "", t.block ? `block ${t.block}` : ""].filter(Boolean).join("; ");
 
 // A setting with the digits that its range gives a meaning; listed values as they are.
 function setting(v, value) {

@@ -33,7 +33,7 @@ export async function workPage(page, study, app) {
     const anyway = h("input", { type: "checkbox", checked: draft.anyway, onchange: (e) => { draft.anyway = e.target.checked; } });
     const luck = h("input", { type: "checkbox", name: "not-the-settings", checked: draft.luck, onchange: (e) => { draft.luck = e.target.checked; } });
     const reason = h("input", { placeholder: "why it could not be done", "aria-label": "Why it could not be done", value: draft.reason || "", oninput: (e) => { draft.reason = e.target.value; } });
-    return h("form", { class: "card", "data-trial": t.trial, onsubmit: (e) => { e.preventDefault(); act("tell", { values: draft.values, at: draft.at, block: draft.block || "", anyway: Boolean(draft.anyway) }); } },
+    return h("form", { class: "card", "data-trial": t.trial, onsubmit: (e) => { e.preventDefault(); act("tell", { values: draft.values, at: draft.at, block: draft.block || "", campaign: draft.campaign || "", anyway: Boolean(draft.anyway) }); } },
       h("h2", {}, `Trial ${t.trial}`, t.worker ? h("span", { class: "dim small" }, ` · ${t.worker}`) : null), h("p", { class: "small dim" }, t.why),
       h("dl", { class: "pairs" }, about.variables.map((v) => [h("dt", {}, v.name), h("dd", {}, h("strong", {}, united(num(t.x[v.name], 7), v.unit)))])),
       app.read_only ? null : [h("div", { class: "row noprint" }, about.outputs.map((o) => (t.y[o.name] !== undefined ? h("span", { class: "tag good" }, `${o.name} = ${num(t.y[o.name])}${errorOf(t, o.name)}`) : input("values", o.name, united(o.name, o.unit && `[${o.unit}]`), "not yet"))), h("button", { class: "main" }, "Tell")),
@@ -41,6 +41,7 @@ export async function workPage(page, study, app) {
         h("details", { class: "noprint" }, h("summary", {}, "Set otherwise, could not be done, …"),
           h("div", { class: "row" }, about.variables.map((v) => input("at", v.name, `really set: ${united(v.name, v.unit && `[${v.unit}]`)}`, num(t.x[v.name], 6)))),
           h("label", {}, "Block: day, operator, batch, …", h("input", { name: "block", value: draft.block || "", placeholder: t.block || "none", oninput: (e) => { draft.block = e.target.value; } })),
+          h("label", {}, "Campaign, if not the present one: last year's, sister equipment, …", h("input", { name: "campaign", value: draft.campaign || "", placeholder: t.campaign || "the present one", oninput: (e) => { draft.campaign = e.target.value; } })),
           h("label", { class: "line" }, anyway, "these values are right, also outside of their ranges"),
           h("div", { class: "row" }, reason, h("label", { class: "line" }, luck, "not because of the settings"), h("button", { type: "button", onclick: () => act("fail", { reason: draft.reason || "", anyway: t.state === "partial", not_the_settings: Boolean(draft.luck) }) }, "Could not be done")))]);
   }
@@ -49,16 +50,17 @@ export async function workPage(page, study, app) {
     const said = h("p", { role: "status" }), wrong = h("p", { class: "error", role: "alert" });
     const choose = h("input", { type: "file", accept: ".csv,.xlsx,.txt,.tsv", id: "table", onchange: () => choose.files[0] && send(choose.files[0]) });
     const anyway = h("input", { type: "checkbox" });
+    const campaign = h("input", { name: "table-campaign", placeholder: "the present one" });
     async function send(file, yes = false) {
       if (choose.disabled) return;
       choose.disabled = true; zone.setAttribute("aria-busy", "true");
       said.textContent = `adding ${file.name}; the next table can be dropped when this one is in the record …`; wrong.textContent = "";
-      try { const made = await upload(at(study, `/table?${new URLSearchParams({ name: file.name, worker: worker(), anyway: anyway.checked, yes })}`), file); choose.disabled = false; if (made.question) { if (confirm(`${made.question}\n\nIs that right?`)) return send(file, true); made.said = "Nothing was added."; } said.textContent = made.said; wrong.textContent = [...(made.refused || []), ...(made.notes || [])].join("\n"); }
+      try { const made = await upload(at(study, `/table?${new URLSearchParams({ name: file.name, worker: worker(), anyway: anyway.checked, yes, campaign: campaign.value })}`), file); choose.disabled = false; if (made.question) { if (confirm(`${made.question}\n\nIs that right?`)) return send(file, true); made.said = "Nothing was added."; } said.textContent = made.said; wrong.textContent = [...(made.refused || []), ...(made.notes || [])].join("\n"); }
       catch (problem) { said.textContent = ""; wrong.textContent = problem.message; }
       choose.value = ""; choose.disabled = false; zone.removeAttribute("aria-busy");
     }
     const zone = h("div", { class: "drop" },
-      h("p", {}, "Drop a table here, CSV or Excel: older data, or a plan that was filled in."), h("label", { class: "line" }, "or choose a file", choose), " ", h("label", { class: "line" }, anyway, "these values are right, also outside of their ranges"), said, wrong);
+      h("p", {}, "Drop a table here, CSV or Excel: older data, or a plan that was filled in."), h("label", { class: "line" }, "or choose a file", choose), " ", h("label", { class: "line" }, anyway, "these values are right, also outside of their ranges"), h("label", { class: "line" }, "from another campaign or equipment: ", campaign), said, wrong);
     // anywhere on the page counts: a browser opens a file that is dropped beside the zone, and what was typed is lost
     const over = (e) => { e.preventDefault(); zone.classList.add("over"); }, away = (e) => { if (!e.relatedTarget) zone.classList.remove("over"); };
     const dropped = (e) => { e.preventDefault(); zone.classList.remove("over"); if (e.dataTransfer.files[0]) { zone.scrollIntoView({ block: "nearest" }); send(e.dataTransfer.files[0]); } };

@@ -12,7 +12,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent / "src" / "pied"
-GROUND = ("errors", "rng", "sobol", "distances", "measured", "shapes", "address", "writing")
+GROUND = ("errors", "rng", "sobol", "distances", "measured", "shapes", "address", "writing", "markup")
 """Files that almost everything imports: listed, not drawn."""
 
 

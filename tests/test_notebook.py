@@ -1,5 +1,6 @@
 """A study in a notebook: short, safe to show, and there at once."""
 
+import html
 import re
 
 import pytest
@@ -20,9 +21,9 @@ def plant(**words: object) -> Study:
     return study
 
 
-def rows(html: str) -> list[list[list[str]]]:
+def rows(page: str) -> list[list[list[str]]]:
     """The tables of a page as rows of cells."""
-    tables = re.findall(r"<table>(.*?)</table>", html)
+    tables = re.findall(r"<table>(.*?)</table>", page)
     return [
         [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", each)] for each in tables
     ]
@@ -40,6 +41,25 @@ def test_no_model_is_fitted_to_show_a_study(monkeypatch: pytest.MonkeyPatch) -> 
     assert "limit 0.5" in shown
     assert "study.result()" in shown
     assert "6 older; seed 0" in shown
+
+
+def test_a_problem_its_trials_and_what_they_are_worth_are_tables() -> None:
+    study = plant()
+    settings, outputs, limits = rows(study.problem._repr_html_())
+    assert [row[0] for row in settings[1:]] == ["heat", "feed"]
+    assert [row[0] for row in outputs[1:]] == ["made", "impurity"]
+    assert "0.5" in limits[1][1]
+    (trials,) = rows(study.trials._repr_html_())
+    assert [row[0] for row in trials[1:]] == ["1", "2", "3", "4", "5", "6"]
+    assert len({len(row) for row in trials}) == 1
+    (second,) = rows(study.trials[1]._repr_html_())
+    assert [row[0] for row in second] == ["trial", "", "heat", "feed", "made", "impurity", "why"]
+    result = study.result()
+    assert result.sensitivities is not None
+    (known,) = rows(result.sensitivities._repr_html_())
+    names = [*result.sensitivities.limits, *result.sensitivities.constants]
+    assert [html.unescape(row[0]) for row in known[1:]] == names
+    assert result.still[1:] in result._repr_html_()
 
 
 def test_an_answer_that_was_computed_is_shown_until_something_changes() -> None:

@@ -13,13 +13,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import numpy
+import numpy as np
 import scipy
 
 from pied import writing
 from pied.errors import MissingExtra, PiedError, SettingError
 from pied.measured import is_known, shown
-from pied.plots import Predictions, draw, predictions
+from pied.plots import Predictions, draw, gaps, predictions
 from pied.problem import Problem, Variable
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Study, Words, about, counted, figure, short
@@ -59,7 +59,8 @@ figure { margin: 1rem 0; break-inside: avoid; } img { max-width: 100%; }
 figcaption { font-size: .85rem; color: #444; } .wide { overflow-x: auto; } code { font-size: .9em; }
 @media print { body { font-size: 10pt; margin: 0; max-width: none; } tr, .answer { break-inside: avoid; }
 h2, h3, p:has(+ table) { break-after: avoid; } img { max-height: 8cm; } p { orphans: 3; widows: 3; }
-.wide { overflow: visible; } thead { display: table-header-group; } }
+.wide { overflow: visible; page: across; font-size: 8pt; } .wide th, .wide td { padding-right: .4rem; }
+thead { display: table-header-group; } } @page across { size: A4 landscape; margin: 1.2cm; }
 """
 
 
@@ -201,13 +202,13 @@ def _answer(study: Study, result: Result) -> str:
             return "".join([*lines, f"{at}</p>"])
         lines.append(f"{at} &ldquo;Probably&rdquo; means with a probability of about {share} %.</p>")
         lines.append(_expected(study, result))
-        lines.append(_worth(study))
+        lines.append(_worth(study, result))
     return "".join(lines)
 
 
-def _worth(study: Study) -> str:
+def _worth(study: Study, result: Result) -> str:
     """Return what limits and constants are worth, and which settings matter."""
-    found = _known(study.sensitivities)
+    found = _known(lambda: result.sensitivities)  # the ranges within which settings hold take a minute: `pied worth`
     said = [] if found is None else found.lines()
     text = (
         "<h3>What limits and constants are worth</h3>" + "".join(f"<p>{_(line)}</p>" for line in said) if said else ""
@@ -255,6 +256,9 @@ def _expected(study: Study, result: Result) -> str:
 
 def _pictures(study: Study) -> str:
     left_out = {"gap"} if study.problem.has_front else {"front"}
+    known = gaps(study.problem, study.snapshot.current).gap
+    if int(np.isfinite(known).sum()) < 2:  # nothing would be in the picture
+        left_out.add("gap")
     kinds = [kind for kind in PICTURES if kind not in left_out and (kind != "region" or study.problem.d == 2)]
     figures = [_picture(study, kind, PICTURES[kind]) for kind in kinds]
     return "<h2>Pictures</h2>" + "".join(figures)
@@ -402,7 +406,7 @@ def _settings(study: Study) -> str:
         ["first points", str(study.initial)],
         ["pied", _version()],
         ["Python", platform.python_version()],
-        ["NumPy, SciPy", f"{numpy.__version__}, {scipy.__version__}"],
+        ["NumPy, SciPy", f"{np.__version__}, {scipy.__version__}"],
         ["machine", f"{platform.system()} {platform.machine()}"],
     ]
     return f"<h2>Settings and versions</h2><div class='small'>{_table(['', ''], rows)}</div>"

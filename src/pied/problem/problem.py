@@ -453,6 +453,12 @@ class Problem(Functions):
         rows = zip(self.goals[1:], self._further, self.goal_units[1:], strict=True)
         return [stored_goal(goal, own, function, unit) for goal, (own, function), unit in rows]
 
+    def _repr_html_(self) -> str:
+        from pied.problem.shown import tables
+
+        spans = {name: each.span for name, each in self.variables.items()}
+        return tables(self.statement(), self.objective, spans)
+
     def __repr__(self) -> str:
         box = ", ".join(f"{name} in {each.span}" for name, each in self.variables.items())
         has_objective = self.minimizes or self._words["maximize"] is not None

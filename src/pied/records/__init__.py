@@ -14,6 +14,7 @@ from pied.records.record import About, Question, Record, Row, Value
 from pied.records.why import Why
 
 if TYPE_CHECKING:
+    from pied.records.shown import Trials
     from pied.records.trial import (
         COMPARED,
         REPEATED,
@@ -44,6 +45,7 @@ __all__ = [
     "Row",
     "State",
     "Trial",
+    "Trials",
     "Value",
     "Why",
     "annotate",
@@ -71,7 +73,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Load the names of `trial` when they are first used: rows and stores alone do not need NumPy."""
     if name in __all__:
-        value = getattr(import_module("pied.records.trial"), name)
+        value = getattr(import_module(f"pied.records.{'shown' if name == 'Trials' else 'trial'}"), name)
         globals()[name] = value
         return value
     raise AttributeError(f"pied.records has no '{name}'")

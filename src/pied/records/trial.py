@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pied.markup import table
 from pied.measured import Measured, ends, errors, is_known, kept, shown
 from pied.problem import Named, Problem, enclosed, raw
 from pied.records.event import GROUPS
@@ -92,6 +93,12 @@ class Trial:
     def groups(self) -> str:
         """The same as a phrase: "block Mon; campaign 2025"."""
         return "; ".join(f"{kind} {name}" for kind, name in self.grouped.items())
+
+    def _repr_html_(self) -> str:
+        told = [[name, shown(each, 6)] for name, each in (self.y or {}).items() if is_known(each)]
+        settings = [[name, str(each)] for name, each in self.x.items()]
+        why = self.reason or self.summary or self.why.aim
+        return table(["trial", str(self.number)], [["", self.state.value], *settings, *told, ["why", why]])
 
     @property
     def failure(self) -> str:

@@ -1,10 +1,11 @@
 """A study in a notebook: a screen that is there at once, because it is made of what is known and fits no model."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from html import escape
 
 from pied.errors import Status
+from pied.markup import table
 from pied.measured import is_sided, shown
 from pied.problem import Named, Problem
 from pied.records import State, Trial, feasible
@@ -97,7 +98,7 @@ def _sentence(text: str) -> str:
 def _settings(problem: Problem, words: Words, x: Named, title: str) -> str:
     """Return settings beside what they could be."""
     rows = [[name, words.setting(name, value), problem.variables[name].span] for name, value in x.items()]
-    return _table(["", title, "within"], rows)
+    return table(["", title, "within"], rows)
 
 
 def _last_trials(snapshot: Snapshot) -> str:
@@ -120,7 +121,7 @@ def _last_trials(snapshot: Snapshot) -> str:
     named = [_with_unit(words, name) for name in outputs]
     heads = ["trial", *problem.variables, *named, *([] if is_own else [short(problem.objective)]), ""]
     more = len(problem.outputs) - len(outputs)
-    return _table(heads, rows) + (f"<p>and {more} more outputs</p>" if more else "")
+    return table(heads, rows) + (f"<p>and {more} more outputs</p>" if more else "")
 
 
 def _told(trial: Trial, name: str) -> str:
@@ -132,13 +133,6 @@ def _told(trial: Trial, name: str) -> str:
 def _with_unit(words: Words, name: str) -> str:
     """Return the name of an output with its unit."""
     return f"{name} [{words.units[name]}]" if name in words.units else name
-
-
-def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table, its texts escaped."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in heads)
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<table><tr>{head}</tr>{body}</table>"
 
 
 def _list(lines: Iterable[str]) -> str:

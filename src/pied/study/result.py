@@ -233,9 +233,10 @@ class Result:
             for name, value in self.x.items()
         )
         limits = "".join(f"<li>{escape(each.text)}</li>" for each in self.limit_lines)
+        still = f"<p>{escape(self.still[0].upper() + self.still[1:])}.</p>" if self.still else ""
         return (
             f"<div><p>{escape(self.message)}</p><p><strong>{escape(worth)}</strong></p><table>{rows}</table>"
-            f"<ul>{limits}</ul>{self._html_end()}</div>"
+            f"<ul>{limits}</ul>{still}{self._html_end()}</div>"
         )
 
     def _html_end(self) -> str:

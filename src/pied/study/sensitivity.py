@@ -17,12 +17,14 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Bounds, Composite, Drawn
+from pied.markup import table
 from pied.problem import Problem
 from pied.records import feasible
 from pied.search import Held, solve_locally
@@ -48,6 +50,8 @@ RIDGE = 1e-4
 """Weight of one multiplier beside the balance of slopes, by which its least value is found; its square is the error."""
 NUMERIC = 1e-3
 """Of a price: a smaller difference is the error of the searches."""
+NARROW = 1e-3
+"""Of the present value: a range within which settings hold is none if it is narrower; limits are not known so well."""
 HOLDS = 0.01
 """Of the best value: while settings lose less, they are still the answer."""
 FIRST_STEP, DOUBLINGS, HALVINGS = 0.01, 8, 6
@@ -138,6 +142,17 @@ class Sensitivities:
                 found.append(_range(each))
         return found + ([self.remark] if self.remark else [])
 
+    def _repr_html_(self) -> str:
+        """Return them as a table for a notebook."""
+        unit = f" {self.unit}" if self.unit else ""
+        rows = [
+            [each.name, f"{each.at:g}", f"{_moved(each)} {'looser' if each.is_limit else 'more'}",
+             f"{_with_ends(each)}{unit}", "" if each.holds is None else _range(each).strip()]
+            for each in (*self.limits.values(), *self.constants.values())
+        ]  # fmt: skip
+        heads = ["", "now", "change", f"{short(self.objective)} changes by about", ""]
+        return table(heads, rows) + (f"<p>{escape(self.remark)}</p>" if self.remark else "")
+
     def to_dict(self) -> dict[str, Any]:
         """Return them as data for JSON."""
         return {
@@ -159,7 +174,7 @@ def _with_ends(each: Sensitivity) -> str:
 def _range(each: Sensitivity) -> str:
     low, high = each.holds or (-math.inf, math.inf)
     ends = [f"{figure(end)}" if math.isfinite(end) else "" for end in (low, high)]
-    if ends[0] and ends[0] == ends[1]:
+    if high - low <= NARROW * abs(each.at):
         return f"  other settings are best as soon as {each.name} changes"
     text = {(True, True): f"from {ends[0]} to {ends[1]}", (True, False): f"from {ends[0]} upwards",
             (False, True): f"up to {ends[1]}", (False, False): "however it moves"}  # fmt: skip

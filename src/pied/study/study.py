@@ -27,6 +27,7 @@ from pied.records import (
     Row,
     State,
     Trial,
+    Trials,
     Value,
     Why,
     annotate,
@@ -217,9 +218,9 @@ class Study:
     # ------------------------------------------------------------------------------------------------ the record
 
     @property
-    def trials(self) -> tuple[Trial, ...]:
+    def trials(self) -> Trials:
         """All trials, by number."""
-        return self._snapshot().trials
+        return Trials(self._snapshot().trials)
 
     @property
     def used(self) -> int:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pied.records import State as State
     from pied.records import Trial as Trial
     from pied.solvers.cuqb import CUQB as CUQB
+    from pied.study import Discrepancy as Discrepancy
     from pied.study import Result as Result
     from pied.study import Study as Study
     from pied.study import maximize as maximize
@@ -58,6 +59,7 @@ _HOMES = {
     "Mixture": "pied.problem",
     "Named": "pied.problem.named",
     "Observed": "pied.problem",
+    "Discrepancy": "pied.study.likelihood",
     "Study": "pied.study",
     "Result": "pied.study.result",
     "solve": "pied.study",

@@ -19,7 +19,7 @@ import scipy
 from pied import writing
 from pied.errors import MissingExtra, PiedError, SettingError
 from pied.measured import is_known, shown
-from pied.plots import Predictions, draw, gaps, predictions
+from pied.plots import Predictions, draw, draw_posterior, gaps, predictions
 from pied.problem import Problem, Variable
 from pied.records import Dataset, State, Trial, feasible
 from pied.study import Result, Study, Words, about, counted, figure, short
@@ -85,6 +85,7 @@ def page(study: Study) -> str:
         _question(study.problem),
         _answer(study, result),
         _pictures(study),
+        _sure(study),
         _predicted(study, shown),
         _trials(study),
         _history(study),
@@ -274,6 +275,22 @@ def _picture(study: Study, kind: str, caption: str) -> str:
     data = base64.b64encode(made.getvalue()).decode()
     source = f"data:image/svg+xml;base64,{data}"
     return f"<figure><img alt='{_(kind)}' src='{source}'><figcaption>{_(caption)}</figcaption></figure>"
+
+
+def _sure(study: Study) -> str:
+    """Return how sure the parameters are, of a fit: an objective that is a sum of squares of outputs."""
+    problem = study.problem
+    if problem.has_front or problem.structure[0].kind != "general":
+        return ""
+    found = _known(study.posterior)
+    if found is None or not found.is_converged:
+        return ""
+    made = io.BytesIO()
+    with contextlib.suppress(MissingExtra):
+        draw_posterior(found, made, "svg")
+    source = f"data:image/svg+xml;base64,{base64.b64encode(made.getvalue()).decode()}"
+    picture = f"<figure><img alt='posterior' src='{source}'></figure>" if made.getvalue() else ""
+    return f"<h2>How sure the parameters are</h2>{found._repr_html_()}{picture}"
 
 
 def _predicted(study: Study, shown: Predictions | None) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pied.problem.reach import ceiling, enclosed, over_boxes, unreachable
     from pied.problem.renaming import element_names, renamed_formula, renamed_words
     from pied.problem.slices import Slice, ends_of, said
+    from pied.problem.squares import Squares, squares_of
     from pied.problem.values import listed
     from pied.problem.variables import Box, Integer, Levels, Observed, Variable
 
@@ -37,6 +38,7 @@ __all__ = [
     "Problem",
     "Scope",
     "Slice",
+    "Squares",
     "Variable",
     "ceiling",
     "choices_of",
@@ -52,6 +54,7 @@ __all__ = [
     "renamed_words",
     "restored_goals",
     "said",
+    "squares_of",
     "unreachable",
 ]
 
@@ -82,6 +85,8 @@ _HOMES = {
     "restored_goals": "goals",
     "over_boxes": "reach",
     "said": "slices",
+    "Squares": "squares",
+    "squares_of": "squares",
     "ceiling": "reach",
     "unreachable": "reach",
 }

@@ -14,7 +14,8 @@ class Why:
     beside that of the best), "widen" (explore with wider bounds, because the level promises no gain or nothing but
     noise), "improve" (the largest expected improvement), "feasibility" (no point satisfies the bounds), "spread" (any
     other point would be a repetition), "narrow" (the same, of a batch: where the best may be and is least known),
-    "sweep" (it sharpens a sweep most), "settle" (it narrows the gap most), "fill" (the search failed), "repeat"
+    "sweep" (it sharpens a sweep most), "settle" (it narrows the gap most), "posterior" (it makes that most certain),
+    "fill" (the search failed), "repeat"
     (someone asked for these settings once more), "start" (someone gave these settings, to begin with), "compare" (the
     same, to see whether a program gives the same values)."""
     lower: tuple[float, ...] = ()

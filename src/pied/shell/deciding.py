@@ -37,7 +37,7 @@ def sweep(
     from pied.shell.opening import opened
 
     values = dict(_values(word, len(ranges)) for word in ranges)
-    _check_places(table, picture)
+    check_places(table, picture)
     with opened(file, store, read_only=True) as desk:
         with working("The sweep"):
             found = desk.study.sweep(values, given=given_of(desk.stated.problem, given))
@@ -47,7 +47,7 @@ def sweep(
             from pied.plots import draw_sweep
 
             draw_sweep(found, picture)
-        say_json(found.to_dict()) if as_json else _say(str(found), table, picture)
+        say_json(found.to_dict()) if as_json else say_with(str(found), table, picture)
 
 
 def _values(word: str, swept: int) -> tuple[str, list[float]]:
@@ -84,7 +84,7 @@ def policy(
     """
     from pied.shell.opening import opened
 
-    _check_places(table, picture)
+    check_places(table, picture)
     values = dict(_values(word, len(ranges)) if ":" in word else _one(word) for word in ranges)
     with opened(file, store, read_only=True) as desk:
         with working("The policy"):
@@ -95,10 +95,10 @@ def policy(
             from pied.plots import draw_policy
 
             draw_policy(found, picture)
-        say_json(found.to_dict()) if as_json else _say(str(found), table, picture)
+        say_json(found.to_dict()) if as_json else say_with(str(found), table, picture)
 
 
-def _check_places(table: str | None, picture: str | None) -> None:
+def check_places(table: str | None, picture: str | None) -> None:
     """Refuse files that cannot be written, before anything is computed."""
     for place in (table, picture):
         if place is not None and not Path(place).absolute().parent.is_dir():
@@ -107,7 +107,7 @@ def _check_places(table: str | None, picture: str | None) -> None:
         raise Mistake(f"'{table}' exists already and was not changed: name another file, {free_name(table)}")
 
 
-def _say(text: str, *places: str | None) -> None:
+def say_with(text: str, *places: str | None) -> None:
     """Say an answer, and which files have it."""
     say(text)
     for place in places:

@@ -44,6 +44,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "report": ("pied.shell.showing:report", "Write a page with question, answer, pictures and all trials."),
         "sensitivities": ("pied.shell.deciding:sensitivities", "Say what limits and constants are worth."),
         "policy": ("pied.shell.deciding:policy", "Show the best settings as a function of what is only measured."),
+        "posterior": ("pied.shell.posterior:posterior", "Show how sure fitted parameters are."),
         "sweep": ("pied.shell.deciding:sweep", "Show the optimum over a range of prices or limits."),
         "revise": ("pied.shell.answers:revise", "Answer a changed question from the same data."),
         "export": ("pied.shell.answers:export", "Write the record as a table or as JSON."),

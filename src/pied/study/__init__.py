@@ -18,8 +18,10 @@ from pied.study.words import AIMS, SIDES, Words, about, counted, figure, percent
 
 if TYPE_CHECKING:
     from pied.study.explain import explained
+    from pied.study.likelihood import Discrepancy
     from pied.study.outlook import Outlook
     from pied.study.policy import Policy
+    from pied.study.posterior import Posterior
     from pied.study.recommendation import observed_row, recommend
     from pied.study.scenario import Scenario, changed, what_if
     from pied.study.sensitivity import sensitivities
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "AIMS",
     "SIDES",
+    "Discrepancy",
     "FrontPoint",
     "Outlook",
     "Policy",
+    "Posterior",
     "Result",
     "Scenario",
     "Snapshot",
@@ -70,7 +74,8 @@ __all__ = [
 
 _LATER = {
     "Outlook": "outlook", "Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep",
-    "sensitivities": "sensitivity", "Policy": "policy", "explained": "explain",
+    "sensitivities": "sensitivity", "Policy": "policy", "explained": "explain", "Posterior": "posterior",
+    "Discrepancy": "likelihood",
 }  # fmt: skip
 """Modules of names that are loaded when they are first used; of all others: `recommendation`."""
 

@@ -187,23 +187,7 @@ class Settling:
 
     def proposal(self) -> Proposal:
         """Return these settings as a proposal."""
-        from pied.bounds import predicted
-
-        snapshot, problem, u = self.snapshot, self.snapshot.problem, self.best
-        u = u if problem.grid is None else problem.grid.snapped(u)
-        lower, _, upper = snapshot.composite("settle").bounds(u[None], snapshot.level)
-        factor = snapshot.settings.believer.trust(problem, snapshot.data, snapshot.level).stated
-        ends = predicted(problem, snapshot.alone, u[None], snapshot.level, factor)
-        last = snapshot.data.last
-        expected = tuple(zip(*(each[0].tolist() for each in ends), strict=True))
-        memory = {} if last is None else last.memory
-        return Proposal(
-            u,
-            Why(
-                "settle", lower=tuple(lower[0].tolist()), upper=tuple(upper[0].tolist()), expected=expected,
-                widened=float(factor.max()), memory=memory,
-            ),
-        )  # fmt: skip
+        return proposed(self.snapshot, self.best, "settle")
 
     def forecast(self, wanted: float | None = None) -> Forecast:
         """Return how many more measurements it may take until the gap is as small as is wanted.
@@ -234,3 +218,23 @@ class Settling:
             is_best = not self.snapshot.problem.is_exact and len(measured) % 2 == 1
             measured.append(self.places[0 if is_best else place].tolist())
         return len(measured)
+
+
+def proposed(snapshot: Snapshot, u: Float64[ndarray, "d"], aim: str) -> Proposal:
+    """Return a point as a proposal, with what is expected there."""
+    from pied.bounds import predicted
+
+    problem = snapshot.problem
+    u = u if problem.grid is None else problem.grid.snapped(u)
+    lower, _, upper = snapshot.composite(aim).bounds(u[None], snapshot.level)
+    factor = snapshot.settings.believer.trust(problem, snapshot.data, snapshot.level).stated
+    ends = predicted(problem, snapshot.alone, u[None], snapshot.level, factor)
+    last = snapshot.data.last
+    return Proposal(
+        u,
+        Why(
+            aim, lower=tuple(lower[0].tolist()), upper=tuple(upper[0].tolist()),
+            expected=tuple(zip(*(each[0].tolist() for each in ends), strict=True)),
+            widened=float(factor.max()), memory={} if last is None else last.memory,
+        ),
+    )  # fmt: skip

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from pied.study.loop import Loop
     from pied.study.outlook import Answer, Outlook
     from pied.study.policy import Policy
+    from pied.study.posterior import Posterior
     from pied.study.progress import Line
     from pied.study.recommendation import Recommendation
     from pied.study.robust import Robust
@@ -310,6 +311,7 @@ class Study:
         change_cost: Mapping[str, float] | None = None,
         again: bool = True,
         for_sweep: "Sweep | None" = None,
+        for_posterior: "Posterior | bool" = False,
         settle: str | None = None,
     ) -> Trial:
         """Propose the next point to evaluate.
@@ -326,6 +328,8 @@ class Study:
                 equipment stands unless others promise more than it costs to go there.
             again: Whether a named worker gets its own pending trial back.
             for_sweep: A sweep of this study: the point is the one that would sharpen its curve most.
+            for_posterior: A posterior of this study, or True: the point is the one after whose evaluation least of the
+                posterior is uncertain because the black box is.
             settle: "gap": the point is the one whose measurement would narrow the gap most.
 
         Raises:
@@ -335,8 +339,8 @@ class Study:
         where = self._where(given, max_step, present)
         if settle not in (None, "gap"):
             raise SettingError(f"only the gap can be settled, settle='gap', got '{settle}'")
-        if for_sweep is not None or settle is not None:
-            found = self._propose(where.given, for_sweep, settle=settle is not None)
+        if for_sweep is not None or settle is not None or for_posterior is not False:
+            found = self._propose(where.given, for_sweep, settle=settle is not None, for_posterior=for_posterior)
         elif change_cost:
             from pied.study.steps import stays
 
@@ -450,6 +454,7 @@ class Study:
         kept: "Sequence[Stay]" = (),
         *,
         settle: bool = False,
+        for_posterior: "Posterior | bool" = False,
     ) -> Trial:
         """Ask the solver and take the next number; repeat when another worker has just taken it.
 
@@ -457,6 +462,7 @@ class Study:
             given: The settings that are given.
             for_sweep: With a sweep the point is the one that it needs, instead of the solver's.
             settle: Whether it is the one that narrows the gap most.
+            for_posterior: Of which posterior, if it is the one that makes this most certain.
             most: Open trials that this worker may have beside those of its run; who has so many, perhaps from asking
                 twice at once, gets the first of them. None: any number.
             kept: What may be left as it is, and what that saves: the proposal is the best after these costs.
@@ -477,6 +483,8 @@ class Study:
             number = max(self._trials, default=0) + 1
             if settle:
                 proposal = self._settling(given).proposal()
+            elif for_posterior is not False and (told := self._for_posterior(snapshot, for_posterior)) is not None:
+                proposal = told
             else:
                 proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
             if kept and proposal.why.upper:
@@ -1127,6 +1135,14 @@ class Study:
 
         return proposal(self.outlook, sweep)
 
+    @staticmethod
+    def _for_posterior(snapshot: Snapshot, posterior: "Posterior | bool") -> Proposal | None:
+        """Return the point that makes a posterior most certain; None while a design is under way."""
+        from pied.study.posterior import Posterior, next_for, read
+
+        stated = posterior.likelihood.stated if isinstance(posterior, Posterior) else read()
+        return next_for(snapshot, stated)
+
     def _settling(self, given: Mapping[str, Any] | None = None) -> "Settling":
         from pied.study.settling import Settling
 
@@ -1217,6 +1233,34 @@ class Study:
         from pied.study.sensitivity import sensitivities
 
         return sensitivities(outlook, ranges=ranges)
+
+    def posterior(
+        self,
+        data: Any = None,
+        sigma: Any = None,
+        *,
+        prior: Mapping[str, Any] | None = None,
+        discrepancy: Any = None,
+        limits: bool = False,
+        given: Mapping[str, Any] | None = None,
+    ) -> "Posterior":
+        """Return how sure the parameters are: draws of the variables given data, the belief's uncertainty included.
+
+        Example: `docs/guide-calibration.md`.
+
+        Args:
+            data: What was measured, by output; by default as it stands in the objective, a sum of squares of outputs.
+            sigma: Standard deviation of the errors of data: of a residual as the objective has it, 1 if that is divided
+                by the errors already; or one for each output, `{"y": 0.02}`. None: learned, one size for all residuals.
+            prior: What is known besides the ranges, `{"k": (mean, deviation)}` of a normal distribution or an object
+                with `logpdf`; of others every value is as likely as any, in the scale of the variable.
+            discrepancy: By how much the model itself may be wrong: a deviation, "learned", or `pied.Discrepancy`.
+            limits: Whether the limits of outputs are known to hold for the right parameters; those of settings do.
+            given: Variables that are known.
+        """
+        from pied.study.posterior import posterior_of, read
+
+        return posterior_of(self._snapshot(), read(data, sigma, prior, discrepancy, limits, given))
 
     def explain(self, trial: Trial | int) -> "Explanation":
         """Say what a proposed trial is for: what is hoped for, what is in doubt, what would change the answer."""

@@ -47,6 +47,7 @@ AIMS = {
     "spread": "far from all earlier points",
     "sweep": "sharpens a curve over constants or limits",
     "settle": "narrows most what is still possible",
+    "posterior": "shows most of how sure the parameters are",
     "fill": "far from all earlier points",
     "repeat": "measured again",
     "compare": "evaluated again",

@@ -1,0 +1,150 @@
+"""Errors of posteriors by the number of simulations, beside emulators of points that fill space.
+
+    python benchmarks/posteriors.py   # some ten minutes; results/posteriors.md
+
+The truth are 20,000 draws with the simulator itself. The error of a marginal is its Wasserstein distance from the true
+one, in units of the true standard deviation: 0.1 is a shift by a tenth of a deviation. "plain" is an emulator as it is
+usually made: one squared exponential kernel and a constant for each output, what it says taken at its word.
+"""
+
+import platform
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import wasserstein_distance
+
+import pied
+from pied.bounds import Believer
+from pied.errors import PiedError
+from pied.gp import Model
+from pied.rng import Stream
+from pied.solvers.cuqb import CUQB
+from pied.study.ensemble import drawn
+
+RESULTS = Path(__file__).parent / "results" / "posteriors.md"
+SEEDS, COUNTS, INITIAL = 3, (8, 12, 16, 24), 6
+PLAIN = Believer(
+    Model(
+        kernels=("squared exponential",),
+        trends=("constant",),
+        warps=("none",),
+        scales=("plain",),
+        waves=False,
+        plateaus=False,
+    ),
+    cautious=False,
+    mixture=False,
+)  # fmt: skip
+TIMES = np.linspace(0.5, 6.0, 8)
+
+
+def decay(a, k):
+    """Return a product of two consecutive reactions."""
+    return a * k / (k - 0.35) * (np.exp(-0.35 * TIMES) - np.exp(-k * TIMES))
+
+
+def swing(omega, zeta, q):
+    """Return a damped oscillation."""
+    damped = omega * np.sqrt(1 - zeta**2)
+    decaying = np.exp(-zeta * omega * TIMES)
+    return q * decaying * (np.cos(damped * TIMES) + zeta * omega / damped * np.sin(damped * TIMES))
+
+
+def epidemic(beta, gamma):
+    """Return the share of the infected, by Euler's method in small steps."""
+    s, i, course = 0.99, 0.01, []
+    for step in range(1, 121):
+        new, over = beta * s * i * 0.1, gamma * i * 0.1
+        s, i = s - new, i + new - over
+        if step % 15 == 0:
+            course.append(i)
+    return np.array(course)
+
+
+PROBLEMS = {
+    "reactions": (decay, {"a": (0.5, 2.0), "k": pied.Variable(0.5, 5.0, log=True)}, (1.1, 1.6), 0.03),
+    "oscillation": (swing, {"omega": (0.8, 2.2), "zeta": (0.02, 0.6), "q": (0.5, 1.5)}, (1.4, 0.2, 1.0), 0.05),
+    "epidemic": (epidemic, {"beta": (0.5, 3.0), "gamma": (0.1, 1.0)}, (1.5, 0.5), 0.02),
+}
+
+
+def stated(name, seed):
+    """Return a problem with data of its own, and its simulator."""
+    simulator, variables, truth, sigma = PROBLEMS[name]
+    data = simulator(*truth) + sigma * Stream(seed).at(name).normal(len(TIMES))
+    problem = pied.Problem(
+        variables, [f"y{i}" for i in range(len(data))], minimize="sum((outputs - data)^2)",
+        constants={"data": data.tolist()}, noise=0,
+    )  # fmt: skip
+    return problem, (lambda x: simulator(*x)), data, sigma
+
+
+def exact(problem, simulator, data, sigma):
+    """Return draws by the simulator itself, in natural units."""
+
+    def density(V):
+        Y = np.array([simulator(x) for x in problem.from_unit(V)])
+        return -0.5 * ((Y - data) ** 2).sum(1) / sigma**2
+
+    chains = drawn(density, problem.d, np.zeros((0, problem.d)), Stream(7), 20_000.0)
+    return problem.from_unit(chains.thinned(20_000)[0])
+
+
+def errors(problem, simulator, data, sigma, arm, seed, truth):
+    """Return the mean error of the marginals after each number of simulations."""
+    solver = CUQB(believer=PLAIN) if arm == "plain" else "cuqb"
+    study = pied.Study(problem, seed=seed, solver=solver, initial=INITIAL)
+    U = Stream(seed).at("fill").sobol(max(COUNTS), problem.d)
+    found = []
+    for number in range(1, max(COUNTS) + 1):
+        if arm in ("filled", "plain"):
+            x = problem.named_x(problem.natural(U[number - 1]))
+            study.add(x, simulator(list(x.values())))
+        else:
+            trial = study.ask(for_posterior=study.posterior(sigma=sigma)) if _is_due(study, arm) else study.ask()
+            study.tell(trial, simulator(list(trial.x.values())))
+        if number in COUNTS:
+            try:
+                draws = study.posterior(sigma=sigma).X
+            except PiedError:
+                found.append(np.nan)
+                continue
+            each = [wasserstein_distance(a, b) / b.std() for a, b in zip(draws.T, truth.T, strict=True)]
+            found.append(float(np.mean(each)))
+    return found
+
+
+def _is_due(study, arm):
+    return arm == "asked" and study.used >= INITIAL
+
+
+def main(names):
+    """Run all arms and write the page."""
+    arms = {
+        "asked": "`ask(for_posterior=...)`", "fitted": "`ask()`, as for the fit", "filled": "points that fill space",
+        "plain": "the same, plain emulator",
+    }  # fmt: skip
+    lines = []
+    for name in names:
+        table = {arm: [] for arm in arms}
+        for seed in range(SEEDS):
+            problem, simulator, data, sigma = stated(name, seed)
+            truth = exact(problem, simulator, data, sigma)
+            for arm in arms:
+                table[arm].append(errors(problem, simulator, data, sigma, arm, seed, truth))
+                print(name, seed, arm, np.round(table[arm][-1], 3), flush=True)
+        for arm, words in arms.items():
+            medians = np.median(np.array(table[arm]), 0)
+            lines.append(f"| {name} | {words} | {' | '.join(f'{each:.2f}' for each in medians)} |")
+    head = f"| problem | simulations at | {' | '.join(map(str, COUNTS))} |\n| --- | --- |{' --- |' * len(COUNTS)}"
+    text = (
+        "# Errors of posteriors by the number of simulations\n\n`python benchmarks/posteriors.py`, pied "
+        f"{pied.__version__}, 2 x86 (2 cores, Intel Xeon 2.5 GHz, Python {platform.python_version()}), 2026-11-19: "
+        f"medians of {SEEDS} data sets each. Error of a marginal, in true deviations, mean over parameters.\n\n{head}\n"
+    )
+    RESULTS.write_text(text + "\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(PROBLEMS))

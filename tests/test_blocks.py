@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pied import Problem, Study, TellError
-from pied.gp import GP, Model, ModelChoice
+from pied import Problem, SettingError, Study, TellError
+from pied.gp import GP, Model, ModelChoice, Paths, in_block
 from pied.rng import Stream
 from shells import data, pied_
 
@@ -54,6 +54,17 @@ def test_belief_and_offsets_are_those_of_the_joint_normal_distribution() -> None
     found, deviation = gp.moments(new)
     np.testing.assert_allclose(found[:, 0], mean[:5, 0], rtol=1e-6)
     np.testing.assert_allclose(deviation[:, 0] ** 2, variance * np.diagonal(shape)[:5], rtol=1e-5)
+    there = in_block(gp, "Tue")
+    found, deviation = there.moments(new)
+    own = np.diagonal(shape)[:5] + shape[6, 6] + 2 * shape[:5, 6]
+    np.testing.assert_allclose(found[:, 0], mean[:5, 0] + mean[6, 0], rtol=1e-6)
+    np.testing.assert_allclose(deviation[:, 0] ** 2, variance * own, rtol=1e-5)
+    step = 1e-6
+    slopes = (there.moments(new + step)[0] - there.moments(new - step)[0]) / (2 * step)
+    np.testing.assert_allclose(there.moments_and_slopes(new)[2][:, :, 0], slopes, rtol=1e-4, atol=1e-6)
+    drawn = Paths.of(there, 1000, Stream(3)).values(new)[:, :, 0]
+    np.testing.assert_allclose(drawn.mean(0), found[:, 0], atol=0.15 * deviation.max())
+    np.testing.assert_allclose(drawn.std(0), deviation[:, 0], rtol=0.15)
     off, spread = gp.offsets
     np.testing.assert_allclose(off[0], mean[5:, 0], rtol=1e-6)
     np.testing.assert_allclose(spread[0] ** 2, variance * np.diagonal(shape)[5:], rtol=1e-5)
@@ -91,6 +102,25 @@ def test_what_blocks_are_off_by_is_told() -> None:
         assert found["Tue"].is_clear
         assert any(line.startswith("Tue reads p 0.3") and "lower" in line for line in result.remarks())
         assert result.to_dict()["blocks"][1]["block"] == "Tue"
+
+
+def test_settings_are_recommended_and_proposed_for_what_a_block_reads() -> None:
+    problem = Problem({"x": (0.0, 1.0)}, ["p"], maximize="x", subject_to=["p <= 0.5"], noise=0.01)
+    U, draw = Stream(5).at("points").uniform(16, 1), Stream(5).at("noise").normal(16, 1)
+    with Study(problem, seed=1) as study:
+        for place, (u, off) in enumerate(zip(U[:, 0].tolist(), draw[:, 0].tolist(), strict=True)):
+            low = place % 2 == 0
+            study.add({"x": u}, {"p": u + 0.01 * off + (-0.15 if low else 0.15)}, block="low" if low else "high")
+        found = {name: study.result(block=name) for name in ("low", "high", "")}
+        x = {name: float(dict(each.x or {})["x"]) for name, each in found.items()}
+        assert x["low"] == pytest.approx(0.65, abs=0.05)
+        assert x["high"] == pytest.approx(0.35, abs=0.05)
+        assert x["high"] + 0.1 < x[""] < x["low"] - 0.1
+        assert str(found["low"]).startswith("For block low: ")
+        asked = [float(study.ask(block=name, again=False).x["x"]) for name in ("low", "high")]
+        assert asked[0] > asked[1] + 0.15
+        with pytest.raises(SettingError, match="nothing was measured in block 'Mon'; blocks: high, low"):
+            study.result(block="Mon")
 
 
 @pytest.mark.parametrize("kind", ["memory", "file"])

@@ -93,3 +93,16 @@ def test_a_missing_openpyxl_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingExtra, match=r'needs openpyxl: pip install .*\[excel\]"'):
         Table.read(tmp_path / "t.xlsx")
+
+
+def test_a_sheet_of_a_workbook_is_added_by_its_name(lab: Path) -> None:
+    made = openpyxl.Workbook()
+    made.active.append(["remarks"])
+    sheet = made.create_sheet("runs")
+    for row in (["temperature", "time", "product", "impurity"], [80, 2, 0.5, 0.1]):
+        sheet.append(row)
+    made.save(lab / "book.xlsx")
+    refused = pied_("add", "lab.toml", "book.xlsx", code=2)
+    assert "the sheet 'Sheet' is read; others, with --sheet: runs" in refused.stderr
+    assert "book.xlsx has no sheet 'run'" in pied_("add", "lab.toml", "book.xlsx", "--sheet", "run", code=2).stderr
+    assert "1 row added" in pied_("add", "lab.toml", "book.xlsx", "--sheet", "runs").output

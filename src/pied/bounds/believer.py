@@ -16,7 +16,7 @@ from pied.bounds.estimator import Estimator
 from pied.bounds.means import means_of
 from pied.bounds.trust import Trust, widened
 from pied.errors import SettingError
-from pied.gp import GP, Coding, Labels, Model, ModelChoice, Prior, scaled, step_of
+from pied.gp import GP, Coding, Labels, Model, ModelChoice, Prior, in_block, scaled, step_of
 from pied.problem import Problem, choices_of
 from pied.records import Dataset
 from pied.rng import Stream
@@ -86,7 +86,7 @@ class Believer:
         gp = self._conditioned(problem, data) or fitted(
             data, lambda some: GP.fit(some.U, some.Y, previous=previous, **told(some), **words)
         )
-        gp = self.read_in(problem, data, gp)
+        gp = in_block(self.read_in(problem, data, gp), data.block)
         if not imagine:
             return self.mixed(problem, data, gp)
         untold = ~(np.isfinite(data.Y) | data.limited)
@@ -101,22 +101,22 @@ class Believer:
             return belief
         return self.read_in(problem, data, self.conditioned(problem, data, belief.choices))
 
-    def alone(self, problem: Problem, data: Dataset, belief: GP) -> GP:
-        """Return the belief about the present campaign alone, the same if no earlier one counts.
+    def alone(self, problem: Problem, data: Dataset, belief: GP, block: str = "") -> GP:
+        """Return the belief about a block of the present campaign alone, "": an average one.
 
         Whether limits can be met and how much better is possible is said by it: what other equipment showed may be
         wrong here wherever nothing was measured yet.
         """
-        if not any(each.campaigns for each in belief.choices):
+        if block == data.block and not any(each.campaigns for each in belief.choices):
             return belief
-        return self.fit(problem, replace(data, earlier_campaigns=None), imagine=False)
+        return self.fit(problem, replace(data, earlier_campaigns=None, block=block), imagine=False)
 
     def mixed(self, problem: Problem, data: Dataset, belief: GP) -> GP:
         """Return a belief about what was told as it is said: a mixture of the best few models of each output."""
         if not self.mixture or self.priors is not None:
             return belief
         whole = joined(data, [each.campaigns for each in belief.choices])
-        return belief.among(whole.U, whole.Y, **told(whole), **self._words(problem))
+        return in_block(belief.among(whole.U, whole.Y, **told(whole), **self._words(problem)), data.block)
 
     @staticmethod
     def read_in(problem: Problem, data: Dataset, belief: GP) -> GP:
@@ -135,9 +135,9 @@ class Believer:
     def conditioned(self, problem: Problem, data: Dataset, choices: Sequence[ModelChoice]) -> GP:
         """Return the belief of chosen models about what was told, nothing imagined."""
         whole = joined(data, [each.campaigns for each in choices])
-        return self._conditioned(problem, data) or GP.at_choices(
-            whole.U, whole.Y, choices, **told(whole), **self._words(problem)
-        )
+        gp = self._conditioned(problem, data)
+        gp = gp or GP.at_choices(whole.U, whole.Y, choices, **told(whole), **self._words(problem))
+        return in_block(gp, data.block)
 
     def _words(self, problem: Problem) -> dict[str, Any]:
         """What a belief has to know of a problem, and how it is made."""

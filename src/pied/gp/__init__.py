@@ -1,6 +1,6 @@
 """The belief about the black box h: one Gaussian process per output, its model chosen by the data."""
 
-from pied.gp.campaigns import alike, foretold
+from pied.gp.campaigns import alike, foretold, in_block
 from pied.gp.choices import Model, ModelChoice
 from pied.gp.enclosure import Enclosure, Over
 from pied.gp.features.coding import Coding, Labels, scaled
@@ -33,6 +33,7 @@ __all__ = [
     "alike",
     "evidence",
     "foretold",
+    "in_block",
     "kernel_of",
     "misfits",
     "scaled",

@@ -47,6 +47,8 @@ class Block:
     """1 for values that stand for what is known beyond a plateau; None: for none."""
     density: Float64[ndarray, "B"] | None = None
     """Leave-one-out density of the told values where it was found with the variance; None: not yet."""
+    asked: Float64[ndarray, "o"] | None = None
+    """What questions have of the offsets (`offsets`); None: nothing, they are about an average block."""
     known: tuple[Posterior, float] | None = None
     """Posterior and jitter where they follow from another block's; None: the covariance is factorized."""
 
@@ -96,12 +98,15 @@ class Block:
             y=np.concatenate([T.y, y * own[:, :, None]], 1),
             rows=np.concatenate([T.rows, own], 1),
             scatter=None if scatter is None else np.concatenate([scatter, np.full_like(own, noise)], 1),
-            together=None
-            if T.together is None
-            else np.concatenate([T.together, np.zeros((len(U), T.together.shape[1]))]),
+            together=None if T.together is None else np.concatenate([T.together, self._asked_at(len(U))]),
         )
         soft = None if self.soft is None else np.concatenate([self.soft, np.zeros_like(own)], 1)
         return replace(self, tasks=tasks, soft=soft, density=None, known=None)
+
+    def _asked_at(self, points: int) -> Float64[ndarray, "b q"]:
+        """Return what imagined values have of the offsets: as much as the question."""
+        own = np.zeros(0 if self.tasks.together is None else self.tasks.together.shape[1])
+        return np.tile(own if self.asked is None else self.asked, (points, 1))
 
     def at(self, kept: Int[ndarray, "c"]) -> "Block":
         """Return the same models conditioned on some of the points."""
@@ -212,8 +217,19 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
         columns=columns,
         used=used,
         variance=block.variance,
+        apart=None if block.asked is None else offset_covariances(tasks, block.asked),
     )
     return posterior, worst
+
+
+def offset_covariances(
+    tasks: Tasks, asked: Float64[ndarray, "q"]
+) -> tuple[Float64[ndarray, "B N"], Float64[ndarray, "B"]]:
+    """Return the covariance of a question's offset with those of told values, and its variance (`offsets`)."""
+    if tasks.together is None or tasks.share is None:
+        return np.zeros_like(tasks.rows), np.zeros(len(tasks.rows))
+    own = tasks.share * asked
+    return own @ tasks.together.T, own @ asked
 
 
 def _roots(K: Float64[ndarray, "B n n"]) -> tuple[Float64[ndarray, "B n n"], float]:

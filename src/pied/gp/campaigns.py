@@ -1,4 +1,4 @@
-"""How earlier campaigns are related to the present one, and how well present values are predicted."""
+"""Questions to a belief about blocks and campaigns: what one block reads, whether and how campaigns are related."""
 
 import math
 from dataclasses import replace
@@ -45,3 +45,14 @@ def alike(gp: GP) -> Float64[ndarray, "m q"]:
     inverse = np.exp(-np.array([choice.theta[e - q : e] for choice in gp.choices]))
     kernels = np.array([KERNELS[choice.kernel] for choice in gp.choices])
     return np.asarray(radial(inverse[:, None] ** 2, kernels, slopes=False)[0][:, 0])
+
+
+def in_block(gp: GP, name: str) -> GP:
+    """Return the belief about what one block reads; the same if nothing was measured in it: about an average one."""
+    if name not in gp.block_names:
+        return gp
+    asked = np.zeros(len(gp.block_names) + (0 if gp.coding is None else gp.coding.campaigns))
+    asked[: len(gp.block_names)] = -1.0 / len(gp.block_names)
+    asked[gp.block_names.index(name)] += 1.0
+    mixture = gp.mixture and replace(gp.mixture, parts=tuple(in_block(each, name) for each in gp.mixture.parts))
+    return replace(gp, blocks=tuple(replace(each, asked=asked, known=None) for each in gp.blocks), mixture=mixture)

@@ -89,13 +89,16 @@ class _Drawn:
     weights: Float64[ndarray, "B L waves c"]
     """Of the cosines, then of the sines."""
     block: Block
+    offsets: Float64[ndarray, "B c L"] | None = None
+    """What is drawn of the question's own offset; None: it has none."""
 
     def values(self, U: Float64[ndarray, "b e"]) -> Float64[ndarray, "L b m"]:
         """Return the outputs of the block at every point, standardized, of every function."""
         (B, L, _, c), view, b = self.weights.shape, self.block.view, len(U)
         mean, _ = self.posterior.moments(U)
         seen = np.broadcast_to(view.whole(U, view.scaled(U)), (B, b, self.frequencies.shape[-1]))
-        value = mean.reshape(B, b, c, L).transpose(3, 1, 0, 2).copy()  # L b B c
+        whole = mean.reshape(B, b, c, L) if self.offsets is None else mean.reshape(B, b, c, L) + self.offsets[:, None]
+        value = whole.transpose(3, 1, 0, 2).copy()  # L b B c
         for task, (own, weights) in enumerate(zip(self.frequencies, self.weights, strict=True)):
             phase = seen[task] @ own.swapaxes(1, 2)  # L b F
             value[:, :, task] += np.concatenate([np.cos(phase), np.sin(phase)], -1) @ weights
@@ -108,7 +111,8 @@ class _Drawn:
         B, L, _, c = self.weights.shape
         b, points = len(U), np.arange(len(U))
         mean, _, by_mean, _ = self.posterior.moments_and_slopes(U)
-        value = mean.reshape(B, b, c, L)[:, points, :, which]  # points first: advanced indices are separated
+        whole = mean.reshape(B, b, c, L) if self.offsets is None else mean.reshape(B, b, c, L) + self.offsets[:, None]
+        value = whole[:, points, :, which]  # points first: advanced indices are separated
         slope = by_mean.reshape(B, b, c, L, -1)[:, points, :, which]
         wave, by_wave = self._prior(U, which)
         value, slope = value + wave, slope + by_wave
@@ -143,10 +147,12 @@ def _draw(block: Block, count: int, stream: Stream) -> _Drawn:
     noise = root * np.exp(0.5 * theta[:, -1:])
     own = np.sqrt(np.ones((B, N)) if tasks.scatter is None else tasks.scatter)[:, :, None, None]
     error = prior + own * noise[:, None, :, None] * stream.at("noise").normal(B, N, c, count)
+    own_offsets = None
     if tasks.together is not None and tasks.share is not None:
         by_block = stream.at("blocks").normal(B, tasks.together.shape[1], c, count)
-        offsets = np.einsum("nq,bqcl->bncl", tasks.together, np.sqrt(tasks.share)[:, :, None, None] * by_block)
-        error = error + root[:, None, :, None] * offsets
+        by_block = np.sqrt(tasks.share)[:, :, None, None] * root[:, None, :, None] * by_block
+        error = error + np.einsum("nq,bqcl->bncl", tasks.together, by_block)
+        own_offsets = None if block.asked is None else np.einsum("q,bqcl->bcl", block.asked, by_block)
     y = ((tasks.y[..., None] - error) * tasks.rows[:, :, None, None]).reshape(B, N, c * count)
     wide = replace(
         block,
@@ -155,7 +161,7 @@ def _draw(block: Block, count: int, stream: Stream) -> _Drawn:
         variance=np.repeat(block.variance, count, -1),
         known=None,
     )
-    return _Drawn(wide.posterior, frequencies, weights, block)
+    return _Drawn(wide.posterior, frequencies, weights, block, own_offsets)
 
 
 def _standard(kernel: Float64[ndarray, "B 6"], shape: tuple[int, ...], stream: Stream) -> Float64[ndarray, "B L F e"]:

@@ -38,6 +38,7 @@ class Posterior:
         columns: Float64[ndarray, "B p"],
         used: Bool[ndarray, "q"],
         variance: Float64[ndarray, "B c"],
+        apart: tuple[Float64[ndarray, "B N"], Float64[ndarray, "B"]] | None = None,
     ) -> None:
         """Prepare.
 
@@ -56,7 +57,10 @@ class Posterior:
             columns: 1 for the trend columns in use, of those that any task uses.
             used: Which columns of the basis any task uses.
             variance: Process variance.
+            apart: Of a question that has an offset, its covariances with the told values and its variance; None: none.
         """
+        self._apart = None if apart is None else apart[0][:, None, :]
+        self._prior = np.ones((len(rows), 1)) if apart is None else 1.0 + apart[1][:, None]
         self._points, self._rows, self._columns = points, rows[:, None, :], columns[:, None, :]
         self._used = used
         self._is_full, self._all_columns = bool((rows == 1.0).all()), bool((columns == 1.0).all())
@@ -102,6 +106,7 @@ class Posterior:
         lengths = (scaled * scaled).sum(-1)
         squares = lengths[:, :, None] + lengths[:, None] - 2.0 * scaled @ scaled.swapaxes(1, 2)
         prior, _ = radial(squares.clip(0.0, None), self._kernel)
+        prior = prior + (self._prior - 1.0)[..., None]
         left = prior - v @ v.swapaxes(1, 2) + r @ self._inverse_A @ r.swapaxes(1, 2)
         return mean, self._variance.swapaxes(1, 2)[..., None] * left[:, None]
 
@@ -126,6 +131,8 @@ class Posterior:
         scaled = (seen - 0.5) * self._inverse
         squares = (scaled * scaled).sum(-1)[:, :, None] + self._lengths - scaled @ self._scaled
         k, w = radial(squares.clip(0.0, None), self._kernel, slopes=slopes)
+        if self._apart is not None:
+            k = k + self._apart
         if not self._is_full:
             k, w = k * self._rows, w * self._rows
         f = self._basis(V)
@@ -138,7 +145,7 @@ class Posterior:
         """Universal kriging: mean = f'beta + k'P y, var = s2 [1 - k'K^-1 k + r'A^-1 r] with r = f - F'K^-1 k."""
         V, seen, _, w, mean, r, v = self._kriged(U, slopes)
         rA = r @ self._inverse_A
-        ratio = 1.0 - (v * v).sum(-1) + (rA * r).sum(-1)
+        ratio = self._prior - (v * v).sum(-1) + (rA * r).sum(-1)
         deviation = np.sqrt(self._variance * ratio.clip(SMALLEST_RATIO, None)[..., None])
         if not slopes:
             return mean, deviation, None, None

@@ -220,7 +220,8 @@ class GP:
     @property
     def block_deviation(self) -> Float64[ndarray, "m"]:
         """Standard deviation of the offset that a block gives every output, on its warped scale."""
-        return self.deviation * np.sqrt(self.variance * [each.share for each in self.choices])
+        is_open = float(self.blocks[0].asked is None)  # else it is part of the mean
+        return is_open * self.deviation * np.sqrt(self.variance * [each.share for each in self.choices])
 
     @cached_property
     def offsets(self) -> tuple[Float64[ndarray, "m q"], Float64[ndarray, "m q"]]:

@@ -226,6 +226,8 @@ class Dataset:
     """Between which ends outputs lie that are known by a limit alone, infinite ones where none; None: all are."""
     blocks: tuple[str, ...] = ()
     """Names of the blocks in which points were measured, "" of none; empty: there are no blocks."""
+    block: str = ""
+    """The block that is asked about; empty: an average one."""
     campaigns: tuple[str, ...] = ()
     """Names of the campaigns that points are of, "" of the present one; empty: all are of that."""
     earlier_campaigns: "Dataset | None" = None

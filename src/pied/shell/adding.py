@@ -50,6 +50,7 @@ class Row(NamedTuple):
     metavar="NAME",
     help="An earlier campaign or other equipment: a column that names it, or the one that all rows are of.",
 )
+@click.option("--sheet", default="", metavar="NAME", help="The sheet of a workbook; by default the first.")
 @click.option("--ignore", multiple=True, metavar="COLUMN", help="A column without meaning here, in spite of its name.")
 @click.option(
     "--map", "words", multiple=True, metavar="HEADING=NAME", help="What a heading or a label means; repeat it."
@@ -65,6 +66,7 @@ def add(
     again: bool,
     block: str,
     campaign: str,
+    sheet: str,
     ignore: tuple[str, ...],
     words: tuple[str, ...],
     yes: bool,
@@ -76,6 +78,7 @@ def add(
     added, too. A table with other headings, units or labels, or with title rows, is shown as it is understood and added
     once that was confirmed.
     """
+    from pied.shell.excel import is_excel, sheets_of
     from pied.shell.opening import me
     from pied.shell.pages import hint
     from pied.shell.proposal import read_maps
@@ -94,11 +97,15 @@ def add(
         more += [word for each in ignore for word in ("--ignore", shlex.quote(each))]
         more += ["--block", shlex.quote(block)] if block else []
         more += ["--campaign", shlex.quote(campaign)] if campaign else []
+        more += ["--sheet", shlex.quote(sheet)] if sheet else []
         raise Mistake(
             f"nothing was added yet. If that is right: {hint('add', file, table, *more, '--yes', store=store)}"
         )
 
-    own = Reading(read_maps(words), confirm=(lambda _: True) if yes else confirm)
+    own = Reading(read_maps(words), confirm=(lambda _: True) if yes else confirm, sheet=sheet)
+    sheets = sheets_of(content) if is_excel(table) and not sheet else []
+    if sheets[1:]:
+        note(f"the sheet '{sheets[0]}' is read; others, with --sheet: {', '.join(sheets[1:])}")
     done = added_as(
         file, store, worker or me(), content, Path(table).name, stated, own, anyway=anyway, again=again, block=block,
         campaign=campaign, ignore=ignore,
@@ -119,6 +126,8 @@ class Reading(NamedTuple):
     """What headings and labels mean, as far as that was said."""
     confirm: Callable[[str], bool]
     """Asks whether what was understood is right."""
+    sheet: str = ""
+    """The sheet of a workbook; empty: the first one."""
 
 
 class Added(NamedTuple):
@@ -177,7 +186,7 @@ def added_as(
     reason: StatementError | None = None
     if not reading.maps:
         try:
-            plain = Table.of(content, name)
+            plain = Table.of(content, name, reading.sheet)
             return added(file, store, worker, plain, stated, **words)
         except StatementError as error:
             reason = error
@@ -189,6 +198,7 @@ def added_as(
         {**kept, **reading.maps},
         ignore,
         keep=[each for each in (block, campaign) if each],
+        sheet=reading.sheet,
     )
     if found is None or (reason is not None and plain is not None and found.says_no_more(plain)):
         raise reason or StatementError(f"{name} has no table with columns for {', '.join(stated.problem.variables)}")

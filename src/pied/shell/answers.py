@@ -127,6 +127,7 @@ def _say_status(desk: "Desk", data: dict[str, Any]) -> None:
     metavar="[NAME=VALUE]",
     help="Of several objectives, one point of the front: as good as this at least; alone, the balanced one.",
 )
+@click.option("--block", default="", metavar="NAME", help="For what this block reads; by default an average one.")
 @click.option("--more", is_flag=True, help="Say how many more measurements it may take, and where most is open.")
 @given
 def result(
@@ -135,6 +136,7 @@ def result(
     as_json: bool,
     rule: str | None,
     wishes: tuple[str, ...],
+    block: str,
     more: bool,
     given: tuple[str, ...],
 ) -> None:
@@ -150,7 +152,7 @@ def result(
     with opened(file, store, read_only=True) as desk:
         picked = _read_wishes(desk.stated.problem, wishes) if wishes else None
         with working("The result"):
-            found = desk.study.result(rule, given=given_of(desk.stated.problem, given))
+            found = desk.study.result(rule, given=given_of(desk.stated.problem, given), block=block)
         if picked is not None and found.front is not None and len(found.front):
             point = found.pick(**picked)
             say_json(point.to_dict()) if as_json else say(str(point))

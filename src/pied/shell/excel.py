@@ -25,20 +25,26 @@ def is_excel(file: Path | str) -> bool:
     return str(file).lower().endswith(SUFFIX)
 
 
-def read_cells(content: bytes, file: str, largest: int, widest: int) -> list[tuple[int, list[str]]]:
-    """Return the filled rows of the first sheet as text, each with its number.
+def read_cells(
+    content: bytes, file: str, largest: int, widest: int, sheet_name: str = ""
+) -> list[tuple[int, list[str]]]:
+    """Return the filled rows of a sheet as text, each with its number.
 
     Args:
         content: The Excel file.
         file: Its name, for messages.
         largest: Largest number of bytes, unpacked.
         widest: Largest number of cells in a row.
+        sheet_name: Name of the sheet; empty: the first one.
     """
     openpyxl = _openpyxl()
     try:
         _check_size(content, file, largest, widest)
         book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)  # values, not formulas
-        sheet, rows, count = book.worksheets[0], [], 0
+        names = [each.title for each in book.worksheets]
+        if sheet_name and sheet_name not in names:
+            raise StatementError(f"{file} has no sheet '{sheet_name}': its sheets are {', '.join(names)}")
+        sheet, rows, count = book.worksheets[names.index(sheet_name) if sheet_name else 0], [], 0
         sheet.reset_dimensions()  # what a file says of its size is not always true
         for line, row in enumerate(sheet.iter_rows(values_only=True), 1):
             count += 1 + len(row)  # empty ones too: a row may have any number, a cell any letters
@@ -55,6 +61,15 @@ def read_cells(content: bytes, file: str, largest: int, widest: int) -> list[tup
         ) from error
     width = max((1 + max(place for place, cell in enumerate(cells) if cell) for _, cells in rows), default=0)
     return [(line, (cells + [""] * width)[:width]) for line, cells in rows]
+
+
+def sheets_of(content: bytes) -> list[str]:
+    """Return the names of the sheets of a workbook; none of one that cannot be read."""
+    openpyxl = _openpyxl()
+    try:
+        return [each.title for each in openpyxl.load_workbook(io.BytesIO(content), read_only=True).worksheets]
+    except Exception:  # what is wrong is said when its cells are read
+        return []
 
 
 def _too_many(file: str) -> StatementError:

@@ -26,10 +26,10 @@ class Part(NamedTuple):
     """Lines below an empty one that are filled in less than all others: sums and remarks."""
 
 
-def cells_of(content: bytes, file: str) -> Cells:
+def cells_of(content: bytes, file: str, sheet: str = "") -> Cells:
     """Return the rows of a CSV or Excel file as they are, whatever its first line is."""
     if is_excel(file):
-        return read_cells(content, file, LARGEST, MOST_COLUMNS)
+        return read_cells(content, file, LARGEST, MOST_COLUMNS, sheet)
     text = decoded(content, "table", file, ("utf-16", "cp1252"))
     lines = text.splitlines()
     counts = {each: sum(each in line for line in lines) for each in SEPARATORS}

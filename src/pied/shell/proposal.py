@@ -61,6 +61,7 @@ def proposed(
     maps: Mapping[str, str],
     ignored: Sequence[str] = (),
     keep: Sequence[str] = (),
+    sheet: str = "",
 ) -> Proposal | None:
     """Return how the content of a file is understood; None if no table with these variables is in it.
 
@@ -71,9 +72,10 @@ def proposed(
         maps: What headings and labels are said to mean, an empty text: nothing.
         ignored: Headings without meaning.
         keep: Headings of further columns that are wanted as they are.
+        sheet: Name of the sheet of a workbook; empty: the first one.
     """
     reader = _Reader(problem, keep, {_folded(word): name for word, name in maps.items()}, {*map(_folded, ignored)})
-    cells = layout.cells_of(content, file)
+    cells = layout.cells_of(content, file, sheet)
     parts = layout.parts_of(cells, lambda heading: reader.meant(heading) is not None, max(1, len(problem.variables)))
     parts = parts or layout.parts_of(cells, lambda h: reader.meant(h) is not None, max(2, len(problem.variables) - 1))
     if not parts:

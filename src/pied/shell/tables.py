@@ -60,10 +60,10 @@ class Table:
         return cls.of(content_of(file, "table", LARGEST), file.name)
 
     @classmethod
-    def of(cls, content: bytes, file: str) -> "Table":
-        """Read the content of a CSV or Excel file, which its name tells apart."""
+    def of(cls, content: bytes, file: str, sheet: str = "") -> "Table":
+        """Read the content of a CSV or Excel file, which its name tells apart; of the latter a sheet, or the first."""
         if is_excel(file):
-            return cls._of(read_cells(content, file, LARGEST, MOST_COLUMNS), file, has_comma=True)
+            return cls._of(read_cells(content, file, LARGEST, MOST_COLUMNS, sheet), file, has_comma=True)
         return cls.parse(decoded(content, "table", file, ("utf-16", "cp1252")), file)
 
     @classmethod

@@ -235,7 +235,8 @@ class JointTest:
         The belief may be over-confident: its deviations are widened by as much as it was wrong lately. It may have
         chosen a wrong warp, because a logarithm has an end that nobody measured, or too smooth a kernel for a kink that
         no point shows: beliefs without warps and with the roughest kernel are fitted. From few points these are as
-        over-confident. An earlier campaign may mislead: the others are about the present one alone.
+        over-confident. An earlier campaign may mislead, and blocks differ: the others are about an average block of the
+        present campaign alone.
         """
         factor, choices = self._doubt(scene), scene.belief.choices
         yield self._possible(scene, self.believer, scene.belief, factor)
@@ -244,8 +245,8 @@ class JointTest:
             others.append(replace(model, warps=("none",), plateaus=False))
         if ROUGHEST in model.kernels and any(each.kernel != ROUGHEST for each in choices):
             others.append(replace(model, kernels=(ROUGHEST,)))
-        data = replace(scene.data, earlier_campaigns=None)
-        others += [model] if any(each.campaigns for each in choices) else []
+        data = replace(scene.data, earlier_campaigns=None, block="")
+        others += [model] if scene.data.block or any(each.campaigns for each in choices) else []
         for other in others:
             believer = replace(self.believer, model=other)
             belief = believer.fit(self.problem, data)

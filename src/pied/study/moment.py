@@ -1,7 +1,7 @@
 """A study at one moment, and what follows from counting its trials: status and verdict, without a belief."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,8 @@ class Moment:
     trials: tuple[Trial, ...]
     revision: int = 1
     """Number of the question: bounds for other questions do not count."""
+    block: str = field(default="", kw_only=True)
+    """The block that is asked about; empty: an average one."""
     conflict_of: Callable[[], Relaxation | None] = lambda: None
     """Return the constraints that nothing can meet, known before any evaluation, if any."""
     is_done: bool = False
@@ -65,7 +67,7 @@ class Moment:
     @cached_property
     def record(self) -> Dataset:
         """The record as arrays."""
-        return Dataset.of(self.problem, self.believed, self.revision)
+        return replace(Dataset.of(self.problem, self.believed, self.revision), block=self.block)
 
     @cached_property
     def correction(self) -> int:

@@ -99,6 +99,8 @@ class Result:
     point, its bounds are infinite, and no probability is told."""
     given: dict[str, Any] = field(default_factory=dict)
     """The settings that were given: all that is said is said of points with these."""
+    block: str = field(default="", kw_only=True)
+    """The block whose readings are meant; empty: an average one."""
     words: Words | None = None
     """Names, units and limits with which it prints."""
     front: Front | None = None
@@ -188,7 +190,7 @@ class Result:
             command: Returns how to "repeat", "correct", "withdraw" or "fail" the trial of a number.
         """
         words = self.words or Words(objective=short(self.objective))
-        lines = [self.message]
+        lines = [f"For block {self.block}: {self.message}" if self.block else self.message]
         if self.front is not None and len(self.front):
             lines += [f"  {line}" for line in self.front.lines()]
             lines += [f"  balanced choice: {str(self.front.pick()).replace(chr(10), chr(10) + '  ')}"]
@@ -268,6 +270,7 @@ class Result:
             "status": self.status.name,
             "message": self.message,
             **({"given": self.given} if self.given else {}),
+            **({"block": self.block} if self.block else {}),
             "x": dict(self.x) if self.x is not None else None,
             "y": dict(self.y) if self.y is not None else None,
             "value": _plain(self.value),

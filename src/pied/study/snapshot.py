@@ -86,7 +86,7 @@ class Snapshot(Moment):
         is_young = self.data.earlier_campaigns is not None and self.data.complete.sum() < self.initial
         if self.is_too_few or is_young:
             return Gap(math.inf, math.inf, Unknown.FEW.value)
-        if self.problem.slice is not None:
+        if self.problem.slice is not None or self.block:
             return self._still_on_slice(recommendation)
         if self.is_exhausted and self.is_met:
             return Gap(0.0, 0.0)
@@ -278,7 +278,11 @@ class Snapshot(Moment):
     @cached_property
     def alone(self) -> "GP":
         """The belief about the present campaign alone."""
-        return self.settings.believer.alone(self.problem, self.data, self.belief)
+        return self.settings.believer.alone(self.problem, self.data, self.belief, self.block)
+
+    def in_block(self, name: str) -> "Snapshot":
+        """Return the same record asked about one block; about an average one if nothing was measured in it."""
+        return replace(self, block=name) if name in self.data.blocks else self
 
     @property
     def snapshot(self) -> "Snapshot":
@@ -470,7 +474,7 @@ class Snapshot(Moment):
             settings={"solver": self.solver.name, "settings": repr(self.solver)}, words=Words.of(problem),
             confirmations=(self.confirmations, self.needed), doubtful_of=lambda: self.doubtful,
             blocks_of=lambda: self.blocks, campaigns_of=lambda: self.campaigns,
-            given=dict(problem.given),
+            given=dict(problem.given), block=self.block,
         )  # fmt: skip
         if found is None:
             is_few = self.is_too_few and bool(self.data.complete.any())

@@ -323,7 +323,8 @@ class Study:
                 best point with these, exactly. Measurements with others count fully.
             max_step: How far settings may move from where the equipment stands, `{"T": 5}`.
             present: Where it stands, if that is not where the last trial was measured.
-            block: The day, operator, batch or reactor of this trial, or several: the one that was used least.
+            block: The day, operator, batch or reactor of this trial, or several: the one that was used least. The point
+                is the best for what this block reads.
             change_cost: What it costs to change settings, `{"T": 2}`, in units of the objective: they stay where the
                 equipment stands unless others promise more than it costs to go there.
             again: Whether a named worker gets its own pending trial back.
@@ -336,29 +337,37 @@ class Study:
             Infeasible: When no point can meet the constraints.
             SolverDone: When the solver has nothing more to propose.
         """
-        where = self._where(given, max_step, present)
+        where, block = self._where(given, max_step, present), self._least_used(block)
         if settle not in (None, "gap"):
             raise SettingError(f"only the gap can be settled, settle='gap', got '{settle}'")
         if for_sweep is not None or settle is not None or for_posterior is not False:
-            found = self._propose(where.given, for_sweep, settle=settle is not None, for_posterior=for_posterior)
+            found = self._propose(
+                where.given, for_sweep, settle=settle is not None, for_posterior=for_posterior, block=block
+            )
         elif change_cost:
             from pied.study.steps import stays
 
             kept = stays(self.problem, self.trials, change_cost, present, where.given)
             for each in kept[:1]:
                 self._where(each.given)  # refuses solvers that cannot keep to settings
-            found = self._offered(where, resume=self._is_named and again) or self._propose(where.given, kept=kept)
+            found = self._offered(where, resume=self._is_named and again) or self._propose(
+                where.given, kept=kept, block=block
+            )
         elif not (self._is_named and again):
-            found = self._offered(where, resume=False) or self._propose(where.given)
+            found = self._offered(where, resume=False) or self._propose(where.given, block=block)
         else:
-            found = self._offered(where, resume=True) or self._propose(where.given, most=1)
+            found = self._offered(where, resume=True) or self._propose(where.given, most=1, block=block)
         return self._in_block(found, block)
 
-    def _in_block(self, trial: Trial, block: str | Sequence[str]) -> Trial:
-        """Put a trial into a block, of several into the one that was used least; one that is in a block stays there."""
+    def _least_used(self, block: str | Sequence[str]) -> str:
+        """Return the block that was used least, of several; empty: none is asked about."""
+        return least_used(block, self.trials) if block else ""
+
+    def _in_block(self, trial: Trial, block: str) -> Trial:
+        """Put a trial into a block; one that is in a block stays there."""
         if not block or trial.block:
             return trial
-        groups = groups_of(least_used(block, self.trials))
+        groups = groups_of(block)
         self._record.tell(trial.number, {}, worker=self.worker, groups=groups)
         return self._logged(trial.number)
 
@@ -402,14 +411,16 @@ class Study:
                     chosen = dict(zip(shared, fewest, strict=True))
                     where = self._where({**(given or {}), **chosen}, max_step, present)
             if len(mine) >= count:
-                return [self._in_block(trial, block) for trial in mine]
+                return [self._in_block(trial, self._least_used(block)) for trial in mine]
             try:
-                self._offered(where, resume=False) or self._propose(where.given, most=count)
+                own = self._least_used(block)
+                made = self._offered(where, resume=False) or self._propose(where.given, most=count, block=own)
+                self._in_block(made, own)
             except SolverDone as done:
                 if not mine:
                     raise
                 logger.warning("only %d of %d: %s", len(mine), count, done)
-                return [self._in_block(trial, block) for trial in mine]
+                return [self._in_block(trial, self._least_used(block)) for trial in mine]
 
     def _where(
         self,
@@ -455,6 +466,7 @@ class Study:
         *,
         settle: bool = False,
         for_posterior: "Posterior | bool" = False,
+        block: str = "",
     ) -> Trial:
         """Ask the solver and take the next number; repeat when another worker has just taken it.
 
@@ -466,9 +478,10 @@ class Study:
             most: Open trials that this worker may have beside those of its run; who has so many, perhaps from asking
                 twice at once, gets the first of them. None: any number.
             kept: What may be left as it is, and what that saves: the proposal is the best after these costs.
+            block: The block that it is for; empty: an average one.
         """
         for _ in range(ASK_ATTEMPTS):
-            snapshot = self._snapshot().on(given)
+            snapshot = self._snapshot().on(given).in_block(block)
             problem, mine = snapshot.problem, self._mine()
             counted = {number for number in mine - self._open if lies_on(problem, self._trials[number])}
             if most is not None and len(counted) >= most:
@@ -488,7 +501,7 @@ class Study:
             else:
                 proposal = self._proposal(snapshot, number) if for_sweep is None else self._for_sweep(for_sweep)
             if kept and proposal.why.upper:
-                given, proposal = self._worth_changing(given, proposal, number, kept)
+                given, proposal = self._worth_changing(given, proposal, number, kept, block)
                 problem = self._snapshot().on(given).problem
             enough = None if most is None else most + len(mine - counted)
             why, settings = replace(proposal.why, given=given), self._settings_of(proposal, problem)
@@ -497,12 +510,12 @@ class Study:
         raise StoreError(NUMBERS_TAKEN)
 
     def _worth_changing(
-        self, given: Mapping[str, Any], free: Proposal, number: int, kept: "Sequence[Stay]"
+        self, given: Mapping[str, Any], free: Proposal, number: int, kept: "Sequence[Stay]", block: str
     ) -> tuple[Mapping[str, Any], Proposal]:
         """Return the best proposal after what changes cost: the free one, or one that leaves settings as they are."""
         best, chosen, most = given, free, free.why.upper[0] - max(each.saved for each in kept)
         for each in kept:
-            there = self._snapshot().on(each.given)
+            there = self._snapshot().on(each.given).in_block(block)
             try:
                 found = self._proposal(there, number)
             except SolverDone:
@@ -1050,20 +1063,21 @@ class Study:
 
     # ------------------------------------------------------------------------------------------------ answers
 
-    def result(self, rule: str | None = None, *, given: Mapping[str, Any] | None = None) -> Result:
+    def result(self, rule: str | None = None, *, given: Mapping[str, Any] | None = None, block: str = "") -> Result:
         """Return the recommended point and all that is known about it; with several objectives, also the front.
 
         Args:
             rule: "observed", "lower", "asked" or "anywhere"; by default "observed" for exact black boxes, "anywhere"
                 for noisy ones and with given settings.
             given: Settings that are not free, `{"T": 80}`: everything is then said of points with these.
+            block: The day, operator, batch or reactor whose readings are meant; by default those of an average one.
         """
-        outlook = self._seen(given)
+        outlook = self._seen(given, block)
         snapshot = outlook.snapshot
-        found = snapshot.result(rule, None if given else self._end)
+        found = snapshot.result(rule, None if given or block else self._end)
         if found.x is not None and not self.problem.has_front:
             found = replace(found, sensitivities_of=partial(self._worth, outlook))
-        if rule is None and not given:
+        if rule is None and not given and not block:
             self._answer = (snapshot, found)
         return found
 
@@ -1116,11 +1130,16 @@ class Study:
 
         return policy_of(self._snapshot(), {**(values or {}), **named})
 
-    def _seen(self, given: Mapping[str, Any] | None = None) -> "Outlook":
-        """Return the study at this moment, whatever it asks; given settings, of points with these."""
+    def _seen(self, given: Mapping[str, Any] | None = None, block: str = "") -> "Outlook":
+        """Return the study at this moment, whatever it asks; given settings, of points with these; or of a block."""
         from pied.study.outlook import Outlook
 
         snapshot = self._snapshot()
+        if block and block not in snapshot.data.blocks:
+            known = ", ".join(sorted({*snapshot.data.blocks} - {""})) or "none"
+            raise SettingError(f"nothing was measured in block '{block}'; blocks: {known}")
+        if block:
+            return Outlook(snapshot.on(given or {}).in_block(block))
         if given:
             if snapshot.problem.has_front:
                 raise SettingError("given settings need one objective: ask a study of one of them")
@@ -1281,6 +1300,7 @@ class Study:
         rule: str | None = None,
         *,
         given: Mapping[str, Any] | None = None,
+        block: str = "",
         vary: Mapping[str, Any] | None = None,
         probability: float = 0.9,
     ) -> "Result | Robust":
@@ -1290,6 +1310,7 @@ class Study:
             rule: As in `result`; or "robust": the best mean objective while all limits are met with a probability
                 though settings are not held exactly and constants move.
             given: Settings that are not free, as in `result`.
+            block: As in `result`; not with "robust".
             vary: What varies, evenly: a setting by so much down and up, `{"T": 1.0}`; a constant or limit over a range,
                 `{"price": (9, 12)}`. Needed with "robust".
             probability: That all limits are met, over what varies and by the belief.
@@ -1297,7 +1318,9 @@ class Study:
         if rule != "robust":
             if vary is not None:
                 raise SettingError('vary= belongs to the rule "robust"')
-            return self.result(rule, given=given)
+            return self.result(rule, given=given, block=block)
+        if block:
+            raise SettingError('block= does not go with the rule "robust"')
         from pied.study.robust import robust
 
         return robust(self._seen(given) if given else self.outlook, vary or {}, probability)

@@ -399,3 +399,18 @@ def test_the_time_of_two_versions_is_compared_by_medians():
 
 def test_a_problem_is_timed_by_the_code_that_is_imported():
     assert versions.seconds("booth", 1, budget=7) > 0
+
+
+def test_fits_are_counted_in_simplex_gradients_and_their_problems_have_their_published_optima() -> None:
+    fits = importlib.import_module("fits")
+    problems = {each.name: each for each in fits.FITS}
+    optima = {
+        "kowalik osborne": ([0.192807, 0.191282, 0.123056, 0.136062], 3.07505e-4),
+        "osborne 1": ([0.37541, 1.93585, -1.46469, 0.0128675, 0.0221227], 5.46489e-5),
+        "jennrich sampson": ([0.257825, 0.257825], 124.362),
+    }
+    for name, (x, best) in optima.items():
+        assert np.square(problems[name].at(np.array(x))).sum() == pytest.approx(best, rel=1e-3)
+    found = fits.run(fits.Task(6, "scipy-x0", 0, 5), 0.0)
+    assert len(found["values"]) == 15
+    assert fits.needed({**found, "values": [10.0, 1.0], "first": 10.0, "best": 0.0}, 1e-1) == 2 / 3

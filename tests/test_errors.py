@@ -56,7 +56,7 @@ STATEMENTS: list[tuple[dict[str, Any], type[PiedError], str]] = [
     # outputs
     ({"outputs": []}, StatementError, r"outputs is empty: name at least one"),
     ({"outputs": "X_A"}, StatementError, r"list of names, \['y1', 'y2'\], got 'X_A'"),
-    ({"outputs": {"X_A": 1}}, StatementError, "should be described as"),
+    ({"outputs": {"X_A": 1.5}}, StatementError, "should be described as"),
     ({"outputs": ["X_A", "X_A"]}, StatementError, "'X_A' is given twice: every output needs a name of its own"),
     ({"outputs": ["X_A", "F_B"]}, StatementError, "'F_B' is both a variable and an output: give one of them another"),
     ({"outputs": ["X_A", " "]}, StatementError, "must be text that is not empty"),
@@ -114,7 +114,7 @@ def test_a_mistaken_statement_is_refused(words: dict[str, Any], error: type[Pied
 @pytest.mark.parametrize(
     ("box", "message"),
     [
-        (lambda: Variable(0.0, 1.0, log=True), "logarithmic scale needs a lower bound above 0, got 0"),
+        (lambda: Variable(0.0, 1.0, log=True), "logarithmic scale needs bounds on one side of 0, got 0 and 1"),
         (lambda: Variable(1.0, 0.0), "must be below"),
         (lambda: Variable(0, math.inf), "should be a finite number, got inf"),
     ],

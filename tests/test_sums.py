@@ -115,6 +115,28 @@ def test_quantiles_scale_with_the_terms_and_have_their_slopes() -> None:
     assert (slopes * way).sum((0, 2)) == pytest.approx((up - down) / 2e-6, rel=1e-5)
 
 
+def test_bounds_of_squares_over_many_powers_of_ten_are_never_beyond_what_they_reach() -> None:
+    Z, weights = sums.nodes(9)
+    terms = -np.square(np.exp(8.0 * Z[:, None] * np.linspace(0.2, 1.0, 3)[:, None]) - 5.0)  # three points
+    terms[:, :, 0] -= 1.0
+    value, slopes = sums.quantile_and_weights(terms, weights, 0.95)
+    assert (value <= -1.0).all()
+    assert value == pytest.approx(sums.quantile(terms, weights, 0.95))
+    way = np.random.default_rng(0).normal(size=terms.shape)
+    up, down = (sums.quantile(terms + sign * 1e-6 * way, weights, 0.95) for sign in (1.0, -1.0))
+    assert (slopes * way).sum((0, 2)) == pytest.approx((up - down) / 2e-6, rel=1e-3)
+
+
+def test_a_sum_that_overflows_where_outputs_are_implausible_is_not_at_its_worst() -> None:
+    problem, U = stated(SUMS["vector"][0]), np.full((1, 2), 0.4)
+    composite = Composite(problem, Normals(lambda u: READ, lambda u: 1.0 + 4e153 * (READ < -0.9)), Stream(0))
+    object.__setattr__(composite, "_summed", (0,))
+    value, slopes = composite.values_and_slopes(U, [0.95])
+    assert value == pytest.approx(composite.values(U, [0.95]))
+    assert abs(value[0, 0]) < 3e306  # the mean is 16e306, the worst node 10 times that
+    assert np.isfinite(slopes).all()
+
+
 def test_a_known_output_adds_its_value_alone() -> None:
     Z, weights = sums.nodes(9)
     terms = np.square(1.0 + 0.0 * Z[:, None])

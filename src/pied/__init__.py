@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from pied.records import Trial as Trial
     from pied.solvers.cuqb import CUQB as CUQB
     from pied.study import Discrepancy as Discrepancy
+    from pied.study import Fit as Fit
     from pied.study import Result as Result
     from pied.study import Study as Study
+    from pied.study import least_squares as least_squares
     from pied.study import maximize as maximize
     from pied.study import minimize as minimize
     from pied.study import solve as solve
@@ -65,6 +67,8 @@ _HOMES = {
     "solve": "pied.study",
     "maximize": "pied.study",
     "minimize": "pied.study",
+    "least_squares": "pied.study",
+    "Fit": "pied.study",
     "Trial": "pied.records.trial",
     "State": "pied.records.trial",
     "CUQB": "pied.solvers.cuqb",

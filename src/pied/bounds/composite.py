@@ -179,7 +179,7 @@ class Composite:
         """Write the quantiles of sums into their columns."""
         Y = self.physical(stack.W)
         for i in stack.which:
-            terms, _ = self.problem.traced_terms(X, Y, i)
+            terms, _ = self._traced_terms(i, X, Y)
             f[:, i] = sums.quantile(terms, self._nodes(i)[1], levels[i] or 0.5)
 
     @np.errstate(all="ignore")
@@ -377,7 +377,7 @@ class Composite:
             parts = []
             for i in stack.which:
                 if stack.kind == "sum":
-                    terms, to_both = self.problem.traced_terms(X, Y, i)
+                    terms, to_both = self._traced_terms(i, X, Y)
                     f, weights = sums.quantile_and_weights(terms, self._nodes(i)[1], levels[i] or 0.5)
                     by_x, by_Y = to_both(weights)
                     parts.append((f[None], by_x[None], by_Y[None]))
@@ -478,6 +478,16 @@ class Composite:
             return samples, back
         _, fine_back = self.problem.traced(X, worst.replaced(Y, fine), (i,))
         return self.with_worst(i, samples), lambda weights: fine_back(np.where(fine, weights, 0.0))
+
+    def _traced_terms(
+        self, i: int, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "R b m"]
+    ) -> tuple[Float64[ndarray, "R b j"], Back]:
+        """Return the terms of a sum at nodes, those that are not finite as worst, and the way back."""
+        terms, back = self.problem.traced_terms(X, Y, i)
+        if np.isfinite(terms).all():
+            return terms, back
+        own = self.problem.structure[i].terms
+        return self.problem.traced_terms(X, sums.finite(terms, Y, own.outputs if own else ()), i)
 
     @np.errstate(all="ignore")
     def _worst(self, i: int) -> float:

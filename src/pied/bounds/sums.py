@@ -4,19 +4,24 @@ A term depends on one normal number, so that a few nodes give its mean, variance
 over the terms. The quantile is that of the shifted gamma distribution with the same three moments (Pearson's type III):
 exact for normal sums and for a single square, and the better the more terms there are. It costs 17 evaluations of the
 terms instead of 512, whatever the number of outputs.
+
+Where a few terms vary over many powers of ten, three moments say little: the quantile of a sum of squares could then be
+negative. There it is never beyond the sum of the largest, or smallest, values that the terms have at the nodes.
 """
 
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numpy import ndarray
 
-from pied.shapes import Float64
+from pied.shapes import Float64, Int64
 
 FEWEST_TERMS = 8  # with fewer, three moments say too little of the sum, and samples are cheap
 STEP, NODES = 0.5, 17  # deviations between nodes, and their number: to 4 deviations, where hardly anything lies beyond
 GOLDEN = 0.6180339887498949  # its multiples, less whole numbers, are spread evenly
 MOST_SKEWED = 6.0  # skewness beyond which the quantile is that of this one; a square has 2.8
+SQUARE_SKEWED = 3.0  # skewness beyond that of a square: some terms vary over powers of ten
 TABLE_STEP = 1 / 64  # of the skewness; between, cubic interpolation is exact to 1e-7
 NEARLY_NORMAL = 1e-3  # skewness below which the gamma distribution has more shape than its quantile can be computed for
 ROUNDING = 1e-9  # of the largest mean of a term: what is away from it by much less has no slopes, it is rounding error
@@ -42,8 +47,11 @@ def quantile(terms: Float64[ndarray, "R b j"], weights: Float64[ndarray, "R j"],
     squares = away * away
     second = np.einsum("rbj,rj->b", squares, weights)
     squares *= away
-    skewed, _, _ = _gamma(second, np.einsum("rbj,rj->b", squares, weights), level)
-    return mean.sum(-1) + np.ldexp(skewed, exponents)
+    skewed, *_, skewness = _gamma(second, np.einsum("rbj,rj->b", squares, weights), level)
+    value = mean.sum(-1) + np.ldexp(skewed, exponents)
+    for ends, beyond in _beyond(value, skewness, terms):
+        value[beyond] = ends.sum(-1)
+    return value
 
 
 def quantile_and_weights(
@@ -53,9 +61,37 @@ def quantile_and_weights(
     mean, away, exponents = _centred(terms, weights)
     squares = away * away
     each = np.einsum("rbj,rj->bj", squares, weights)
-    skewed, by_second, by_third = _gamma(each.sum(-1), np.einsum("rbj,rbj,rj->b", squares, away, weights), level)
+    skewed, by_second, by_third, skewness = _gamma(
+        each.sum(-1), np.einsum("rbj,rbj,rj->b", squares, away, weights), level
+    )
     slopes = 1.0 + 2.0 * by_second[:, None] * away + 3.0 * by_third[:, None] * (squares - each)
-    return mean.sum(-1) + np.ldexp(skewed, exponents), slopes * weights[:, None]
+    value, slopes = mean.sum(-1) + np.ldexp(skewed, exponents), slopes * weights[:, None]
+    for ends, beyond in _beyond(value, skewness, terms):
+        there = (terms[:, beyond] == ends) * weights[:, None]
+        value[beyond], slopes[:, beyond] = ends.sum(-1), there / there.sum(0)
+    return value, slopes
+
+
+def _beyond(
+    value: Float64[ndarray, "b"], skewness: Float64[ndarray, "b"], terms: Float64[ndarray, "R b j"]
+) -> Iterator[tuple[Float64[ndarray, "e j"], Int64[ndarray, "e"]]]:
+    """Return where a quantile is beyond what the terms reach, for either end, and the ends of the terms there."""
+    wild = np.flatnonzero(np.abs(skewness) > SQUARE_SKEWED)
+    if not len(wild):
+        return
+    for largest, sign in ((terms[:, wild].max(0), 1.0), (terms[:, wild].min(0), -1.0)):
+        beyond = sign * (value[wild] - largest.sum(-1)) > 0
+        yield largest[beyond], wild[beyond]
+
+
+def finite(
+    terms: Float64[ndarray, "R b j"], Y: Float64[ndarray, "R b m"], outputs: Sequence[int]
+) -> Float64[ndarray, "R b m"]:
+    """Return outputs at nodes; where the term of one is not finite, the output of its worst finite term."""
+    fine, own, moved = np.isfinite(terms), Y[..., list(outputs)], Y.copy()
+    worst = np.where(fine, terms, np.inf).argmin(0)[None]
+    moved[..., list(outputs)] = np.where(fine, own, np.take_along_axis(own, worst, 0))
+    return moved
 
 
 def _centred(
@@ -74,13 +110,14 @@ def _centred(
 
 def _gamma(
     second: Float64[ndarray, "b"], third: Float64[ndarray, "b"], level: float
-) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"], Float64[ndarray, "b"]]:
-    """Return the quantile of the centred shifted gamma distribution with these moments, and its slopes by them."""
+) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"], Float64[ndarray, "b"], Float64[ndarray, "b"]]:
+    """Return the quantile of the centred shifted gamma distribution with these moments, its slopes, and its skew."""
     deviation = np.maximum(np.sqrt(second), LEAST_DEVIATION)
     skewness = third / deviation**3
     value, slope = _factor(np.clip(skewness, -MOST_SKEWED, MOST_SKEWED), level)
     slope = np.where(np.abs(skewness) < MOST_SKEWED, slope, 0.0)
-    return deviation * value, (value - 3.0 * skewness * slope) / (2.0 * deviation), slope / deviation**2
+    by_second, by_third = (value - 3.0 * skewness * slope) / (2.0 * deviation), slope / deviation**2
+    return deviation * value, by_second, by_third, skewness
 
 
 def _factor(skewness: Float64[ndarray, "b"], level: float) -> tuple[Float64[ndarray, "b"], Float64[ndarray, "b"]]:

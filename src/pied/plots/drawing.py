@@ -12,7 +12,7 @@ import numpy as np
 
 from pied.errors import MissingExtra, SettingError
 from pied.plots.data import Region, Truth, gaps, history, region
-from pied.problem import Problem
+from pied.problem import Problem, Variable
 from pied.records import State, Trial
 from pied.study import Result, Study
 
@@ -178,7 +178,7 @@ def plot_region(
         variable = problem.variables[name]
         axis.set_label_text(f"{name} [{variable.unit}]" if variable.unit else name)
         if variable.log:
-            scale("log")
+            scale(**log_scale(variable))
         if variable.labels:
             mark_labels(axis, variable.labels)
     axes.set_xlim(shown.across[0], shown.across[-1])
@@ -186,6 +186,13 @@ def plot_region(
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": 3}
     axes.legend(handles=handles, fontsize="small", frameon=False, **place)
     return axes
+
+
+def log_scale(variable: Variable) -> dict[str, Any]:
+    """Return matplotlib's words for the logarithmic scale of a variable, which may lie below 0."""
+    if variable.lo > 0:
+        return {"value": "log"}
+    return {"value": "symlog", "linthresh": abs(variable.hi)}
 
 
 def plot_study(

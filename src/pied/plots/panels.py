@@ -15,6 +15,7 @@ from pied.plots.drawing import (
     SKY,
     VERMILION,
     Axes,
+    log_scale,
     mark_labels,
     new_figure,
     plot_gap,
@@ -78,7 +79,7 @@ def _draw_cut(axes: Axes, problem: Problem, cut: Cut, i: int) -> None:
         limit = problem.limits().get(problem.functions[i])
         axes.axhline(limit.value if limit else 0.0, color=VERMILION, linewidth=1.2, linestyle="--")
     if problem.variables[cut.name].log:
-        axes.set_xscale("log")
+        axes.set_xscale(**log_scale(problem.variables[cut.name]))
     axes.spines[["top", "right"]].set_visible(False)
 
 

@@ -40,6 +40,8 @@ class Called:
     """Ends of the variables: differences stay inside."""
     ranges: Float64[ndarray, "m 2"]
     """Ends of the outputs, infinite where open."""
+    takes_number: bool = False
+    """Whether it could not be traced because of `float`, or of a function of the module math."""
     on_arrays: bool = False
     """Whether it is called with all points at once."""
     uses_x: tuple[int, ...] = ()

@@ -29,6 +29,7 @@ from pied.problem.called import Called
 from pied.problem.formula import Formula
 from pied.problem.named import Function
 from pied.problem.program import Back, Program
+from pied.problem.symbols import TakesNumber
 from pied.problem.trace import Places, trace
 from pied.rng import Stream
 from pied.shapes import Float64
@@ -151,7 +152,7 @@ def _not_traced(called: Called, error: Exception | None, X: ndarray, Y: ndarray)
             with suppress(WhiteBoxError):  # written in torch, though that did not show
                 return _on_tensors(called, X, Y)
         _explain(called.name, failure, called.index)
-    made = replace(called, on_arrays=on_arrays)
+    made = replace(called, on_arrays=on_arrays, takes_number=isinstance(error, TakesNumber))
     start = time.perf_counter()
     again = made.at(np.tile(X, (len(Y), 1)), Y.reshape(-1, Y.shape[-1]))
     seconds = (time.perf_counter() - start) / len(again)

@@ -75,7 +75,8 @@ class Problem(Functions):
             variables: `{name: (lo, hi)}` or `{name: Variable(lo, hi, log=True, unit="K")}`, natural units; with
                 candidates, the names of the columns are enough, or nothing if the table names them.
             outputs: Names of what the black box returns, in order; described as `{"y": {"unit": "mol/L", "lod": 0.02,
-                "resolution": 0.01}}`: the limit of detection that "n.d." stands for, the step of its readings.
+                "resolution": 0.01}}`: the limit of detection that "n.d." stands for, the step of its readings. 54 and
+                `{"y": 54}` are the elements of a vector, y[1] to y[54].
             candidates: A table of the only points that can be chosen: a data frame, a dictionary of columns, a list of
                 dictionaries, or an array with a column for each variable. Each search looks at every candidate.
             blackbox: Function of x (named floats, one point), or of variables by their names, that returns the
@@ -196,6 +197,7 @@ class Problem(Functions):
         )
 
     def _state_outputs(self, outputs: Any, constants: Any, blackbox: Any) -> None:
+        outputs = validation.counted(outputs)
         names, units = validation.read_outputs(outputs, self.variables)
         lods, resolutions = validation.read_readings(outputs)
         self._set(

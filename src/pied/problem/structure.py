@@ -39,6 +39,10 @@ SECONDS_TRIED = 0.1
 """Time that one batch of calls of a slow function may take."""
 PROBES_OF_CALLS, POINTS_OF_CALLS = (8, 24), 16
 """Values tried for each output, and points, of a function that is called."""
+HIDDEN = (
+    "'%s' takes float() of an output, or calls a function of math: so it is called point by point, and what it does "
+    "with the outputs, such as a sum of squares, is not seen. Leave float() out and use NumPy's functions"
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,8 @@ def _found_by_calls(
     known = replace(door, uses_x=uses_x, uses_y=uses_y)
     if not uses_y:
         return known, Structure("white", ())
+    if door.takes_number:
+        logger.warning(HIDDEN, name)
     middle = whole.values(X, 0.5 * (Y + other))
     ends = values, whole.values(X, other)
     size = np.abs(ends[0]) + np.abs(ends[1]) + 2 * np.abs(middle)

@@ -35,6 +35,10 @@ class Untraceable(WhiteBoxError):
     """A function does something that needs the values themselves."""
 
 
+class TakesNumber(Untraceable):
+    """A function takes a number out of a symbol: by `float`, or a function of the module math, which does so."""
+
+
 class Tracer:
     """Writes the steps of the function that is being traced."""
 
@@ -100,6 +104,11 @@ def needs_values(*_: Any, **__: Any) -> Any:
     raise Untraceable("it needs the values themselves")
 
 
+def takes_number(*_: Any, **__: Any) -> Any:
+    """Say that NumPy's functions, without `float`, could be traced."""
+    raise TakesNumber("it takes a number by float() or a function of math")
+
+
 class Symbol(NDArrayOperatorsMixin):
     """One number of each point and sample, while a function is traced."""
 
@@ -130,7 +139,8 @@ class Symbol(NDArrayOperatorsMixin):
         """Whether it is the answer to a comparison."""
         return self.tracer.writer.steps[self.place].kind in _BOOLEAN
 
-    __bool__ = __float__ = __int__ = __index__ = __complex__ = __round__ = item = tolist = needs_values
+    __bool__ = __int__ = __index__ = __complex__ = __round__ = needs_values
+    __float__ = item = tolist = takes_number
     __setitem__ = needs_values
 
     def __array_ufunc__(self, ufunc: Any, method: str, *parts: Any, **words: Any) -> Any:

@@ -274,6 +274,7 @@ def read_name(given: Any, own: str, taken: Sequence[str]) -> str:
     return str(given)
 
 
+FEWER_OUTPUTS = "let the black box return what the functions need of them, sums or a few numbers"
 OUTPUT_WORDS = ("unit", "lod", "resolution")
 
 
@@ -304,16 +305,33 @@ def _with_units(given: Mapping[str, Any]) -> dict[str, str]:
     return {name: unit for name, unit in units.items() if unit}
 
 
+def counted(given: Any) -> Any:
+    """Write out outputs that are counted: 54 and {"y": 54} are the elements of a vector, y[1] to y[54]."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = {"y": given}
+    if not isinstance(given, Mapping):
+        return given
+    made: dict[str, Any] = {}
+    for name, words in given.items():
+        if not isinstance(words, int) or isinstance(words, bool):
+            made[name] = words
+            continue
+        if words < 1:
+            raise StatementError(f"'{name}' should have at least one element, got {words}.")
+        _check_count(words, MOST_OUTPUTS, f"elements of '{name}'", FEWER_OUTPUTS)
+        made |= {f"{name}[{place}]": {} for place in range(1, words + 1)}
+    return made
+
+
 def read_outputs(given: Any, variables: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, str]]:
     """Read the names of the outputs, and the units of those that have one."""
     units = _with_units(given) if isinstance(given, Mapping) else {}
     given = list(given) if isinstance(given, Mapping) else given
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise StatementError(f"outputs should be a list of names, ['y1', 'y2'], got {given!r}.")
+        raise StatementError(f"outputs should be their number or a list of names, ['y1', 'y2'], got {given!r}.")
     if not given:
         raise StatementError("outputs is empty: name at least one thing the black box returns, outputs=['y1'].")
-    remedy = "let the black box return what the functions need of them, sums or a few numbers"
-    _check_count(len(given), MOST_OUTPUTS, "outputs", remedy)
+    _check_count(len(given), MOST_OUTPUTS, "outputs", FEWER_OUTPUTS)
     if len(given) * len(variables) > MOST_PAIRS:
         pairs = f"{len(given)} outputs of {len(variables)} variables"
         raise StatementError(f"{pairs} are too many: at most {MOST_PAIRS:,} pairs of them are modelled.")

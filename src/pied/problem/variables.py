@@ -42,7 +42,8 @@ class Variable:
     hi: float | int
     """Upper end, natural units."""
     log: bool = field(default=False, kw_only=True)
-    """Whether to search on a logarithmic scale: for quantities that vary over powers of ten."""
+    """Whether to search on a logarithmic scale, of the size: for quantities that vary over powers of ten, all above or
+    all below 0."""
     unit: str = field(default="", kw_only=True)
     """Shown beside values; nothing is converted."""
     step: float | int | None = field(default=None, kw_only=True)
@@ -68,8 +69,8 @@ class Variable:
             )
         if not math.isfinite(self.hi - self.lo):
             raise StatementError(f"The range from {self.lo!r} to {self.hi!r} is too wide for a computer's numbers.")
-        if self.log and self.lo <= 0:
-            raise StatementError(f"A logarithmic scale needs a lower bound above 0, got {self.lo:g}.")
+        if self.log and self.lo <= 0 <= self.hi:
+            raise StatementError(f"A logarithmic scale needs bounds on one side of 0, got {self.lo:g} and {self.hi:g}.")
         self._check_step()
 
     def _check_step(self) -> None:
@@ -293,7 +294,7 @@ class Box:
         X = lo * (1 - U) + hi * U
         if self.has_log:
             low, high = (np.where(self.is_log, each, 1.0) for each in (lo, hi))
-            X = np.where(self.is_log, low ** (1 - U) * high**U, X)
+            X = np.where(self.is_log, np.sign(low) * np.abs(low) ** (1 - U) * np.abs(high) ** U, X)
         for place in self.labelled:
             X[..., place] = np.rint(X[..., place])
         outside = (U < 0.0) | (U > 1.0)

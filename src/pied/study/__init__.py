@@ -18,6 +18,7 @@ from pied.study.words import AIMS, SIDES, Words, about, counted, figure, percent
 
 if TYPE_CHECKING:
     from pied.study.explain import explained
+    from pied.study.fitting import Fit, least_squares
     from pied.study.likelihood import Discrepancy
     from pied.study.outlook import Outlook
     from pied.study.policy import Policy
@@ -31,6 +32,7 @@ __all__ = [
     "AIMS",
     "SIDES",
     "Discrepancy",
+    "Fit",
     "FrontPoint",
     "Outlook",
     "Policy",
@@ -51,6 +53,7 @@ __all__ = [
     "frame_changes",
     "gap",
     "hopeless",
+    "least_squares",
     "maximize",
     "minimize",
     "observed_row",
@@ -75,7 +78,7 @@ __all__ = [
 _LATER = {
     "Outlook": "outlook", "Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep",
     "sensitivities": "sensitivity", "Policy": "policy", "explained": "explain", "Posterior": "posterior",
-    "Discrepancy": "likelihood",
+    "Discrepancy": "likelihood", "Fit": "fitting", "least_squares": "fitting",
 }  # fmt: skip
 """Modules of names that are loaded when they are first used; of all others: `recommendation`."""
 

@@ -150,7 +150,8 @@ def detail(room: Room, view: View) -> dict[str, Any]:
 
 def _variable(problem: Problem, name: str, each: Variable) -> dict[str, Any]:
     return {
-        "name": name, "lo": each.lo, "hi": each.hi, "unit": each.unit, "log": each.log, "labels": list(each.labels),
+        "name": name, "lo": each.lo, "hi": each.hi, "unit": each.unit, "log": each.log and each.lo > 0,
+        "labels": list(each.labels),
         "levels": list(each.levels()) if each.is_stepped and not each.labels and len(each.levels()) <= 1000 else [],
         "free": name in problem.axes, "text": _span(each, name in problem.axes),
     }  # fmt: skip

@@ -1,7 +1,7 @@
 """What errors and limits of values bring against ignoring them: predictions, and what is recommended.
 
     PYTHONPATH=src python benchmarks/errors.py                 # predictions: a minute
-    PYTHONPATH=src python benchmarks/errors.py --runs 20       # and whole runs of 20 trials
+    PYTHONPATH=src python benchmarks/errors.py --runs 15       # whole runs of 15 trials, of all three kinds
     PYTHONPATH=src python benchmarks/errors.py --limits        # values known by limits alone
     PYTHONPATH=src python benchmarks/errors.py --blocks        # days that are off by offsets
 
@@ -34,6 +34,7 @@ POINTS = 24
 DETECTED = 0.4
 """Share of the values below the limit of detection."""
 DAYS = 4
+KINDS = ("errors", "limits", "blocks")
 ELSEWHERE = 500
 LEVEL = 1.645
 """Deviations that hold nine of ten true values."""
@@ -104,19 +105,27 @@ def predicted_in_blocks(laboratory: Laboratory, size: float, is_told: bool) -> f
     return float(np.median(np.sqrt(np.square(off / laboratory.size).mean(0))))
 
 
-def recommended(laboratory: Laboratory, trials: int, seed: int) -> float:
+def recommended(benchmark: Benchmark, kind: str, is_told: bool, trials: int, seed: int) -> float:
     """Return the true loss of the recommendation of a run: normalized regret, and twice what breaks limits."""
-    benchmark = laboratory.benchmark
-    problem = benchmark.whole.revised(noise=None, blackbox=None)
+    noise = NOISES["ten times"] if kind == "errors" else (0.05, 0.05)
+    laboratory = Laboratory(benchmark, noise, 1.0 if kind == "errors" and is_told else 0.0, seed)
+    whole, stream = benchmark.whole, laboratory.stream
+    problem = whole.revised(noise=None, blackbox=None)
+    usual = benchmark.outputs(whole.from_unit(stream.at("spread").sobol(256, whole.d)))
+    limit = np.quantile(usual, DETECTED, axis=0) if kind == "limits" else np.full(problem.m, -np.inf)
+    days = 0.5 * laboratory.size * stream.at("days").normal(DAYS, problem.m) * (kind == "blocks")
+    days -= days.mean(0)
+    Y, errors = laboratory.measured(np.zeros((trials, problem.d)))
+    off = Y - benchmark.outputs(whole.from_unit(np.zeros((trials, problem.d))))
     with Study(problem, solver=CUQB(), seed=seed, patience=None) as study:
-        Y, errors = laboratory.measured(np.zeros((trials, problem.d)))
-        noise = Y - benchmark.outputs(benchmark.whole.from_unit(np.zeros((trials, problem.d))))
-        for off, own in zip(noise, errors, strict=True):
-            trial = study.ask()
-            values = benchmark.outputs(problem.point(dict(trial.x))[None])[0] + off
-            study.tell(
-                trial, _said(dict(zip(problem.outputs, zip(values, own, strict=True), strict=True))), anyway=True
-            )
+        for number in range(trials):
+            trial, day = study.ask(), number % DAYS
+            values = benchmark.outputs(problem.point(dict(trial.x))[None])[0] + off[number] + days[day]
+            told = _said(dict(zip(problem.outputs, zip(values, errors[number], strict=True), strict=True)))
+            for name, value, least in zip(problem.outputs, values, limit, strict=True):
+                if value < least:
+                    told[name] = f"<{least}" if is_told else float(least)
+            study.tell(trial, told, block=f"day {day}" if kind == "blocks" and is_told else "", anyway=True)
         found = study.result()
     x = problem.point(dict(found.x or trial.x))
     broken = np.maximum(-benchmark.truth(x[None])[0, 1:] / benchmark.scales[1:], 0.0).sum()
@@ -136,6 +145,17 @@ def main() -> None:
     parser.add_argument("--limits", action="store_true", help="values known by limits alone instead")
     parser.add_argument("--blocks", action="store_true", help="days that are off by offsets instead")
     args = parser.parse_args()
+    if args.runs:
+        for kind, name in ((kind, name) for kind in KINDS for name in args.problems):
+            losses = {
+                word: [recommended(suite.get(name), kind, is_told, args.runs, seed) for seed in range(args.seeds)]
+                for word, is_told in (("told", True), ("ignored", False))
+            }
+            shown = "   ".join(
+                f"{word} {np.median(each):.3f} (largest {max(each):.2f})" for word, each in losses.items()
+            )
+            print(f"loss after {args.runs} trials, {kind:7} {name:18} {shown}", flush=True)
+        return
     if args.blocks:
         for name in args.problems:
             labs = [Laboratory(suite.get(name), (0.05, 0.05), 0.0, seed) for seed in range(args.seeds)]
@@ -165,17 +185,6 @@ def main() -> None:
                 off, inside = np.median([each for each, _ in found]), np.mean([each for _, each in found])
                 parts.append(f"{word} {off:.3f} ({inside:.2f})")
             print(f"  {name:18}", "   ".join(parts), flush=True)
-    for name in args.problems if args.runs else ():
-        losses = {
-            word: [
-                recommended(Laboratory(suite.get(name), NOISES["ten times"], share, seed), args.runs, seed)
-                for seed in range(args.seeds)
-            ]
-            for word, share in TOLD.items()
-            if word != "half"
-        }
-        shown = "   ".join(f"{word} {np.median(each):.4f} (largest {max(each):.3f})" for word, each in losses.items())
-        print(f"loss of the recommendation after {args.runs} trials: {name:18} {shown}", flush=True)
 
 
 if __name__ == "__main__":

@@ -121,7 +121,10 @@ def test_a_campaign_is_kept_corrected_and_in_the_history(kind: str, tmp_path: Pa
 
 def test_the_shell_and_tables_name_campaigns(lab: Path) -> None:
     (lab / "old.csv").write_text("temperature,time,product,impurity\n80,2,0.5,0.1\n81,2,0.6,0.1\n")
-    pied_("add", "lab.toml", "old.csv", "--campaign", "2025")
+    assert "name a table" in pied_("add", "lab.toml", code=2).stderr
+    with (lab / "lab.toml").open("a") as file:
+        file.write('\n[campaigns]\n2025 = "old.csv"\n')
+    assert pied_("add", "lab.toml").output == "2025: 2 rows added\n"
     assert data("ask", "lab.toml")["trial"] == 3
     assert data("tell", "lab.toml", "3", "product=0.5", "impurity=0.1", "--campaign", "B")["campaign"] == "B"
     pied_("export", "lab.toml", "--output", "out.csv")

@@ -38,7 +38,7 @@ class Row(NamedTuple):
 @click.command()
 @of_a_study
 @worker
-@click.argument("table")
+@click.argument("table", required=False)
 @anyway
 @click.option("--again", is_flag=True, help="Add rows that are there already: they were measured again.")
 @click.option(
@@ -61,7 +61,7 @@ def add(
     store: str | None,
     as_json: bool,
     worker: str | None,
-    table: str,
+    table: str | None,
     anyway: bool,
     again: bool,
     block: str,
@@ -75,8 +75,8 @@ def add(
 
     Rows that are in the record already are passed over, so adding a longer table again is fine; with --again they are
     repetitions. Rows far outside of the ranges of the variables are left out, unless --anyway. An export of pied can be
-    added, too. A table with other headings, units or labels, or with title rows, is shown as it is understood and added
-    once that was confirmed.
+    added, too. Without TABLE, the tables of [campaigns] in FILE are added. A table with other headings, units or
+    labels, or with title rows, is shown as it is understood and added once that was confirmed.
     """
     from pied.shell.excel import is_excel, sheets_of
     from pied.shell.opening import me
@@ -86,37 +86,45 @@ def add(
     from pied.shell.tables import LARGEST, content_of
 
     stated = read(file)
-    content = content_of(Path(table), "table", LARGEST)
+    named = [(Path(table), campaign)] if table else [(place, name) for name, place in stated.campaigns.items()]
+    if not named:
+        raise Mistake(f"name a table: {hint('add', file, 'old.xlsx', store=store)}, or state [campaigns] in {file}")
+    more = [word for each in words for word in ("--map", shlex.quote(each))]
+    more += [word for each in ignore for word in ("--ignore", shlex.quote(each))]
+    more += ["--block", shlex.quote(block)] if block else []
+    more += ["--campaign", shlex.quote(campaign)] if campaign else []
+    more += ["--sheet", shlex.quote(sheet)] if sheet else []
 
     def confirm(said: str) -> bool:
         if sys.stdin.isatty() and not as_json:
             return click.confirm(f"{said}\nIs that right?", default=False)
         for line in said.splitlines():
             note(line)
-        more = [word for each in words for word in ("--map", shlex.quote(each))]
-        more += [word for each in ignore for word in ("--ignore", shlex.quote(each))]
-        more += ["--block", shlex.quote(block)] if block else []
-        more += ["--campaign", shlex.quote(campaign)] if campaign else []
-        more += ["--sheet", shlex.quote(sheet)] if sheet else []
+        place = [table] if table else []
         raise Mistake(
-            f"nothing was added yet. If that is right: {hint('add', file, table, *more, '--yes', store=store)}"
+            f"nothing was added yet. If that is right: {hint('add', file, *place, *more, '--yes', store=store)}"
         )
 
     own = Reading(read_maps(words), confirm=(lambda _: True) if yes else confirm, sheet=sheet)
-    sheets = sheets_of(content) if is_excel(table) and not sheet else []
-    if sheets[1:]:
-        note(f"the sheet '{sheets[0]}' is read; others, with --sheet: {', '.join(sheets[1:])}")
-    done = added_as(
-        file, store, worker or me(), content, Path(table).name, stated, own, anyway=anyway, again=again, block=block,
-        campaign=campaign, ignore=ignore,
-    )  # fmt: skip
+    made = []
+    for place, name in named:
+        content = content_of(place, "table", LARGEST)
+        sheets = sheets_of(content) if is_excel(place) and not sheet else []
+        if sheets[1:]:
+            note(f"the sheet '{sheets[0]}' is read; others, with --sheet: {', '.join(sheets[1:])}")
+        done = added_as(
+            file, store, worker or me(), content, place.name, stated, own, anyway=anyway, again=again, block=block,
+            campaign=name, ignore=ignore,
+        )  # fmt: skip
+        made.append(done)
+        if as_json:
+            continue
+        say(done.said if table else f"{name}: {done.said}")
+        if done.known and not done.numbers and not done.left_out:
+            again_hint = hint("add", file, *([table] if table else []), "--again", store=store)
+            say(f"If they were measured again with the same outcome: {again_hint}")
     if as_json:
-        say_json(done.data)
-        return
-    say(done.said)
-    if done.known and not done.numbers and not done.left_out:
-        again_hint = hint("add", file, table, "--again", store=store)
-        say(f"If they were measured again with the same outcome: {again_hint}")
+        say_json(made[0].data if table else {name: each.data for (_, name), each in zip(named, made, strict=True)})
 
 
 class Reading(NamedTuple):

@@ -87,6 +87,8 @@ class Stated:
     workers: int | None = None
     fmu: Simulator | None = None
     """Or the FMU that evaluates it."""
+    campaigns: Mapping[str, Path] = field(default_factory=dict)
+    """Tables of earlier campaigns by their names, which `pied add` reads."""
 
     @property
     def store(self) -> Path:
@@ -186,7 +188,12 @@ def from_text(file: Path, text: str) -> Stated:
             page.fail((), f"[{word}] is missing: {_EXAMPLES[word]}")
     problem = _problem(page)
     study = _study_words(page)
-    return Stated(problem, file, study.pop("name", file.stem), study, **_run_words(page, tuple(problem.variables)))
+    tables = {
+        name: file.parent / page.text(("campaigns", name), each, "the name of a table")
+        for name, each in page.table("campaigns").items()
+    }
+    words = _run_words(page, tuple(problem.variables))
+    return Stated(problem, file, study.pop("name", file.stem), study, **words, campaigns=tables)
 
 
 def _problem(page: Page) -> Problem:

@@ -128,3 +128,29 @@ def test_the_shell_asks_for_the_value_and_writes_the_policy(tmp_path: Path) -> N
     assert [row["air"] for row in data("policy", str(file), "air=12")["points"]] == [12]
     file.write_text(file.read_text().replace("observed = true", "observed = 1"))
     assert "observed is true or false, got 1" in pied_("check", str(file), code=2).output
+
+
+def test_the_page_has_present_values_and_the_policy(tmp_path: Path) -> None:
+    pytest.importorskip("starlette")
+    from test_web import client, post
+
+    (tmp_path / "plant.toml").write_text(
+        'maximize = "price*y"\n[constants]\nprice = 2\n[variables]\nT = [40, 100]\n'
+        "air = { lo = -5, hi = 35, observed = true }\n[outputs]\ny = { noise = 0 }\n[study]\nseed = 0\n"
+    )
+    points = [{"T": 40.0 + 60.0 * (row * 0.618 % 1.0), "air": 5.0 * row} for row in range(8)]
+    table = tmp_path / "old.csv"
+    table.write_text("T,air,y\n" + "".join(f"{x['T']},{x['air']},{plant(x)['y']}\n" for x in points))
+    pied_("add", str(tmp_path / "plant.toml"), str(table))
+    web = client(tmp_path, str(tmp_path / "plant.toml"))
+    about = web.get("/api/studies/plant").json()
+    assert about["present"] == {"air": 35.0}
+    assert [each["name"] for each in about["variables"] if each["observed"]] == ["air"]
+    found = post(web, "/api/studies/plant/policy", values={"air": "10:30:3"})
+    assert [row["T"] for row in found["points"]] == pytest.approx([65, 70, 75], abs=3.0)
+    assert [len(line) for line in found["texts"]] == [len(found["texts"][0])] * 4
+    there = post(web, "/api/studies/plant/what-if", given={"air": 20}, constants={"price": 3})
+    assert there["x"]["T"] == pytest.approx(70, abs=3.0)
+    assert "say what it is now" in post(web, "/api/studies/plant/ask", 422)["error"]
+    (trial,) = post(web, "/api/studies/plant/ask", given={"air": 7})["trials"]
+    assert trial["x"]["air"] == 7

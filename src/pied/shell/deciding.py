@@ -1,6 +1,7 @@
 """The commands `pied sweep` and `pied sensitivities`."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def policy(
     from pied.shell.opening import opened
 
     check_places(table, picture)
-    values = dict(_values(word, len(ranges)) if ":" in word else _one(word) for word in ranges)
+    values = axes_of(ranges)
     with opened(file, store, read_only=True) as desk:
         with working("The policy"):
             found = desk.study.policy(values)
@@ -96,6 +97,11 @@ def policy(
 
             draw_policy(found, picture)
         say_json(found.to_dict()) if as_json else say_with(str(found), table, picture)
+
+
+def axes_of(words: Sequence[str]) -> dict[str, list[Any]]:
+    """Read the values of observed variables, NAME=FROM:TO, NAME=FROM:TO:COUNT or NAME=VALUE."""
+    return dict(_values(word, len(words)) if ":" in word else _one(word) for word in words)
 
 
 def check_places(table: str | None, picture: str | None) -> None:

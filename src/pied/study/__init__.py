@@ -7,6 +7,7 @@ from pied.study.front import FrontPoint
 from pied.study.gaps import Top, gap, tops
 from pied.study.opening import opened
 from pied.study.opening import stated as stated_question
+from pied.study.present import at_present
 from pied.study.reading import added_point, remark, run_point, same_rows, told_values
 from pied.study.reframing import frame_changes, reframe
 from pied.study.relaxation import hopeless
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pied.study.fitting import Fit, least_squares
     from pied.study.likelihood import Discrepancy
     from pied.study.outlook import Outlook
-    from pied.study.policy import Policy
+    from pied.study.policy import Policy, policy_of
     from pied.study.posterior import Posterior
     from pied.study.recommendation import observed_row, recommend
     from pied.study.scenario import Scenario, changed, what_if
@@ -46,6 +47,7 @@ __all__ = [
     "Words",
     "about",
     "added_point",
+    "at_present",
     "changed",
     "counted",
     "explained",
@@ -59,6 +61,7 @@ __all__ = [
     "observed_row",
     "opened",
     "percent",
+    "policy_of",
     "recommend",
     "reframe",
     "remark",
@@ -77,8 +80,8 @@ __all__ = [
 
 _LATER = {
     "Outlook": "outlook", "Scenario": "scenario", "changed": "scenario", "what_if": "scenario", "Sweep": "sweep",
-    "sensitivities": "sensitivity", "Policy": "policy", "explained": "explain", "Posterior": "posterior",
-    "Discrepancy": "likelihood", "Fit": "fitting", "least_squares": "fitting",
+    "sensitivities": "sensitivity", "Policy": "policy", "policy_of": "policy", "explained": "explain",
+    "Posterior": "posterior", "Discrepancy": "likelihood", "Fit": "fitting", "least_squares": "fitting",
 }  # fmt: skip
 """Modules of names that are loaded when they are first used; of all others: `recommendation`."""
 

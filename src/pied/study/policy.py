@@ -78,13 +78,17 @@ class Policy:
         """Return the policy as data for JSON."""
         return {"names": list(self.names), "objective": self.problem.objective, "points": self.rows()}
 
-    def __str__(self) -> str:
-        """Return its table, with no more digits than the bounds leave a meaning."""
+    def texts(self) -> list[list[str]]:
+        """Return headings and rows as text, with no more digits than the bounds leave a meaning."""
         words = Words.of(self.problem)
         value = short(self.problem.objective) + (f" [{self.problem.unit}]" if self.problem.unit else "")
         heads = [*self.names, *self.settings, value, "probably", "limits met", "known"]
         lines = [self._line(each, seen, words) for each, seen in zip(self.results, self.seen, strict=True)]
-        return aligned([heads, *lines])
+        return [heads, *lines]
+
+    def __str__(self) -> str:
+        """Return its table."""
+        return aligned(self.texts())
 
     def _line(self, result: Result, seen: bool, words: Words) -> list[str]:
         here = [words.setting(name, result.given[name]) for name in self.names]

@@ -12,6 +12,7 @@ from pied.errors import Contradiction, PiedError, StatementError, StoreError, Te
 from pied.records import GROUPS, State, Trial, key
 from pied.shell.adding import Reading, added_as
 from pied.shell.corrections import event_data
+from pied.shell.deciding import axes_of
 from pied.shell.frame import keep_data
 from pied.shell.laboratory import (
     asked_data,
@@ -27,7 +28,7 @@ from pied.shell.sheets import from_sheet, trial_column
 from pied.shell.speech import Mistake, NoAnswer
 from pied.shell.statement_file import LARGEST, from_text
 from pied.shell.tables import Table, text_of
-from pied.study import changed, explained
+from pied.study import changed, explained, policy_of
 from pied.study import what_if as answered
 from pied.web.answers import scenario_data
 from pied.web.data import words_of
@@ -295,16 +296,24 @@ def take_table(room: Room, content: bytes, given: Mapping[str, str]) -> Any:
 def what_if(room: Room, given: Given) -> Any:
     """Answer a question with other constants and limits; nothing is written."""
     view = room.view()
-    outlook = view.outlook()
+    here = given_of(view.believed().problem, words_of(_mapping(given, "given")))
+    outlook = view.outlook(here)
     limits = _numbers(given, "limits")
     problem = changed(outlook.problem, constants=_numbers(given, "constants"), limits=limits)
-    found = view.base() if problem is outlook.problem else answered(outlook, problem)
+    found = view.base() if problem is outlook.problem and not here else answered(outlook, problem)
     data = scenario_data(view, found) | {"recorded": False}
     picture = given.get("map")
     if isinstance(picture, Mapping):
         at = dict(found.result.x) if found.result.x is not None else None
         data["map"] = pictured(found.snapshot, "map", {**picture, "at": at})
     return data
+
+
+def policy(room: Room, given: Given) -> Any:
+    """Return the best settings as a function of the observed variables; nothing is written."""
+    view, values = room.view(), axes_of(words_of(_mapping(given, "values")))
+    found = view.kept(("policy", str(values)), lambda: policy_of(view.believed(), values))
+    return found.to_dict() | {"columns": found.columns, "texts": found.texts()}
 
 
 def question_form(room: Room) -> dict[str, Any]:
@@ -428,7 +437,10 @@ STUDY_ACTIONS: dict[str, Action] = {
     "tell": Action(tell_all, {"trials": "a list of {trial, values, at, block, campaign, anyway}, as of one trial",
                               "worker": _WORKER},
                    "Tell several trials at once: what is wrong with one keeps none of the others back ('refused')."),
-    "what-if": Action(what_if, {**_CHANGES, "map": "variables of a map, {across, up}; left out: no map"},
+    "policy": Action(policy, {"values": 'observed values by name: "0:30:7" or "12"; left out: between measured ones'},
+                     "The best settings as a function of what is measured. Nothing is written.", writes=False),
+    "what-if": Action(what_if, {**_CHANGES, "given": "settings that are not free, and observed values, by name",
+                                "map": "variables of a map, {across, up}; left out: no map"},
                       "The best settings if constants or limits were others. Nothing is written.", writes=False),
     "revise": Action(revise, {**_CHANGES, "form": "or the whole question, as GET .../form gives it",
                              "note": "why the question changes", "worker": _WORKER},

@@ -13,7 +13,7 @@ from pied.problem import Problem, Variable
 from pied.records import State, Trial, feasible
 from pied.shell.laboratory import errors_data, told_data
 from pied.shell.pages import missing, sense_of, statement_lines
-from pied.study import AIMS, counted, short
+from pied.study import AIMS, at_present, counted, short
 from pied.web.room import Room, View
 
 MOST_SHOWN = 8
@@ -134,6 +134,7 @@ def detail(room: Room, view: View) -> dict[str, Any]:
         "seed": view.seed,
         "solver": view.solver,
         "variables": [_variable(problem, name, each) for name, each in problem.variables.items()],
+        "present": at_present(problem, view.trials, None),
         "outputs": [
             {"name": name, "unit": problem.units.get(name, ""), "noise": problem.noise[j],
              "range": [number(each) for each in problem.ranges[j].tolist()]}
@@ -153,7 +154,7 @@ def _variable(problem: Problem, name: str, each: Variable) -> dict[str, Any]:
         "name": name, "lo": each.lo, "hi": each.hi, "unit": each.unit, "log": each.log and each.lo > 0,
         "labels": list(each.labels),
         "levels": list(each.levels()) if each.is_stepped and not each.labels and len(each.levels()) <= 1000 else [],
-        "free": name in problem.axes, "text": _span(each, name in problem.axes),
+        "free": name in problem.axes, "observed": each.observed, "text": _span(each, name in problem.axes),
     }  # fmt: skip
 
 

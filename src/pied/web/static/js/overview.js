@@ -3,6 +3,7 @@ import { at } from "./api.js";
 import { bars, chart, chartCard } from "./charts.js";
 import { fill, h, num, united } from "./dom.js";
 import { frontCard } from "./front.js";
+import { policyCard } from "./observed.js";
 import { answerCard, follow, title } from "./study.js";
 
 const MOST_COURSES = 6; // limits whose course is drawn
@@ -10,10 +11,10 @@ const MOST_COURSES = 6; // limits whose course is drawn
 export async function overviewPage(page, study, about) {
   const head = h("div"), answer = h("div"), question = h("div", { class: "two" }), margins = h("section", { class: "card" }), courses = h("div", { class: "grid" });
   const values = chartCard("Value by trial", "Bars show what was expected when a trial was asked for.", [["dot", "meets all limits"], ["dot bad", "breaks a limit"], ["line", "best so far"], ["band", "expected"], ["dot ring", "recommended"]]);
-  const gaps = chartCard("How much better is still possible", "After each trial, on a logarithmic scale."), front = frontCard();
+  const gaps = chartCard("How much better is still possible", "After each trial, on a logarithmic scale."), front = frontCard(), policy = policyCard(study);
   const link = (to, text) => h("a", { class: "button", href: `#/s/${encodeURIComponent(study)}/${to}` }, text);
   let now = null, list = [], latest = null;
-  fill(page, head, answer, front.card, h("div", { class: "two" }, values.card, gaps.card), courses, question, margins,
+  fill(page, head, answer, front.card, policy.card, h("div", { class: "two" }, values.card, gaps.card), courses, question, margins,
     h("p", {}, about.read_only ? null : link("work", "Ask and tell"), " ", h("a", { class: "button", href: at(study, "/report.html"), target: "_blank", rel: "noopener" }, "Report")));
   fill(answer, answerCard(null));
 
@@ -36,6 +37,7 @@ export async function overviewPage(page, study, about) {
     onChange(about, trials) {
       now = about; list = trials;
       fill(head, title(now));
+      policy.update(now);
       fill(question, settingsCard(now, now.file?.endsWith(".toml") ? link("question", "Change the question") : null), outputsCard(now));
       fill(margins, marginTable(now, list));
       drawAnswer(); draw();

@@ -2,6 +2,7 @@
 import { at, get, post, worker } from "./api.js";
 import { drawMap } from "./map.js";
 import { fill, h, num, say, span, united } from "./dom.js";
+import { presentFields } from "./observed.js";
 import { answerCard, title } from "./study.js";
 
 export function mapPoints(about, trials, across, up) {
@@ -19,7 +20,8 @@ export async function whatIfPage(page, study, app) {
   const head = h("div", {}, title(about));
   if (about.trials_told < 2) { fill(page, head, h("div", { class: "card" }, "This needs at least two complete measurements.")); return null; }
   if (about.objectives.length > 1) { fill(page, head, h("div", { class: "card" }, "What if answers with one best point, and this study has several objectives: choose from its best trade-offs under “Overview”, or ask a study of one objective with limits for the others.")); return null; }
-  const kept = [], state = { constants: {}, limits: {} };
+  const kept = [], state = { constants: {}, limits: {}, given: {} };
+  const present = presentFields(about, () => { state.given = present.values(); ask(); });
   const answer = h("div", { "aria-live": "polite" }), table = h("section", { class: "card wide" }), time = h("span", { class: "dim small", id: "took" });
   const free = about.variables.filter((each) => each.free).map((each) => each.name);
   const pick = (value) => Object.assign(h("select", { onchange: ask }, free.map((name) => h("option", { value: name }, name))), { value });
@@ -44,7 +46,7 @@ export async function whatIfPage(page, study, app) {
 
   // What prices and constants are worth gives an estimate at once; the exact answer follows.
   function estimate() {
-    if (!base?.x || !worth || !Object.values(state).some((each) => Object.keys(each).length)) return null;
+    if (!base?.x || !worth || Object.keys(state.given).length || !Object.values(state).some((each) => Object.keys(each).length)) return null;
     const gain = (each, next) => each.rate * (next - each.at);
     let value = base.value;
     for (const [name, next] of Object.entries(state.constants)) { if (!worth.constants[name]) return null; value += gain(worth.constants[name], next); }
@@ -73,7 +75,7 @@ export async function whatIfPage(page, study, app) {
       time.textContent = `answered in ${num((performance.now() - began) / 1000, 2)} s; nothing is written`;
       if (!again) tell(true);
       if (!again && free.length > 1 && across.value !== up.value) {
-        const shown = await post(at(study, "/map"), { ...given, at: latest.x, across: across.value, up: up.value });
+        const shown = await post(at(study, "/map"), { constants: given.constants, limits: given.limits, at: latest.x, across: across.value, up: up.value });
         map = { shown, x: latest.x };
         redraw();
       }
@@ -101,13 +103,13 @@ export async function whatIfPage(page, study, app) {
   const moved = sliders.length ? sliders.map((each) => each.row) : h("p", { class: "dim" }, "This question has neither constants nor limits that are numbers, so nothing can be moved.");
   const buttons = h("div", { class: "row" }, h("button", { onclick: () => { sliders.forEach((each) => each.reset()); ask(); } }, "Back to the question"), h("button", { onclick: () => { if (latest) { kept.push({ name: `scenario ${kept.length + 1}`, data: latest }); compare(); } } }, "Keep beside"), time);
   fill(page, head, h("div", { class: "two" },
-    h("section", { class: "card", id: "sliders" }, h("h2", {}, "Prices, constants and limits"), strip, moved, sliders.length ? buttons : time,
+    h("section", { class: "card", id: "sliders" }, h("h2", {}, "Prices, constants and limits"), strip, present ? h("div", { class: "row" }, present.row) : null, moved, sliders.length ? buttons : time,
       app.read_only || !sliders.length ? null : h("div", { class: "row" }, h("label", {}, "Note", note), h("button", { class: "main", id: "ask-question", onclick: revise }, "Ask this question")), error),
     answer),
   h("div", { class: "two" }, table, free.length > 1 ? h("section", { class: "card map" }, h("h2", {}, "Which settings meet all limits"), h("div", { class: "row" }, h("label", {}, "across", across), h("label", {}, "up", up)), canvas, mapLegend()) : null));
   async function revise() {
     try {
-      const made = await post(at(study, "/revise"), { ...state, note: note.value, worker: worker() });
+      const made = await post(at(study, "/revise"), { constants: state.constants, limits: state.limits, note: note.value, worker: worker() });
       say(`This is question ${made.question} now. The data are kept.`);
       location.hash = `#/s/${encodeURIComponent(study)}/overview`;
     } catch (problem) { error.textContent = problem.message; }

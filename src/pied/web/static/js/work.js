@@ -1,6 +1,7 @@
 // Work at a study: ask, tell, fail, correct, withdraw, note, add a table, print a plan.
 import { at, post, upload, worker } from "./api.js";
 import { errorOf, fill, h, num, say, united } from "./dom.js";
+import { presentFields } from "./observed.js";
 import { follow, title } from "./study.js";
 
 export async function workPage(page, study, app) {
@@ -9,14 +10,15 @@ export async function workPage(page, study, app) {
   let about = null, trials = [];
   const count = h("input", { type: "number", min: 1, max: 100, value: 1, "aria-label": "Open trials wanted in all" }), given = h("input", { id: "given", placeholder: "T = 80", "aria-label": "Settings that are not free" }), error = h("p", { class: "error", role: "alert" });
   const asking = h("button", { class: "main", id: "ask", onclick: ask }, "Ask what to measure next");
-  const drop = dropZone();
+  const drop = dropZone(), present = h("span", { class: "row" });
+  let now = null; // fields of what is measured, not chosen
   fill(page, head,
-    app.read_only ? h("p", { class: "card" }, "This dashboard is read only.") : h("section", { class: "card noprint" }, h("h2", {}, "Next"), h("div", { class: "row" }, asking, h("label", {}, "open trials in all", count), h("label", {}, "given", given), h("button", { onclick: () => print() }, "Print the plan"), h("a", { class: "button", href: at(study, "/plan.csv") }, "Plan as CSV"), h("a", { class: "button", href: at(study, "/plan.xlsx") }, "Plan as Excel")), error),
+    app.read_only ? h("p", { class: "card" }, "This dashboard is read only.") : h("section", { class: "card noprint" }, h("h2", {}, "Next"), h("div", { class: "row" }, asking, present, h("label", {}, "open trials in all", count), h("label", {}, "given", given), h("button", { onclick: () => print() }, "Print the plan"), h("a", { class: "button", href: at(study, "/plan.csv") }, "Plan as CSV"), h("a", { class: "button", href: at(study, "/plan.xlsx") }, "Plan as Excel")), error),
     open, app.read_only ? null : drop.card, app.read_only ? null : done);
 
   async function ask() {
     asking.disabled = true; asking.textContent = "Computing …"; error.textContent = "";
-    try { const found = await post(at(study, "/ask"), { count: Number(count.value) || 1, given: Object.fromEntries(given.value.split(",").filter((each) => each.trim()).map((each) => { const [name, ...value] = each.split("="); return [name.trim(), value.join("=").trim()]; })), worker: worker() }); say(`Open: trial ${found.trials.map((each) => each.trial).join(", ")}`); if (found.notes) error.textContent = found.notes.join(" "); }
+    try { const found = await post(at(study, "/ask"), { count: Number(count.value) || 1, given: { ...now?.values(), ...Object.fromEntries(given.value.split(",").filter((each) => each.trim()).map((each) => { const [name, ...value] = each.split("="); return [name.trim(), value.join("=").trim()]; })) }, worker: worker() }); say(`Open: trial ${found.trials.map((each) => each.trial).join(", ")}`); if (found.notes) error.textContent = found.notes.join(" "); }
     catch (problem) { error.textContent = problem.message; }
     asking.disabled = false; asking.textContent = "Ask what to measure next";
   }
@@ -96,10 +98,11 @@ export async function workPage(page, study, app) {
 
   let last = "", told = "";
   const stop = await follow(study, {
-    onChange(now, all) {
-      about = now; trials = all;
-      fill(head, title(now));
-      const waiting = all.filter((t) => !t.added && (t.state === "asked" || t.state === "partial")), key = JSON.stringify([waiting.map((t) => [t.trial, t.state, t.y, t.worker]), now.questions]);
+    onChange(latest, all) {
+      about = latest; trials = all;
+      if (!now && (now = presentFields(about))) fill(present, now.row);
+      fill(head, title(about));
+      const waiting = all.filter((t) => !t.added && (t.state === "asked" || t.state === "partial")), key = JSON.stringify([waiting.map((t) => [t.trial, t.state, t.y, t.worker]), about.questions]);
       if (key !== last) { last = key; const focus = document.activeElement?.name, form = document.activeElement?.closest("form")?.dataset.trial; fill(open, waiting.length ? h("div", { class: "grid" }, waiting.map(trialCard)) : h("p", { class: "dim" }, "No trial is open."), h("p")); if (focus && form) open.querySelector(`form[data-trial="${Number(form)}"] [name="${CSS.escape(focus)}"]`)?.focus(); }
       const settled = JSON.stringify(all.filter((t) => t.state !== "asked").map((t) => [t.trial, t.state, t.not_the_settings, t.y, t.notes, t.amended]));
       if (settled !== told && !app.read_only) { told = settled; if (!done.contains(document.activeElement) || document.activeElement.tagName === "BUTTON" || !done.children.length) drawDone(); }

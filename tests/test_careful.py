@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pied import CUQB, Problem, SettingError, Study
+from pied.errors import TERMINAL, read_as
 from pied.rng import Stream
 from tiny import fast
 
@@ -42,7 +43,9 @@ def test_without_safe_settings_it_asks_for_some() -> None:
     study = Study(HEAT, solver=CUQB(careful=0.95))
     for a in (0.9, 1.0):
         study.add({"a": a, "b": 1.0}, measured({"a": a, "b": 1.0}))
-    with pytest.raises(SettingError, match="tell at least 2 measurements, one of which does"):
+    with pytest.raises(SettingError, match=r"tell at least 2 measurements, one of which does: study\.add\(x, y\)"):
+        study.ask()
+    with read_as(TERMINAL), pytest.raises(SettingError, match=r"one of which does: pied add FILE TABLE$"):
         study.ask()
 
 

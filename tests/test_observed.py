@@ -33,6 +33,7 @@ def told() -> Study:
 def test_a_proposal_needs_the_present_value_and_has_it(told: Study) -> None:
     with pytest.raises(SettingError, match=r"'air' is measured, not chosen: say what it is now, given=\{'air': 15"):
         Study(stated(), seed=0).ask()
+    assert Study(stated(), seed=0).initial == 3  # 2d + 1: the air varies by itself
     with pytest.raises(SettingError, match="one value now, not a range"):
         Study(stated(), seed=0).ask(given={"air": (0, 10)})
     assert told.ask(given={"air": 12.5}).x["air"] == 12.5

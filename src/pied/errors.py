@@ -51,6 +51,10 @@ class Ways:
     """Tell what was really set, as a sentence; `pair` is NAME=VALUE."""
     given: str
     """Give a value that is not free; `name` and `value`, `pair` is both as a word of a command."""
+    older: str
+    """Tell what was measured before."""
+    less: str
+    """Ask a careful study for less."""
 
 
 PYTHON = Ways(
@@ -59,6 +63,8 @@ PYTHON = Ways(
     "renamed={{{old!r}: {new!r}}}",
     "What was really set is told with at=.",
     "given={{{name!r}: {value!r}}}",
+    "study.add(x, y), or start=",
+    "CUQB(careful=0.9)",
 )
 TERMINAL = Ways(
     "--anyway",
@@ -66,6 +72,8 @@ TERMINAL = Ways(
     "--rename {pair}",
     "What was really set is told with --at, which stands before each of several: --at {pair}",
     "--given {pair}",
+    "pied add FILE TABLE",
+    "careful = 0.9 under [solver]",
 )
 PAGE = Ways(
     "tick 'these values are right' (a program sends \"anyway\": true)",
@@ -73,6 +81,8 @@ PAGE = Ways(
     "pied revise FILE --rename {pair}, in a terminal",
     'What was really set has fields of its own (a program sends "at").',
     "fill in {pair} beside 'given' (a program sends \"given\")",
+    "drop their table under 'Work'",
+    "careful = 0.9 under [solver] in the problem file",
 )
 _ways: ContextVar[Ways] = ContextVar("ways", default=PYTHON)
 

@@ -105,6 +105,11 @@ class Space:
         return low, high
 
     @property
+    def chosen(self) -> int:
+        """How many coordinates are chosen; the others are measured, and vary by themselves."""
+        return sum(not each.observed for each in self.axes.values())
+
+    @property
     def is_free(self) -> Bool[ndarray, "d"]:
         """Which coordinates can be chosen."""
         return np.ones(self.d, dtype=bool) if self.slice is None else ~self.slice.is_fixed

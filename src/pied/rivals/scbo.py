@@ -93,7 +93,7 @@ def trust_region(settings: SCBO, problem: Problem, data: Dataset) -> TrustRegion
     length, wins, losses, best = settings.length, 0, 0, -1
     for row in np.flatnonzero(is_whole).tolist():
         is_better = best < 0 or _beats(f, fine, violation, units, row, best)
-        if best >= 0 and row >= design_size(problem.d):
+        if best >= 0 and row >= design_size(problem.chosen):
             wins, losses = (wins + 1, 0) if is_better else (0, losses + 1)
             if wins == settings.successes:
                 length, wins = min(2.0 * length, settings.longest), 0

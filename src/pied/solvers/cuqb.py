@@ -232,7 +232,7 @@ class CUQBRun(BayesRun):
     def spread_out(self, scene: Scene) -> Float64[ndarray, "d"]:
         """Return a point that is not known; a careful study has none that is far from what is known."""
         if self._own.careful is not None:
-            raise SettingError(moves.NONE_SAFE)
+            raise moves.none_safe()
         return super().spread_out(scene)
 
     def turn(self, scene: Scene, memory: Mapping[str, Any] | None = None) -> Turn:

@@ -99,7 +99,7 @@ class BayesRun(Run):
 
     def __init__(self, settings: Settings, problem: Problem, stream: Stream) -> None:
         self.settings, self.problem, self.stream = settings, problem, stream
-        self.initial = design_size(problem.d)
+        self.initial = design_size(problem.chosen)
         self._at(0)
 
     def _at(self, told: int) -> None:

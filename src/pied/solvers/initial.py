@@ -16,8 +16,8 @@ AHEAD = 64  # points of the design among which the next one is chosen after a fa
 
 
 def design_size(d: int) -> int:
-    """Return the default size of the initial design of d variables, 2d + 1 (paper, table 3)."""
-    return 2 * d + 1
+    """Return the default size of the initial design of d chosen variables, 2d + 1 (paper, table 3)."""
+    return 2 * max(d, 1) + 1
 
 
 def initial_point(problem: Problem, stream: Stream, index: int, data: Dataset) -> Float64[ndarray, "d"]:

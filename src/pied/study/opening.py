@@ -84,7 +84,7 @@ def opened(
         if initial is not None and initial < least:
             why = ": only a stated belief, Believer(priors=...), or careful trials need none" if least else ""
             raise SettingError(f"the initial design needs at least {least} points, got {initial}{why}")
-        usual = design_size(problem.d) if chosen.begins_anywhere else 0
+        usual = design_size(problem.chosen) if chosen.begins_anywhere else 0
         first = int(min(usual, most)) if initial is None else initial
         return About(name or "", statement, fresh_seed() if seed is None else int(seed), solver_to_data(chosen), first)
 

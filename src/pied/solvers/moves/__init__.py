@@ -7,9 +7,9 @@ Which trials a move may take stands in `solvers.calendar`.
 from pied.errors import SettingError, did_you_mean
 from pied.solvers.moves.base import Found as Found
 from pied.solvers.moves.base import Move as Move
-from pied.solvers.moves.careful import NONE_SAFE as NONE_SAFE
 from pied.solvers.moves.careful import Careful as Careful
 from pied.solvers.moves.careful import check_safe as check_safe
+from pied.solvers.moves.careful import none_safe as none_safe
 from pied.solvers.moves.explore import Explore
 from pied.solvers.moves.feasible import Feasible
 from pied.solvers.moves.improve import Improve

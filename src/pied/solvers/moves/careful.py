@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.bounds import Bounds, Composite
-from pied.errors import SettingError
+from pied.errors import SettingError, ways
 from pied.problem import Problem
 from pied.records import Dataset, Why, feasible
 from pied.search import Optimum
@@ -29,14 +29,6 @@ LEAST_GAIN = 1e-4
 """Of the objective's scale: a point that promises less is left for one that shows how far safe settings go."""
 LEAST_TOLD = 2
 """Measurements that a belief needs."""
-UNKNOWN = (
-    f"a careful study begins at settings that are known to meet all limits: tell at least {LEAST_TOLD} measurements, "
-    "one of which does, by study.add(x, y), start= or `pied add`"
-)
-NONE_SAFE = (
-    "no settings beside the measured ones are known to meet all limits with this probability: measure some that you "
-    "trust, or ask for less, careful=0.9"
-)
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ class Careful(Move):
             safe &= scene.success.is_likely(pool)
         safe &= np.array([is_safe and not turn.repeats(u) for u, is_safe in zip(pool, safe.tolist(), strict=True)])
         if not safe.any():
-            raise SettingError(NONE_SAFE)
+            raise none_safe()
         lower, upper = (
             composite.values(pool[safe], [level] * turn.problem.k, screening=True)
             for level in (1.0 - turn.level, turn.level)
@@ -101,4 +93,15 @@ class Careful(Move):
 def check_safe(problem: Problem, data: Dataset) -> None:
     """Refuse to guess where no settings are known to be safe."""
     if len(data.U) < LEAST_TOLD or not feasible(problem, data.functions(problem)).any():
-        raise SettingError(UNKNOWN)
+        raise SettingError(
+            "a careful study begins at settings that are known to meet all limits: tell at least "
+            f"{LEAST_TOLD} measurements, one of which does: {ways().older}"
+        )
+
+
+def none_safe() -> SettingError:
+    """Return what is said where nothing new is safe."""
+    return SettingError(
+        "no settings beside the measured ones are known to meet all limits with this probability: measure some that "
+        f"you trust, or ask for less: {ways().less}"
+    )

@@ -7,6 +7,7 @@ import pied
 from decisions import mixed, outputs, study
 from pied import SettingError
 from pied.rng import Stream
+from pied.study import tops
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +32,24 @@ def test_an_open_trial_is_explained_in_words(early):
 
 
 def test_only_what_is_to_be_measured_is_explained(early):
-    with pytest.raises(SettingError, match="only one that is to be measured"):
+    with pytest.raises(SettingError, match="only one that was proposed"):
         early.explain(1)
+
+
+def test_a_measured_trial_names_the_bound_that_its_value_refuted():
+    """Values below all bounds refute none; one far above them refutes the smallest that counted."""
+    made = pied.Study(pied.Problem({"a": (0, 1)}, ["y"], maximize="y", noise=0), seed=2)
+    for _ in range(made.initial + 4):
+        trial = made.ask()
+        made.tell(trial, {"y": np.sin(5.0 * trial.x["a"])})
+    assert "refuted" not in str(made.explain(trial))
+    trial = made.ask()
+    least = min(top.value for top in tops(made.trials) if top is not None and top.is_shown)
+    made.tell(trial, {"y": least + 1.0}, anyway=True)
+    found = made.explain(trial.number)
+    assert "refuted what trial" in found.lines[-1]
+    assert f"at most {least:.6g}" in found.lines[-1]
+    assert found.to_dict()["improves"] is None
 
 
 def test_a_limit_in_doubt_is_named():

@@ -204,6 +204,21 @@ def test_anywhere_falls_back_to_lower_and_says_so_when_nothing_is_certain() -> N
     assert best.certified is None
 
 
+def test_where_nothing_is_certain_settings_that_probably_meet_all_limits_go_before_surely_worse_ones() -> None:
+    """One limit is known well and broken at the best point, one is lost in noise everywhere."""
+    problem = waves(
+        noise={"p": 0.01, "q": 2.0, "r": 0.01}, maximize="r", subject_to={"known": "p <= 0.5", "noisy": "q <= 0.6"}
+    )
+    draw = Stream(5).uniform(9, 2)
+    truth = np.stack([draw[:, 0], 0.5 * np.cos(40 * draw[:, 1]), draw[:, 0]], 1)
+    data = data_of(problem, draw.tolist(), truth.tolist())
+    best = found(problem, data, "anywhere")
+    assert best.rule == "lower"
+    assert best.row is not None
+    assert best.joint >= 0.5
+    assert truth[best.row, 0] <= 0.5 + 0.03
+
+
 def test_probabilities_are_those_of_the_belief() -> None:
     """Of one output, a normal; of two, independent, their product. 4096 quasi-random samples: to 2e-3."""
     problem = waves(noise=0.3, maximize="p", subject_to={"one": "p >= 0.6", "two": "q >= 0.3", "white": "s <= 2"})

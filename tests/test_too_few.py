@@ -63,3 +63,13 @@ def test_the_headline_begins_with_the_range_where_it_is_wide() -> None:
     words = Words(objective="profit", unit="EUR")
     assert words.worth(84.8, (-29.9, 130.1), is_measured=False).startswith("profit probably -30 to 130 EUR")
     assert words.worth(84.8, (80.1, 88.2), is_measured=False).startswith("profit about 8")
+
+
+@pytest.mark.parametrize(("waste", "is_met"), [(1.5, True), (2.5, False)])
+def test_limits_are_known_where_the_objective_was_told_as_a_limit(few: Study, waste: float, is_met: bool) -> None:
+    with Study(few.problem, seed=1) as study:
+        study.add({"t": 30.0, "base": "a"}, {"gain": "<10", "waste": waste})
+        result = study.result()
+    assert result.is_feasible is is_met
+    assert ("Closest so far" in str(result)) is not is_met
+    assert "not known: an output was told as a limit" in str(result)

@@ -218,3 +218,13 @@ def test_no_verb_speaks_in_the_words_of_the_method(lab: Path) -> None:
     text = text.partition("Settings and versions")[0]
     assert said == []
     assert METHOD.findall(re.sub(r"<[^>]+>", " ", text)) == []
+
+
+def test_the_rule_of_recommendation_is_one_sentence() -> None:
+    words = Words(objective="cost", unit="EUR", minimizes=True)
+    said = words.chosen("anywhere", (70.1, 82.4), 7, has_limits=True)
+    assert said == (
+        "Of all settings whose limits hold by a cautious estimate, these have the best cautious value: at most 82 EUR "
+        "(trial 7)."
+    )
+    assert words.chosen("observed", (0, 1), None, has_limits=False) == "Of all measured settings, these are the best."

@@ -32,13 +32,6 @@ NOISY_DIGITS = 4
 """Significant digits of the objective at measurements with noise."""
 SETTING_RESOLUTION = 1e-4
 """Relative to its range: how exactly a setting is shown."""
-RULES = {
-    "observed": "the best measured settings, by their measured values",
-    "anywhere": "the settings with the best cautious value, measured or not, whose limits are met even by the cautious "
-    "ends of their ranges",
-    "lower": "the measured settings with the best cautious value",
-    "asked": "the measured settings with the best cautious value at the time they were proposed",
-}
 PICTURES = {
     "history": "Value of each trial, and the best so far.",
     "front": "The best trade-offs between the objectives, and where the front could still lie.",
@@ -192,12 +185,9 @@ def _answer(study: Study, result: Result) -> str:
     if result.slack:
         lines += ["<h3>Limits at these settings</h3>", _limits(study.problem, result)]
     if result.x is not None:
-        lines.append(f"<p>What it rests on: {_(counted(result.trials))}. Recommended are {RULES[result.rule]}. ")
-        at = (
-            f"They are those of trial {result.trial}."
-            if result.trial is not None
-            else "They have not been measured yet."
-        )
+        lines.append(f"<p>What it rests on: {_(counted(result.trials))}. {_(result.why)} ")
+        known = "" if result.why else f"They are those of trial {result.trial}."
+        at = known if result.trial is not None else "They have not been measured yet."
         share = round(100 * (2 * result.level - 1))
         if result.is_too_few:
             return "".join([*lines, f"{at}</p>"])

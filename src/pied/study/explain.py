@@ -11,6 +11,7 @@ from pied.errors import NotYet, SettingError
 from pied.records import State, Trial
 from pied.shapes import Float64
 from pied.study.outlook import Outlook, plain
+from pied.study.snapshot import Snapshot
 from pied.study.words import AIMS, Words, figure, percent, short
 
 DOUBTFUL = (0.05, 0.95)
@@ -52,7 +53,7 @@ class Explanation:
             "aim": self.aim,
             "hoped": [plain(each) for each in self.hoped],
             "best": self.best,
-            "improves": self.improves,
+            "improves": plain(self.improves),
             "limits": self.limits,
             "outputs": self.outputs,
             "text": list(self.lines),
@@ -60,14 +61,19 @@ class Explanation:
 
 
 def explained(outlook: Outlook, trial: Trial) -> Explanation:
-    """Explain a trial that is to be measured.
+    """Explain a trial that is to be measured, or was.
 
     Args:
         outlook: What is believed from what was told; pending trials do not count.
         trial: The trial.
     """
+    if trial.state is State.TOLD and not trial.is_added:
+        return _recalled(outlook.snapshot, trial)
     if trial.state is not State.ASKED:
-        raise SettingError(f"trial {trial.number} is {trial.state.value}: only one that is to be measured is explained")
+        raise SettingError(
+            f"trial {trial.number} is {trial.state.value}{' elsewhere' * trial.is_added}: only one that was proposed "
+            "and is to be measured, or was, is explained"
+        )
     problem, words = outlook.problem, Words.of(outlook.problem)
     u = problem.to_unit(np.array(trial.x.array))
     composite = outlook.composite(problem)
@@ -100,6 +106,25 @@ def explained(outlook: Outlook, trial: Trial) -> Explanation:
         lines.append(f"The uncertainty of {value} comes from {', '.join(named)}.")
     lines.append(_consequence(problem.minimizes, value, best, limits, high - low))
     return Explanation(trial.number, aim, (low, high), best, improves, limits, outputs, tuple(lines))
+
+
+def _recalled(snapshot: Snapshot, trial: Trial) -> Explanation:
+    """Explain a trial that was measured: what was expected, and which bound of what is possible its value refuted."""
+    problem, why, number = snapshot.problem, trial.why, trial.number
+    aim, value = AIMS.get(why.aim, why.aim), short(problem.objective)
+    lines, hoped = [f"Trial {number}: {aim}."], (math.nan, math.nan)
+    if why.lower:
+        low, high = sorted(problem.user_value(each) for each in (why.lower[0], why.upper[0]))
+        hoped = low, high
+        lines.append(f"Expected was {value} {figure(low, high - low)} to {figure(high, high - low)}.")
+    top = snapshot.refuted_by(number)
+    if top is not None:
+        end = f"{'at least' if problem.minimizes else 'at most'} {figure(problem.user_value(top.value))}"
+        lines.append(
+            f"It refuted what trial {top.number} said to be possible, {value} {end}: since then other bounds tell how "
+            "much better is possible."
+        )
+    return Explanation(number, aim, hoped, None, math.nan, {}, {}, tuple(lines))
 
 
 def _consequence(minimizes: bool, value: str, best: float | None, limits: dict[str, float], width: float) -> str:

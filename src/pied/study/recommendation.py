@@ -2,7 +2,8 @@
 
 Four rules (`RULES`): the best told value; the told point with the best lower bound, now or when it was proposed; or the
 best lower bound anywhere in the box where the constraints hold by theirs: a recommendation is a decision, and a place
-of which little is known may be better or far worse.
+of which little is known may be better or far worse. Where none hold so surely, the last rule takes the told point with
+the best lower bound among those that more probably than not meet all constraints.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,8 +36,10 @@ RULES = {
     "observed": "the best feasible point by its told values",
     "lower": "the told point with the best penalized lower bound under the current belief",
     "asked": "the told point with the best penalized lower bound at the time it was proposed, equation (14)",
-    "anywhere": "the best lower bound of the objective within the ranges where those of all constraints hold",
+    "anywhere": "the best lower bound of the objective where those of all constraints hold",
 }
+PROBABLE = 0.5
+"""Joint probability from which a told point counts as one that probably meets all constraints."""
 NEAREST = 256
 """Told points, the nearest ones, from which a told point is bounded: more distant ones add little, and the time of a
 belief grows with the cube of their number. Models are chosen from the same number."""
@@ -170,7 +173,8 @@ def _measured(problem: Problem, data: Dataset) -> Recommendation:
     """Return the best told point with nothing but its told values: of others, too few were measured to say anything."""
     f = data.functions(problem)
     row = observed_row(problem, np.where((settable(problem, data) & data.complete)[:, None], f, np.nan))
-    unknown, fine = np.full(problem.k, np.inf), bool(feasible(problem, f)[row])
+    limits = np.concatenate([np.zeros_like(f[:, :1]), f[:, 1:]], 1)  # known, also where the objective is not
+    unknown, fine = np.full(problem.k, np.inf), bool(feasible(problem, limits)[row])
     return Recommendation(
         "observed", data.U[row], row, f[row], -unknown, unknown, np.full(problem.n, np.nan), np.nan, fine, None
     )
@@ -262,10 +266,10 @@ def _observed(given: Inputs) -> Recommendation:
     return found.with_told(f[row]) if default_rule(problem) == "observed" else replace(found, value=f[row])
 
 
-def _lower(given: Inputs) -> Recommendation:
+def _lower(given: Inputs, among: Bool[ndarray, "N"] | bool = True) -> Recommendation:
     """Recommend the told point with the best penalized lower bound under the current belief."""
     lower, _, _ = given.composite.bounds(given.data.U, given.level)
-    return _best_told(given, lower, "lower")
+    return _best_told(given, lower, "lower", among)
 
 
 def _asked(given: Inputs) -> Recommendation:
@@ -281,11 +285,20 @@ def _asked(given: Inputs) -> Recommendation:
 
 
 def _anywhere(given: Inputs) -> Recommendation:
-    """Recommend the best lower bound where those of all constraints hold; by the rule "lower" if none is found."""
+    """Recommend the best lower bound where those of all constraints hold; if none is found, by the rule "lower".
+
+    That is among told points that probably meet all constraints, if there are any: the penalty alone would rather take
+    one that surely breaks a constraint a little than one of which less is known.
+    """
     if given.regimes is not None and (found := _at_home(given, given.regimes)) is not None:
         return found
-    success = SuccessModel.fit(given.data.U, given.data.failed, coding_of(given.problem))
-    return _best_of(given, given.composite, given.composite, success) or _lower(given)
+    problem, data = given.problem, given.data
+    success = SuccessModel.fit(data.U, data.failed, coding_of(problem))
+    found = _best_of(given, given.composite, given.composite, success)
+    if found is not None:
+        return found
+    probable = (given.composite.probability(data.U)[1] >= PROBABLE) & data.complete & settable(problem, data)
+    return _lower(given, probable if probable.any() else True)
 
 
 def _at_home(given: Inputs, regimes: TwoRegimes) -> Recommendation | None:
@@ -379,10 +392,12 @@ _BY_RULE: dict[str, Callable[[Inputs], Recommendation]] = {
 """One function for each of `RULES`."""
 
 
-def _best_told(given: Inputs, lower: Float64[ndarray, "N k"], rule: str) -> Recommendation:
-    """Recommend the complete told point whose penalized lower bound is the largest."""
+def _best_told(
+    given: Inputs, lower: Float64[ndarray, "N k"], rule: str, among: Bool[ndarray, "N"] | bool = True
+) -> Recommendation:
+    """Recommend the complete told point, of some, whose penalized lower bound is the largest."""
     problem, data = given.problem, given.data
-    lower = np.where((data.complete & settable(problem, data))[:, None], lower, np.nan)
+    lower = np.where((among & data.complete & settable(problem, data))[:, None], lower, np.nan)
     spreads = spread(data.functions(problem)[data.complete])
     rho = weights(lower, spreads, given.asked) if given.penalty is None else given.penalty
     weighted = np.concatenate([lower[:, :1], rho * lower[:, 1:]], 1)

@@ -155,6 +155,14 @@ class Result:
         return (self.words or Words()).still(self.gap, self.gap_why)
 
     @property
+    def why(self) -> str:
+        """By which rule the settings were chosen, as a sentence; empty where the status or the value says it."""
+        if self.is_too_few or not self.is_feasible or self.front is not None:
+            return ""
+        words, bounds = self.words or Words(), self.bounds[self.objective]
+        return words.chosen(self.rule, bounds, self.trial, has_limits=bool(self.slack))
+
+    @property
     def growth(self) -> float | None:
         """With several objectives, how much the front's hypervolume could still grow, relative to what it is."""
         return None if self.front is None else self.front.growth
@@ -200,6 +208,7 @@ class Result:
             lines += [f"    {name} = {words.setting(name, value)}" for name, value in self.x.items()]
             lines += [f"  {each.text}" for each in self.limit_lines]
             lines += [f"  {self.still}"] if self.still else []
+            lines += [f"  {self.why}"] if self.why and not is_measured else []
             if self.sensitivities is not None:
                 lines += [f"  {line}" for line in self.sensitivities.lines(briefly=True)]
         lines.append(f"  {counted(self.trials)}; seed {self.seed}")
@@ -285,6 +294,7 @@ class Result:
             "gap": _plain(self.gap),
             "gap_why": self.gap_why,
             "rule": self.rule,
+            "why": self.why,
             "trial": self.trial,
             "evaluations": self.evaluations,
             "seed": self.seed,

@@ -14,7 +14,7 @@ from pied.problem import Named, Problem
 from pied.records import Trial, feasible, ranges, spread
 from pied.shapes import Float64
 from pied.study.blame import Blame, blame_of
-from pied.study.gaps import WIDEST, Gap, Top, Unknown, lowest, tops
+from pied.study.gaps import WIDEST, Gap, Top, Unknown, lowest, refuted, tops
 from pied.study.messages import confirmed, message
 from pied.study.moment import UNSOUGHT, Moment
 from pied.study.present import at_present
@@ -140,6 +140,24 @@ class Snapshot(Moment):
             return Gap(math.inf, math.inf, why.value)
         width = top.value - certain
         return Gap(width, width / max(abs(top.value), abs(certain), float(spread(f)[0])))
+
+    def refuted_by(self, number: int) -> Top | None:
+        """Return the bound of the optimum that counted until the value of a trial was told, if that is above it.
+
+        A value with noise refutes none by itself: there it is what is certain of the recommended settings.
+        """
+        if self.problem.has_front or self.problem.slice is not None or number not in self.data.numbers:
+            return None
+        row, stated = self.data.numbers.index(number), tops(t for t in self.of_this_question if t.number <= number)
+        if not self.problem.is_exact:
+            found = self.recommended
+            if found is None or found.row != row or found.certified is None:
+                return None
+            return refuted(stated, -math.inf, found.certified)
+        f = self.data.functions(self.problem)
+        fine, earlier = feasible(self.problem, f), np.array(self.data.numbers) < number
+        before = float(f[fine & earlier, 0].max(initial=-math.inf))
+        return refuted(stated, before, float(f[row, 0])) if fine[row] else None
 
     @property
     def _why_unknown(self) -> str:

@@ -167,7 +167,7 @@ class Margin:
     def said(self) -> str:
         """Whether it holds, in words."""
         if self.is_measured:
-            return "met as measured" if self.slack >= 0 else "NOT met as measured"
+            return "met as measured" if self.slack >= 0 else "NOT met as measured" if self.slack < 0 else "not known"
         if self.is_near:
             return "met within its tolerance"
         if self.probability is None:
@@ -214,13 +214,16 @@ class Words:
     """Ends of each variable, and whether its scale is logarithmic."""
     is_exact: bool = False
     """Whether evaluations have no noise."""
+    minimizes: bool = False
+    """Whether a small objective is good."""
 
     @classmethod
     def of(cls, problem: Problem) -> "Words":
         """Take the words of a problem."""
         units = {name: each.unit for name, each in problem.variables.items() if each.unit} | problem.units
         ends = {name: (each.lo, each.hi, each.log) for name, each in problem.variables.items()}
-        return cls(short(problem.objective), problem.unit, units, problem.limits(), ends, problem.is_exact)
+        known = problem.limits()
+        return cls(short(problem.objective), problem.unit, units, known, ends, problem.is_exact, problem.minimizes)
 
     def united(self, text: str, name: str) -> str:
         """Return a number with the unit of a variable or output."""
@@ -266,6 +269,19 @@ class Words:
             return f"{name} probably {ends}{unit}"
         return f"{name} about {shown}{unit} (probably {ends})"
 
+    def chosen(self, rule: str, bounds: tuple[float, float], trial: int | None, *, has_limits: bool) -> str:
+        """Return by which rule settings that meet the limits were chosen, as a sentence."""
+        where = "" if trial is None else f" (trial {trial})"
+        if rule == "observed":
+            among = "measured settings that meet the limits" if has_limits else "measured settings"
+            return f"Of all {among}, these are the best{where}."
+        if rule != "anywhere":
+            return f"Of all measured settings, these are the best by a cautious estimate{where}."
+        low, high = bounds
+        word = f"at most {figure(high, high - low)}" if self.minimizes else f"at least {figure(low, high - low)}"
+        among = "Of all settings whose limits hold by a cautious estimate" if has_limits else "Of all settings"
+        return f"{among}, these have the best cautious value: {word}{f' {self.unit}' if self.unit else ''}{where}."
+
     def limit(self, margin: Margin, other: Margin | None = None) -> str:
         """Return a constraint, or both sides of one: "impurity 0.053, limit 0.060: met (> 99 %)"."""
         both = margin if other is None else margin.joined(other)
@@ -276,6 +292,7 @@ class Words:
             return f"{both.name}: margin {shown}, {both.said}"
         at = known[0].quantity_at(margin.slack)
         value = figure(at, both.width) if both.width > 0 else f"{at:.{PLAIN_DIGITS}g}"
+        value = "told as a limit" if math.isnan(at) else value
         decimals = len(value.partition(".")[2]) if "e" not in value else 0
         ends = sorted(each.value for each in known if each is not None)
         end = self.united(" to ".join(_as_precise(each, decimals) for each in ends), quantity)

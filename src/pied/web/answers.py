@@ -8,7 +8,7 @@ import numpy as np
 from pied.plots import trade_offs
 from pied.problem import Problem
 from pied.records import to_plain
-from pied.study import SIDES, FrontPoint, Result, Scenario, Snapshot, Words, about, figure, percent
+from pied.study import SIDES, FrontPoint, Result, Scenario, Snapshot, Words, about
 from pied.web.data import functions_of, number, numbers
 from pied.web.room import View
 
@@ -29,7 +29,6 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
         "limits": [],
         "value_text": "",
         "gap_text": "",
-        "why": "",
         "worth": [],
         "remarks": [] if result.blame is None else [result.blame.sentence(_on_page)],
     }
@@ -48,7 +47,6 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
          "bar": _bar(view, result, words, each.name)}
         for each in result.limit_lines
     ]  # fmt: skip
-    plain["why"] = _why(view.stated.problem, result, words)
     plain["worth"] = [] if result.sensitivities is None else result.sensitivities.lines(briefly=True)
     plain["gap_text"] = result.still
     return to_plain(plain)
@@ -79,24 +77,6 @@ def _measured(view: View, name: str) -> list[float]:
         return []
     values = [known.quantity_at(f[1 + place]) for f, _ in functions_of(view).values()]
     return [each for each in values if math.isfinite(each)]
-
-
-def _why(problem: Problem, result: Result, words: Words) -> str:
-    """Return in a sentence why these settings are recommended; empty where the status says it."""
-    if result.is_too_few or not result.is_feasible or result.front is not None:
-        return ""
-    trial = "" if result.trial is None else f" (trial {result.trial})"
-    if result.rule == "observed":
-        return f"Of all measured settings that meet the limits, these are the best{trial}."
-    if result.rule != "anywhere":
-        return f"Of all measured settings, these are the best by a cautious estimate{trial}."
-    low, high = result.bounds[result.objective]
-    least = figure(high if problem.minimizes else low, high - low)
-    end = f" {problem.unit}" if problem.unit else ""
-    chance = result.probability.get("all")
-    held = f", and all limits hold with {percent(chance)}" if chance is not None and problem.n else ""
-    word = "at most" if problem.minimizes else "at least"
-    return f"Best by a cautious estimate: {word} {least}{end}{held}{trial}."
 
 
 def _on_page(word: str, number: int) -> str:

@@ -1,4 +1,4 @@
-"""Make the pictures of the dashboard in docs/images from the demo study: python docs/screenshots.py
+"""Make the pictures of the dashboard in docs/images from the demo study: python docs/screenshots.py [FOLDER [PAGE ...]]
 
 Needs Chromium with its driver and `pip install selenium`.
 """
@@ -25,7 +25,11 @@ BUDGET = 14
 """Trials of the demo study in the pictures: the gap is small and not yet closed."""
 PAGES = {"studies": "#/", "overview": "#/s/reactor/overview", "what-if": "#/s/reactor/what-if",
          "understand": "#/s/reactor/understand", "work": "#/s/reactor/work", "trials": "#/s/reactor/trials",
-         "new": "#/new", "instruments": "#/api"}  # fmt: skip
+         "form": "#/s/reactor/question", "new": "#/new", "instruments": "#/api",
+         "front": "#/s/front/overview"}  # fmt: skip
+IN_GUIDES = ["overview", "what-if", "understand", "form", "front"]
+PARTS = {"front": "#front", "form": "[data-part=variables]"}
+"""Pages of which a guide shows one part."""
 
 
 def browser(width: int = 1280, height: int = 1000) -> Any:
@@ -44,19 +48,37 @@ def ready(driver: Any) -> bool:
     return bool(text) and "Loading" not in text and "Computing" not in text
 
 
-def main(folder: Path, pages: list[str]) -> None:
-    """Take the pictures, in both themes, and of two pages on a narrow screen."""
+def prepare_front(folder: Path) -> Path:
+    """Write the question of `docs/guide-decisions.md` with two objectives."""
+    one = prepare(folder, seed=1).read_text(encoding="utf-8")
+    head, _, rest = one.partition("\nname = ")
+    formula = head.partition("maximize = ")[2]
+    goals = (
+        f'maximize = {{ profit = {formula} }}\nminimize = {{ byproduct = "X_G" }}\nunit = {{ profit = "USD/s" }}\nnoise'
+    )
+    text = goals + rest.partition("\nnoise")[2].replace('"waste G" = "X_G <= 0.08"\n', "")
+    file = folder / "front.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def main(folder: Path, pages: list[str], themes: tuple[str, ...]) -> None:
+    """Take the pictures."""
     folder.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
-        file = prepare(Path(work))
-        evaluate(file, BUDGET)
+        files = []
+        if "front" in pages:
+            files.append(prepare_front(Path(work)))
+            evaluate(files[0], BUDGET)
+        files.append(prepare(Path(work)))
+        evaluate(files[-1], BUDGET)
         place = listening("127.0.0.1", 0)
-        app, address = prepared((str(file),), None, "127.0.0.1", place.getsockname()[1], False)
+        app, address = prepared(tuple(map(str, files)), None, "127.0.0.1", place.getsockname()[1], False)
         with serving(app, place):
             driver = browser()
             try:
                 driver.get(address)
-                for theme in ("light", "dark"):
+                for theme in themes:
                     driver.execute_script(f"localStorage.setItem('pied-theme', '{theme}')")
                     for name in pages:
                         driver.set_window_size(1280, 700)
@@ -72,7 +94,11 @@ def main(folder: Path, pages: list[str]) -> None:
                         height = driver.execute_script("return document.documentElement.scrollHeight")
                         driver.set_window_size(1280, min(max(700, height + 90), 2600))
                         time.sleep(0.4)
-                        driver.save_screenshot(str(folder / f"{name}-{theme}.png"))
+                        place = str(folder / f"{name}-{theme}.png")
+                        if name in PARTS:
+                            driver.find_element(By.CSS_SELECTOR, PARTS[name]).screenshot(place)
+                        else:
+                            driver.save_screenshot(place)
                 for entry in driver.get_log("browser"):
                     print(entry)
             finally:
@@ -80,5 +106,7 @@ def main(folder: Path, pages: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[1]) if len(sys.argv) > 1 else IMAGES
-    main(place, sys.argv[2:] or ["overview", "what-if", "understand"])
+    if len(sys.argv) > 1:  # another folder: to look at
+        main(Path(sys.argv[1]), sys.argv[2:] or list(PAGES), ("light", "dark"))
+    else:
+        main(IMAGES, IN_GUIDES, ("light",))

@@ -18,6 +18,9 @@ from pied.study import Result, Study
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; their greys differ in print.
 BLUE, SKY, ORANGE, VERMILION, GREY = "#0072B2", "#9CCBEA", "#E69F00", "#D55E00", "#6E6E6E"
+BELOW: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2), "ncols": 2, "fontsize": "small",
+                         "frameon": False}  # fmt: skip
+"""Where legends stand: below the axes, where they cover no data."""
 MOST_TICKS = 12
 """Labels of a choice that fit along an axis."""
 LONGEST_LABEL = 28
@@ -71,7 +74,7 @@ def plot_history(
     axes.set_ylabel(_with_unit(_short(problem.objective), problem))
     axes.set_xlabel("trial")
     axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend(loc="best", fontsize="small", frameon=True, framealpha=0.9)
+    axes.legend(**BELOW)
     _tidy(axes)
     return axes
 
@@ -124,7 +127,7 @@ def plot_gap(
     elif closed.any():
         axes.set_ylim(bottom=0.2 * axes.dataLim.minposy)  # room for the marks of zero
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="best", fontsize="small", frameon=True, framealpha=0.9)
+        axes.legend(**BELOW)
     if len(trials):
         axes.set_xlim(*_span(trials))
     _mark_design(axes, trials)

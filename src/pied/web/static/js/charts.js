@@ -72,7 +72,7 @@ export function chart(place, { x, y, unit = "", data, series, bands = [], height
     points: { show: each.kind === "points", size: each.size ?? 7, fill: each.hollow ? "transparent" : each.color && color(each.color), stroke: each.color && color(each.color), width: each.hollow ? 2 : 1 },
   }));
   const width = Math.max(220, place.clientWidth || 400), labels = along.labels || [], most = Math.max(5, Math.floor((width - 80) / 8 / Math.max(1, labels.length)));
-  const named = labels.length ? { splits: () => labels.map((_, k) => k), values: () => labels.map((each) => cut(each, "", most)) } : along.log ? { splits: (plot, which, low, high) => powerTicks(low, high), values: tick, filter: (plot, splits) => splits } : { values: tick, incrs: whole ? STEPS.filter((each) => each >= 1) : STEPS };
+  const named = labels.length ? { splits: () => labels.map((_, k) => k), values: () => labels.map((each) => cut(each, "", most)) } : along.log ? { splits: (plot, which, low, high) => powerTicks(low, high), values: power, filter: (plot, splits) => splits } : { values: tick, incrs: whole ? STEPS.filter((each) => each >= 1) : STEPS };
   const span = labels.length ? { range: [-0.5, labels.length - 0.5] } : along.log ? { distr: 3, range: (plot, low, high) => [low, high] } : {};
   const options = {
     width, height, cursor: { drag: { x: false, y: false } }, legend: { show: false }, hooks,

@@ -38,7 +38,7 @@ function questionForm(form, { asks, onChecked }) {
     return h("label", {}, text, made);
   }
   function picked(row, text, word, options, draw) {
-    return h("label", {}, text, Object.assign(h("select", { onchange: (e) => { row[word] = e.target.value; draw?.(row); later(); } }, options.map(([value, said]) => h("option", { value }, said))), { value: row[word] || options[0][0] }));
+    return h("label", {}, text, Object.assign(h("select", { onchange: (e) => { row[word] = e.target.value; draw?.(row, "select"); later(); } }, options.map(([value, said]) => h("option", { value }, said))), { value: row[word] || options[0][0] }));
   }
   function rowOf(key, row, draw) {
     const message = h("p", { class: "error beside", role: "alert" });
@@ -55,10 +55,10 @@ function questionForm(form, { asks, onChecked }) {
   }
   function section([key, heading, text]) {
     const place = h("div");
-    const draw = (focused) => {
+    const draw = (focused, what = "input") => {
       fill(place, form[key].map((row, k) => h("div", { class: "formrow" }, rowOf(key, row, draw), h("button", { type: "button", class: "tiny", "aria-label": `Remove row ${k + 1} of ${heading}`, onclick: () => { form[key].splice(k, 1); draw(); later(); } }, "×"), fields.get(row).message)),
         h("button", { type: "button", class: "tiny", onclick: () => { form[key].push({}); draw(form[key].at(-1)); } }, "One more"));
-      if (focused) Object.values(fields.get(focused).inputs)[0].focus();
+      if (focused) fields.get(focused).message.parentElement.querySelector(what).focus(); // the hands stay where they were
     };
     draw();
     return h("section", { class: "card", "data-part": key }, h("h2", {}, heading), h("p", { class: "small dim" }, text), place);

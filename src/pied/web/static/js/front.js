@@ -64,7 +64,7 @@ export function frontCard() {
     const line = (corners, kind) => (corners.length > 1 ? svg("polyline", { class: kind, points: corners.map((each) => each.join(",")).join(" ") }) : null);
     const corner = (each) => [x(each[a]), y(each[b])], [betterX, worseX] = senses[0] === "more" ? [width - RIGHT, left] : [left, width - RIGHT], [betterY, worseY] = senses[1] === "more" ? [TOP, HEIGHT - BOTTOM] : [HEIGHT - BOTTOM, TOP];
     // what is still possible ends at this edge, which runs on to the sides of the picture
-    const hoped = front.possible.map(corner).sort((p, q) => (p[0] - q[0]) * (betterX > worseX ? 1 : -1)), edge = hoped.length ? [[worseX, hoped[0][1]], ...hoped, [hoped.at(-1)[0], worseY]] : [];
+    const run = front.possible.map(corner), isAhead = run.length && (run.at(-1)[0] - run[0][0]) * (betterX - worseX) >= 0, hoped = isAhead ? run : run.reverse(), edge = hoped.length ? [[worseX, hoped[0][1]], ...hoped, [hoped.at(-1)[0], worseY]] : [];
     const isIn = (values) => values[a] >= x0 && values[a] <= x1 && values[b] >= y0 && values[b] <= y1, clip = `front-${a}-${b}`;
     leftOut += front.others.filter((each) => !isIn(each.values)).length;
     const order = [...front.points].sort((p, q) => p.values[across] - q.values[across]).map((each) => each.trial);
@@ -97,7 +97,7 @@ export function frontCard() {
 
   function point(x, y, each, panel) {
     const isOn = each.trial === chosen, isBalanced = each.trial === front.balanced;
-    return svg("g", { class: "pick", role: "radio", tabindex: isOn ? 0 : -1, "aria-checked": isOn, "data-trial": each.trial, "aria-label": `${each.text}, trial ${each.trial}${isBalanced ? ", balanced" : ""}`, onclick: () => choose(each.trial, panel) },
+    return svg("g", { class: "pick", role: "radio", tabindex: isOn ? 0 : -1, "aria-checked": String(isOn), "data-trial": each.trial, "aria-label": `${each.text}, trial ${each.trial}${isBalanced ? ", balanced" : ""}`, onclick: () => choose(each.trial, panel) },
       svg("title", {}, `${each.text}, trial ${each.trial}`), svg("circle", { class: "reach", cx: x, cy: y, r: 13 }), svg("circle", { class: "ring", cx: x, cy: y, r: 9.5 }),
       isBalanced ? svg("path", { class: "best balanced", d: `M${x} ${y - 7}l7 7l-7 7l-7 -7z` }) : svg("circle", { class: "best", cx: x, cy: y, r: 5 }));
   }
@@ -125,7 +125,7 @@ export function frontCard() {
     fill(legend, marks.filter(([, , isThere]) => isThere).map(([kind, words]) => h("span", {}, h("i", { class: kind }), words)));
     draw();
     describe();
-    fill(table, h("details", {}, h("summary", {}, "All of them as a table"), h("div", { class: "wide" }, h("table", {}, h("thead", {}, h("tr", {}, names().map((name) => h("th", { class: "n", scope: "col" }, label(name))), Object.keys(front.points[0].x).map((name) => h("th", { class: "n", scope: "col" }, name)), h("th", { class: "n", scope: "col" }, "Trial"))),
+    fill(table, h("details", {}, h("summary", {}, "All of them as a table"), h("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "All best trade-offs" }, h("table", {}, h("thead", {}, h("tr", {}, names().map((name) => h("th", { class: "n", scope: "col" }, label(name))), Object.keys(front.points[0].x).map((name) => h("th", { class: "n", scope: "col" }, name)), h("th", { class: "n", scope: "col" }, "Trial"))),
       h("tbody", {}, front.points.map((each) => h("tr", {}, names().map((name) => h("td", { class: "n" }, each.shown[name])), Object.values(each.x).map((value) => h("td", { class: "n" }, num(value))), h("td", { class: "n" }, each.trial))))))));
   }
 

@@ -6,7 +6,7 @@ export const statusTag = (status) => h("span", { class: `tag ${status === "INFEA
 
 export function studiesPage(page, about) {
   const body = h("tbody");
-  const table = h("div", { class: "card wide" }, h("table", {},
+  const table = h("div", { class: "card wide", tabindex: 0, role: "region", "aria-label": "All studies" }, h("table", {},
     h("thead", {}, h("tr", {}, ["Study", "Question"].map((t) => h("th", { scope: "col" }, t)), h("th", { class: "n", scope: "col" }, "Trials"), h("th", { class: "n", scope: "col" }, "Best so far"), h("th", { class: "n", scope: "col" }, "Still possible"), h("th", { scope: "col" }, "Status"), h("th", { scope: "col" }, "Last change"))), body));
   fill(page, h("h1", {}, "Studies"), h("p", { class: "lead" }, "What is being optimized, and how far each study is."), table,
     about.read_only ? null : h("a", { class: "button", href: "#/new" }, "New study"));

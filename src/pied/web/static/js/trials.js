@@ -82,9 +82,9 @@ export async function trialsPage(page, study) {
       return h("tr", {}, h("td", {}, name), h("td", { class: "n" }, span(low, high)), h("td", { class: "n" }, told === undefined ? "–" : num(told), unit(name) ? ` ${unit(name)}` : ""), h("td", { class: isIn || typeof told !== "number" ? "good" : "warn" }, typeof told !== "number" ? "" : isIn ? "as expected" : "unexpected"));
     };
     return h("tr", { class: "detail" }, h("td", { colspan: width }, h("div", { class: "inside" },
-      h("div", {}, h("h3", {}, "Why it was asked"), h("p", {}, t.why, t.campaign ? ` · campaign ${t.campaign}` : "", t.block ? ` · block ${t.block}` : ""), t.reason ? h("p", { class: "bad" }, t.reason, t.not_the_settings ? " (not the settings)" : "") : null),
-      foretold.length ? h("div", {}, h("h3", {}, "Expected and measured"), h("table", {}, h("thead", {}, h("tr", {}, ["Output", "Expected", "Measured", ""].map((text, k) => (text ? h("th", { scope: "col", class: k ? "n" : "" }, text) : h("td"))))), h("tbody", {}, foretold.map(compared)))) : null,
-      h("div", {}, h("h3", {}, "History"), events))));
+      h("div", {}, h("h2", {}, "Why it was asked"), h("p", {}, t.why, t.campaign ? ` · campaign ${t.campaign}` : "", t.block ? ` · block ${t.block}` : ""), t.reason ? h("p", { class: "bad" }, t.reason, t.not_the_settings ? " (not the settings)" : "") : null),
+      foretold.length ? h("div", {}, h("h2", {}, "Expected and measured"), h("table", {}, h("thead", {}, h("tr", {}, ["Output", "Expected", "Measured", ""].map((text, k) => (text ? h("th", { scope: "col", class: k ? "n" : "" }, text) : h("td"))))), h("tbody", {}, foretold.map(compared)))) : null,
+      h("div", {}, h("h2", {}, "History"), events))));
   }
   return follow(study, { onChange(now, trials) { about = now; rows = trials; fill(head, title(now)); draw(); } });
 }

@@ -22,7 +22,7 @@ export async function whatIfPage(page, study, app) {
   if (about.objectives.length > 1) { fill(page, head, h("div", { class: "card" }, "What if answers with one best point, and this study has several objectives: choose from its best trade-offs under “Overview”, or ask a study of one objective with limits for the others.")); return null; }
   const kept = [], state = { constants: {}, limits: {}, given: {} };
   const present = presentFields(about, () => { state.given = present.values(); ask(); });
-  const answer = h("div", { "aria-live": "polite" }), table = h("section", { class: "card wide" }), time = h("span", { class: "dim small", id: "took" });
+  const answer = h("div", { "aria-live": "polite" }), table = h("section", { class: "card wide", tabindex: 0, role: "region", "aria-label": "Scenarios side by side" }), time = h("span", { class: "dim small", id: "took" });
   const free = about.variables.filter((each) => each.free).map((each) => each.name);
   const pick = (value) => Object.assign(h("select", { onchange: ask }, free.map((name) => h("option", { value: name }, name))), { value });
   const across = pick(free[0]), up = pick(free[1] || free[0]), canvas = h("canvas", { class: "map", role: "img", "aria-label": "Map of the settings that meet all limits" });
@@ -95,7 +95,7 @@ export async function whatIfPage(page, study, app) {
   function compare() {
     const all = [{ name: "as it is asked now", data: base }, ...kept, { name: "as the sliders are", data: latest }];
     const row = (text, cell) => h("tr", {}, h("th", { scope: "row" }, text), all.map((each) => h("td", { class: "n" }, cell(each))));
-    fill(table, h("h2", {}, "Scenarios side by side"), h("table", { id: "scenarios" }, h("thead", {}, h("tr", {}, h("th", {}, ""), all.map((each, place) => h("th", { class: "n" }, each.name, place && place < all.length - 1 ? [" ", h("button", { class: "tiny", "aria-label": `Remove ${each.name}`, onclick: () => { kept.splice(place - 1, 1); compare(); } }, "×")] : null)))),
+    fill(table, h("h2", {}, "Scenarios side by side"), h("table", { id: "scenarios" }, h("thead", {}, h("tr", {}, h("td"), all.map((each, place) => h("th", { class: "n" }, each.name, place && place < all.length - 1 ? [" ", h("button", { class: "tiny", "aria-label": `Remove ${each.name}`, onclick: () => { kept.splice(place - 1, 1); compare(); } }, "×")] : null)))),
       h("tbody", {}, row(united(about.objective, about.unit && `[${about.unit}]`), ({ data }) => num(data.value, 5)), row("probably", ({ data }) => { const ends = Object.values(data.bounds)[0]; return ends ? span(...ends) : "–"; }), row("still possible", ({ data }) => num(data.gap, 2)),
         about.variables.map((each) => row(united(each.name, each.unit && `[${each.unit}]`), ({ data }) => (data.x ? num(data.x[each.name]) : "–"))),
         about.limits.map((each, place) => row(`margin of ${each.quantity || each.name}`, ({ data }) => num(Object.values(data.slack)[place], 3))))));

@@ -12,6 +12,9 @@ from scipy import optimize
 import pied
 from pied import Problem, Variable
 from pied.errors import PiedError
+from pied.records.trial import Dataset
+from pied.rng import Stream
+from pied.solvers.cuqb import CUQB
 
 TIMES = np.linspace(0.0, 3.0, 5)
 DATA = 2.0 * np.exp(-0.8 * TIMES) + 0.1 * np.array([0.3, -0.8, 0.5, 1.1, -0.4])
@@ -126,3 +129,18 @@ def test_a_logarithmic_scale_may_lie_below_zero() -> None:
     step = 1e-6
     slope = (mirrored.from_unit(np.array([[0.5 + step]])) - mirrored.from_unit(np.array([[0.5 - step]]))) / (2 * step)
     assert mirrored.unit_slopes(X[1:2]) == pytest.approx(slope)
+
+
+@pytest.mark.parametrize(("values", "noise", "largest"), [
+    ([-1e8, -1e7, -3.0, -2.0, -1.0], 0, 200.0),  # a hundred times the range of the best three
+    ([-1e8, -1e7, -3.0, -2.0, -1.0], 1.0, math.inf),
+    ([-4.0, -3.0, -2.0, -1.0, 0.0], 0, 3.0),
+])  # fmt: skip
+def test_the_objectives_scale_shrinks_with_what_is_known_near_the_best(
+    values: list[float], noise: float, largest: float
+) -> None:
+    U, Y = np.linspace(0.0, 1.0, 5)[:, None], np.array(values)[:, None]
+    run = CUQB().start(Problem({"a": (0, 1)}, ["y"], maximize="y", noise=noise), Stream(0))
+    scale = run.scene(6, Dataset((1, 2, 3, 4, 5), U, Y, U[:0]), None, Stream(0)).scales[0]
+    assert 1.0 <= scale <= largest
+    assert largest < math.inf or scale > 1e6

@@ -6,7 +6,7 @@ exact for normal sums and for a single square, and the better the more terms the
 terms instead of 512, whatever the number of outputs.
 
 Where a few terms vary over many powers of ten, three moments say little: the quantile of a sum of squares could then be
-negative. There it is never beyond the sum of the largest, or smallest, values that the terms have at the nodes.
+negative. There it is the sum of the largest, or smallest, values that the terms have at the nodes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,8 @@ FEWEST_TERMS = 8  # with fewer, three moments say too little of the sum, and sam
 STEP, NODES = 0.5, 17  # deviations between nodes, and their number: to 4 deviations, where hardly anything lies beyond
 GOLDEN = 0.6180339887498949  # its multiples, less whole numbers, are spread evenly
 MOST_SKEWED = 6.0  # skewness beyond which the quantile is that of this one; a square has 2.8
-SQUARE_SKEWED = 3.0  # skewness beyond that of a square: some terms vary over powers of ten
+SUM_SKEWED = 1.0  # skewness of a sum of the fewest squares; a more skewed sum may have a quantile that it cannot have
+BETWEEN_NODES = 0.1  # of the deviation of a sum: a square reaches so much more between nodes
 TABLE_STEP = 1 / 64  # of the skewness; between, cubic interpolation is exact to 1e-7
 NEARLY_NORMAL = 1e-3  # skewness below which the gamma distribution has more shape than its quantile can be computed for
 ROUNDING = 1e-9  # of the largest mean of a term: what is away from it by much less has no slopes, it is rounding error
@@ -49,7 +50,7 @@ def quantile(terms: Float64[ndarray, "R b j"], weights: Float64[ndarray, "R j"],
     squares *= away
     skewed, *_, skewness = _gamma(second, np.einsum("rbj,rj->b", squares, weights), level)
     value = mean.sum(-1) + np.ldexp(skewed, exponents)
-    for ends, beyond in _beyond(value, skewness, terms):
+    for ends, beyond in _beyond(value, np.ldexp(np.sqrt(second), exponents), skewness, terms):
         value[beyond] = ends.sum(-1)
     return value
 
@@ -66,22 +67,25 @@ def quantile_and_weights(
     )
     slopes = 1.0 + 2.0 * by_second[:, None] * away + 3.0 * by_third[:, None] * (squares - each)
     value, slopes = mean.sum(-1) + np.ldexp(skewed, exponents), slopes * weights[:, None]
-    for ends, beyond in _beyond(value, skewness, terms):
+    for ends, beyond in _beyond(value, np.ldexp(np.sqrt(each.sum(-1)), exponents), skewness, terms):
         there = (terms[:, beyond] == ends) * weights[:, None]
         value[beyond], slopes[:, beyond] = ends.sum(-1), there / there.sum(0)
     return value, slopes
 
 
 def _beyond(
-    value: Float64[ndarray, "b"], skewness: Float64[ndarray, "b"], terms: Float64[ndarray, "R b j"]
+    value: Float64[ndarray, "b"],
+    deviation: Float64[ndarray, "b"],
+    skewness: Float64[ndarray, "b"],
+    terms: Float64[ndarray, "R b j"],
 ) -> Iterator[tuple[Float64[ndarray, "e j"], Int64[ndarray, "e"]]]:
-    """Return where a quantile is beyond what the terms reach, for either end, and the ends of the terms there."""
-    wild = np.flatnonzero(np.abs(skewness) > SQUARE_SKEWED)
-    if not len(wild):
+    """Return where a quantile is clearly beyond what terms reach, for either end, and the ends of the terms there."""
+    skewed = np.flatnonzero(np.abs(skewness) > SUM_SKEWED)
+    if not len(skewed):
         return
-    for largest, sign in ((terms[:, wild].max(0), 1.0), (terms[:, wild].min(0), -1.0)):
-        beyond = sign * (value[wild] - largest.sum(-1)) > 0
-        yield largest[beyond], wild[beyond]
+    for ends, sign in ((terms[:, skewed].max(0), 1.0), (terms[:, skewed].min(0), -1.0)):
+        beyond = sign * (value[skewed] - ends.sum(-1)) > BETWEEN_NODES * deviation[skewed]
+        yield ends[beyond], skewed[beyond]
 
 
 def finite(

@@ -295,6 +295,7 @@ PLANTS: dict[str, Callable[[], Plant]] = {
         "F_A", "price", {"F_A": Observed(1.5, 2.2), "price": Observed(900.0, 1200.0)}, _feed_and_price
     ),
     "the catalyst ages": lambda: reactor("1.8275", "1043.38", {"day": Observed(0.0, 60.0)}, _day),
+    "the catalyst ages, forget=20": lambda: reactor("1.8275", "1043.38", {"day": Observed(0.0, 60.0, forget=20)}, _day),
     "heat pump": lambda: heat_pump("own correlations"),
     "heat pump, CoolProp": lambda: heat_pump("CoolProp"),
 }

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pied import Choice, Observed, Problem, SettingError, Study, UnknownName, Variable
+from pied import Choice, Observed, Problem, SettingError, StatementError, Study, UnknownName, Variable
 from shells import data, pied_
 
 VARIABLES = {"T": (40.0, 100.0), "air": Observed(-5, 35, unit="degC")}
@@ -112,8 +112,8 @@ def test_kinds_of_variables_can_be_observed_and_are_restored(tmp_path: Path) -> 
 def test_the_shell_asks_for_the_value_and_writes_the_policy(tmp_path: Path) -> None:
     file = tmp_path / "plant.toml"
     file.write_text(
-        'maximize = "y"\n[variables]\nT = [40, 100]\nair = { lo = -5, hi = 35, observed = true }\n[outputs]\ny = {}\n'
-        "[study]\nseed = 0\n"
+        'maximize = "y"\n[variables]\nT = [40, 100]\nair = { lo = -5, hi = 35, observed = true, forget = 90 }\n'
+        "[outputs]\ny = {}\n[study]\nseed = 0\n"
     )
     assert "say what it is now, --given air=15" in pied_("ask", str(file), code=2).output
     table = tmp_path / "old.csv"
@@ -155,3 +155,22 @@ def test_the_page_has_present_values_and_the_policy(tmp_path: Path) -> None:
     assert "say what it is now" in post(web, "/api/studies/plant/ask", 422)["error"]
     (trial,) = post(web, "/api/studies/plant/ask", given={"air": 7})["trials"]
     assert trial["x"]["air"] == 7
+
+
+def test_time_is_forgotten_at_least_as_fast_as_stated() -> None:
+    def length(forget: float | None) -> float:
+        times = {"a": (0, 1), "day": Observed(0, 100, forget=forget)}
+        study = Study(Problem(times, ["y"], maximize="y", noise=0), seed=0)
+        for day in range(12):
+            a = day * 0.618 % 1.0
+            study.add({"a": a, "day": 2 * day}, {"y": 1.0 - (a - 0.4) ** 2 + 0.001 * day})
+        (choice,) = study._snapshot().belief.choices
+        return 100.0 * float(np.exp(choice.theta[1]))
+
+    assert length(None) > 40
+    assert length(20) == pytest.approx(20)
+    with pytest.raises(StatementError, match="forget is a time above 0, and says how long"):
+        Variable(0, 1, forget=3)
+    assert (
+        Problem({"day": Observed(0, 9, forget=2)}, ["y"], maximize="y").statement()["variables"]["day"]["forget"] == 2
+    )

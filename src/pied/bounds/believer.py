@@ -144,6 +144,7 @@ class Believer:
         return {
             "active": problem.active,
             "ratios": ratios(problem),
+            "longest": longest(problem),
             "noise": problem.noise,
             "model": self.model,
             "coding": coding_of(problem),
@@ -234,9 +235,18 @@ def _times(factor: float | Float64[ndarray, "m"], root: ndarray) -> ndarray:
 
 
 def ratios(problem: Problem) -> Float64[ndarray, "d"]:
-    """Return upper / lower bound of each positive variable without a logarithmic axis; 1 for the others."""
+    """Return upper / lower bound of each positive variable without a logarithmic axis; 1 for the others, and time."""
     values = [
-        variable.hi / variable.lo if variable.lo > 0 and not variable.log else 1.0 for variable in problem.axes.values()
+        variable.hi / variable.lo if variable.lo > 0 and not variable.log and variable.forget is None else 1.0
+        for variable in problem.axes.values()
+    ]
+    return np.array(values)
+
+
+def longest(problem: Problem) -> Float64[ndarray, "d"]:
+    """Return the longest length scale that each variable may have, in the unit cube: time is forgotten."""
+    values = [
+        np.inf if each.forget is None else each.forget / float(each.hi - each.lo) for each in problem.axes.values()
     ]
     return np.array(values)
 

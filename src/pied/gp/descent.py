@@ -21,6 +21,8 @@ def optimize(tasks: Tasks, theta: Float64[ndarray, "B q"], iterations: int) -> t
     """
     free = np.concatenate([tasks.active > 0, tasks.learns_nugget[:, None]], 1)
     low, high = (np.full(free.shape, each) for each in (SHORTEST, LONGEST))
+    if tasks.longest is not None:
+        high[:, :-1] = np.log(tasks.longest).clip(SHORTEST, LONGEST)
     low[:, -1], high[:, -1] = tasks.nugget.T
     theta = np.where(free, np.clip(theta, low, high), theta)
     theta[:, -1] = np.clip(theta[:, -1], low[:, -1], high[:, -1])

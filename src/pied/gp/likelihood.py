@@ -72,6 +72,8 @@ class Tasks:
     """What values have of the offsets of blocks and campaigns (`offsets`); None: there are none."""
     share: Float64[ndarray, "B q"] | None = None
     """Variance of each offset, in units of the process variance."""
+    longest: Float64[ndarray, "d"] | None = None
+    """The longest length scale along each input; None: `LONGEST`."""
 
     def at(self, index: Int[ndarray, "C"] | slice) -> "Tasks":
         """Return the tasks with these indices (repeats allowed)."""

@@ -61,6 +61,8 @@ class Observations:
     """What points have of the offsets of blocks, then of campaigns (`offsets`); None: there are none."""
     shares: tuple[float, ...] = ()
     """Variance of the offsets of blocks, of each output, in units of its process variance."""
+    longest: Float64[ndarray, "d"] | None = None
+    """The longest length scale along each input; None: as long as usual."""
     mixing: Float64[ndarray, "m m"] | None = None
     """Outputs as sums of the rests that are modelled in their place (`correlated`); None: they are modelled."""
 
@@ -75,17 +77,22 @@ class Observations:
         model: Model,
         coding: Coding | None = None,
         cut: Cut | None = None,
+        longest: Float64[ndarray, "d"] | None = None,
     ) -> "Observations":
         """Prepare what was told, at points of the cube that may say of which campaign they are (`placed`)."""
         together = U[:, coding.d :] if coding is not None and coding.campaigns else None
         if coding is not None:
             U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
+            longest = None if longest is None else coding.expanded(longest, np.inf)
             model = replace(model, waves=model.waves and not coding.choices)  # with labels, too few points tell one
         rows = np.isfinite(Y).T
         limits = _limits(Y, cut)
         scales = tuple(_scales(Y[rows[j], j], _possible_warps(model, noise[j]), limits[j]) for j in range(Y.shape[1]))
         noise = tuple(noise)
-        return cls(grained(U), Y, rows, active, ratios, noise, model, scales, coding, cut=cut, together=together)
+        return cls(
+            grained(U), Y, rows, active, ratios, noise, model, scales, coding, cut=cut, together=together,
+            longest=longest,
+        )  # fmt: skip
 
     def sides(self, j: int) -> tuple[Float64[ndarray, "N"], Float64[ndarray, "N"]]:
         """Return on which side of a limit values of an output lie, 0 where they are known or nothing is; the limits."""

@@ -114,6 +114,7 @@ class GP:
         cut: Cut | None = None,
         together: Sequence[str] = (),
         campaigns: Sequence[str] = (),
+        longest: Float64[ndarray, "d"] | None = None,
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -132,16 +133,16 @@ class GP:
             together: Names of the blocks in which points were measured, "" of none; empty: there are none.
             campaigns: Names of the earlier campaigns, "" of the present one, which the belief is about; empty: all are
                 of that. Their values are off by a constant, and follow the present ones as far as is learned.
+            longest: The longest length scale along each coordinate; None: as long as usual.
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
-        if active is None:
-            active = np.ones((m, d), dtype=bool)
-        if ratios is None:
-            ratios = np.ones(d)
+        active = np.ones((m, d), dtype=bool) if active is None else active
+        ratios = np.ones(d) if ratios is None else ratios
         U, coding = placed(U, campaigns, coding)
         kept = affordable(U, Y)
-        data = Observations.of(U[kept], Y[kept], active, ratios, noise or (0.0,) * m, model, coding, _at(cut, kept))
+        noise = noise or (0.0,) * m
+        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept), longest)
         data = data if errors is None else with_errors(data, errors[kept])
         names, own = offsets.membership([together[row] for row in kept] if together else ())
         data = offsets.with_blocks(data, own, previous) if names else data
@@ -165,11 +166,12 @@ class GP:
         cut: Cut | None = None,
         together: Sequence[str] = (),
         campaigns: Sequence[str] = (),
+        longest: Float64[ndarray, "d"] | None = None,
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         U, coding = placed(U, campaigns, coding)
         kept = affordable(U, Y)
-        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept))
+        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept), longest)
         data = data if errors is None else with_errors(data, errors[kept], choices)
         names, own = offsets.membership([together[row] for row in kept] if together else ())
         data = offsets.known(data, own, choices) if names else data

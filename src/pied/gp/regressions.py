@@ -104,8 +104,16 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
         scatter=_scatter(data, chosen),
         ties=None if data.coding is None or not data.coding.choices else data.coding.ties,
         together=data.together,
+        longest=_longest(data, seen),
         share=None if data.together is None else np.stack([data.offset_shares(j) for j in first]),
     ), baseline
+
+
+def _longest(data: Observations, seen: View) -> Float64[ndarray, "e"] | None:
+    """Return the longest length scale along what kernels see; None: as long as usual."""
+    if data.longest is None or not np.isfinite(data.longest).any():
+        return None
+    return data.longest if seen.waves is None else np.append(data.longest, [np.inf, np.inf])
 
 
 def _scatter(data: Observations, chosen: Sequence[Candidate]) -> Float64[ndarray, "B N"] | None:

@@ -56,6 +56,8 @@ class Variable:
     """The only values that can be set, such as standard sizes (see `Levels`); None: they are not listed."""
     observed: bool = field(default=False, kw_only=True)
     """Whether it is measured instead of chosen, such as the ambient temperature (see `Observed`)."""
+    forget: float | None = field(default=None, kw_only=True)
+    """Of time: how long what was measured counts (see `Observed`)."""
 
     def __post_init__(self) -> None:
         for end in ("lo", "hi"):
@@ -72,6 +74,13 @@ class Variable:
         if self.log and self.lo <= 0 <= self.hi:
             raise StatementError(f"A logarithmic scale needs bounds on one side of 0, got {self.lo:g} and {self.hi:g}.")
         self._check_step()
+        if self.forget is not None:
+            object.__setattr__(self, "forget", number(self.forget, "forget", StatementError))
+            if not self.observed or self.log or not self.forget > 0:
+                raise StatementError(
+                    "forget is a time above 0, and says how long what was measured counts: of an observed variable "
+                    f"without a logarithmic scale, got {self.forget:g}."
+                )
 
     def _check_step(self) -> None:
         """Refuse a step that leaves nothing to choose, makes no difference, or misses the upper end."""
@@ -237,15 +246,20 @@ def Levels(*values: Any, log: bool = False, unit: str = "") -> Variable:
     return Variable(min(read), max(read), log=log, unit=unit, only=tuple(read))
 
 
-def Observed(lo: float | int, hi: float | int, *, log: bool = False, unit: str = "") -> Variable:
+def Observed(
+    lo: float | int, hi: float | int, *, log: bool = False, unit: str = "", forget: float | None = None
+) -> Variable:
     """Return a variable that is measured, not chosen: the ambient temperature, the composition of a feed.
 
     A proposal needs its present value, `study.ask(given={"ambient": 12})`, and what is said holds for it. An observed
     label is `Choice("summer", "winter", observed=True)`.
 
+    Time is one, too, the day or the number of the trial. How fast older measurements lose their meaning is learned;
+    with `forget=20` at least so fast that after 20 they say about half.
+
     Example: `docs/guide-running.md`.
     """
-    return Variable(lo, hi, log=log, unit=unit, observed=True)
+    return Variable(lo, hi, log=log, unit=unit, observed=True, forget=forget)
 
 
 def _decimals(value: float) -> int:

@@ -9,11 +9,11 @@ from pied.shell.toml_page import Page, shown
 
 EXAMPLE = '[70, 100] or { lo = 70, hi = 100, unit = "degC" }'
 KINDS = {
-    "integer": ("integer", "log", "unit", "observed"),
+    "integer": ("integer", "log", "unit", "observed", "forget"),
     "levels": ("levels", "log", "unit", "observed"),
     "choices": ("choices", "properties", "observed"),
     "properties": ("choices", "properties", "observed"),
-    "lo": ("lo", "hi", "log", "unit", "step", "round", "observed"),
+    "lo": ("lo", "hi", "log", "unit", "step", "round", "observed", "forget"),
 }
 """The word by which each kind is known, and the words that go with it."""
 MIXTURE = ("parts", "total", "bounds", "unit")
@@ -54,6 +54,8 @@ def read_variable(page: Page, path: Path, value: Any) -> Variable:
         words = {"lo": lo, "hi": hi, "whole": True}
     else:
         words = _range(page, path, value)
+    if "forget" in value:
+        words["forget"] = page.number((*path, "forget"), value["forget"])
     with page.at(*path):
         return Variable(**words, log=log, unit=unit, observed=observed)
 

@@ -16,6 +16,7 @@ from pied import Problem, Status, Study, solvers, suite
 from tiny import few
 
 WITH_EXTRAS = {"pied.bridge", "pied.problem.torch_door", "pied.records.server", "pied.web.app", "pied.web.server"}
+WITH_EXTRAS |= {"pied.connect.optuna", "pied.connect.openmdao"}
 OPTIONAL = {"scbo", "cma-es", "cma-es-paper", "bobyqa", "bobyqa-paper", "optuna", "ax"}
 FIRST = ["cuqb", "cuqb-paper", "epbo", "eic", "cobalt", "merit-quantile", "snobfit", "direct"]
 REST = [name for name in solvers.registry if name not in FIRST]
@@ -119,3 +120,31 @@ def test_the_shell_needs_no_torch(tmp_path: Path) -> None:
         """,
         tmp_path,
     )
+
+
+def test_a_plain_run_needs_no_processes_no_locks_of_files_and_starts_no_thread() -> None:
+    """As in a browser (Pyodide), where these modules are missing and threads cannot be started."""
+    done = run(
+        """
+        import builtins, _thread
+        import numpy, scipy.linalg, scipy.optimize, scipy.special  # what they load is theirs
+        real = __import__
+        missing = {"multiprocessing", "subprocess", "fcntl", "sqlite3", "socket", "ssl", "asyncio"}
+        def without(name, globals=None, *rest):
+            if name.partition(".")[0] in missing and (globals or {}).get("__name__", "").startswith("pied"):
+                raise ModuleNotFoundError(f"No module named '{name}'", name=name)
+            return real(name, globals, *rest)
+        builtins.__import__ = without
+        for name in ("multiprocessing", "_multiprocessing", "sqlite3"):
+            sys.modules[name] = None
+        def refused(*_, **__):
+            raise RuntimeError("can't start new thread")
+        import threading
+        _thread.start_new_thread = threading._start_new_thread = refused
+        from pied.shell.demo import statement
+        from pied import Study
+        result = Study(statement(), seed=0).run(6)
+        print(result.status.name, len(result.trials))
+        """
+    )
+    assert done.split() == ["FINISHED", "6"]

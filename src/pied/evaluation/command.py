@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -57,7 +56,7 @@ class Command:
     """The working directory."""
     title: str = ""
     """What it is called in messages, if not by its program."""
-    _alive: set["subprocess.Popen[bytes]"] = field(default_factory=set, init=False, repr=False, compare=False)
+    _alive: set[Any] = field(default_factory=set, init=False, repr=False, compare=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -110,6 +109,8 @@ class Command:
         raise AssertionError("the last attempt returns or raises")
 
     def _once(self, x: Mapping[str, Any], near: Mapping[str, str]) -> tuple[str, str]:
+        import subprocess  # not everywhere: a browser has no programs
+
         program = self.title or self.words[0]
         try:
             process = subprocess.Popen(
@@ -148,11 +149,13 @@ class Command:
             _kill(process)
 
 
-def _talk(process: "subprocess.Popen[bytes]", point: str, timeout: float | None) -> tuple[str, str]:
+def _talk(process: Any, point: str, timeout: float | None) -> tuple[str, str]:
     """Hand over a point, wait for the end, and return the last of what was printed and said.
 
     `communicate` would keep everything: a program that logs for hours costs gigabytes.
     """
+    from subprocess import TimeoutExpired
+
     out, said = _Tail(MOST), _Tail(MOST_SAID)
     until = None if timeout is None else time.monotonic() + timeout
     threads = [
@@ -168,12 +171,12 @@ def _talk(process: "subprocess.Popen[bytes]", point: str, timeout: float | None)
     for thread in threads:
         thread.join(None if until is None else max(0.0, until - time.monotonic()))
         if thread.is_alive():
-            raise subprocess.TimeoutExpired(process.args, timeout or 0.0, str(out), str(said))
+            raise TimeoutExpired(process.args, timeout or 0.0, str(out), str(said))
     process.wait(None if until is None else max(0.0, until - time.monotonic()))
     return str(out), str(said)
 
 
-def _write(process: "subprocess.Popen[bytes]", text: bytes) -> None:
+def _write(process: Any, text: bytes) -> None:
     """Write a text to a program, which may ignore it."""
     with contextlib.suppress(OSError, ValueError):
         if process.stdin is not None:
@@ -199,7 +202,7 @@ class _Tail:
         return self.kept[-self.most :].decode("utf-8", errors="replace")
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
+def _kill(process: Any) -> None:
     """End a program and its child processes."""
     with contextlib.suppress(OSError):
         if hasattr(os, "killpg"):

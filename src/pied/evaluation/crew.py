@@ -12,14 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import (
-    BrokenExecutor,
-    CancelledError,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-)
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from dataclasses import dataclass
 from typing import Any
 
@@ -153,7 +146,7 @@ class Crew:
             executor = "serial" if (workers or 1) == 1 and timeout is None else "threads"
         self._is_own = isinstance(executor, str)
         self._executor = NAMED[executor]() if isinstance(executor, str) else executor
-        if isinstance(self._executor, Processes | ProcessPoolExecutor):
+        if isinstance(self._executor, Processes) or _is_pool(self._executor, "process"):
             _check_sendable(blackbox)
         self.workers = workers or (1 if isinstance(self._executor, Serial) else 2)
         self._blackbox, self._timeout, self._retries = blackbox, timeout, retries
@@ -282,14 +275,19 @@ class Crew:
         """Replace an executor that is broken or has a worker that cannot be stopped."""
         if self._is_own:
             return
-        if isinstance(self._executor, ThreadPoolExecutor):
+        if _is_pool(self._executor, "thread"):
             self._executor = Threads()
-        elif isinstance(self._executor, ProcessPoolExecutor):
+        elif _is_pool(self._executor, "process"):
             self._executor = Processes()
         else:
             return
         self._is_own = True
         logger.warning("the executor lost a worker; the run goes on with %s of its own", type(self._executor).__name__)
+
+
+def _is_pool(executor: Executor, kind: str) -> bool:
+    """Tell whether it is a pool of Python's own, of threads or of processes, without loading either."""
+    return any(each.__module__ == f"concurrent.futures.{kind}" for each in type(executor).__mro__)
 
 
 def _check_sendable(blackbox: Any) -> None:

@@ -3,14 +3,12 @@
 A worker process loads this module and the black box only.
 """
 
-import multiprocessing
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from multiprocessing.connection import Connection
 from typing import Any
 
 KILL_AFTER = 1.0
@@ -31,6 +29,8 @@ class Processes(Executor):
     """
 
     def __init__(self) -> None:
+        import multiprocessing  # not everywhere: a browser has no processes
+
         self._context = multiprocessing.get_context("spawn")  # forking a process that has threads is not safe
         self._idle: list[_Worker] = []
         self._busy: dict[Future[Any], _Worker] = {}
@@ -121,7 +121,7 @@ class _Worker:
         return self._process.exitcode
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: Any) -> None:
     """Evaluate what is sent until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends this one
     signal.signal(signal.SIGTERM, _end)
@@ -137,7 +137,7 @@ def _end(*_: object) -> None:
     raise Terminated
 
 
-def _serve_all(pipe: Connection) -> None:
+def _serve_all(pipe: Any) -> None:
     pipe.send("ready")
     while True:
         try:

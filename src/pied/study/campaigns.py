@@ -94,7 +94,7 @@ def sentences(relations: Sequence[Relation]) -> list[str]:
         left = ", ".join(each.output for each in own if each.is_left_out)
         open_ones = [each.output for each in own if each.correlation is None and not each.is_left_out]
         parts = [str(each) for each in own if each.correlation is not None]
-        parts += [f"{left} there is left out: without it, present values are predicted as well"] if left else []
+        parts += [f"{left} there would mislead and is left out"] if left else []
         parts += (
             [f"how {', '.join(open_ones)} there is related to the present one is not known yet"] if open_ones else []
         )

@@ -363,7 +363,7 @@ class Snapshot(Moment):
 
         if (np.isfinite(self.data.Y).sum(0) < 2).any():
             return ()
-        return doubtful_of(self.problem, self.data, self.alone, self.settings)
+        return doubtful_of(self.problem, self.data, self.belief, self.settings)
 
     @cached_property
     def blocks(self) -> "tuple[BlockOffset, ...]":

@@ -941,7 +941,8 @@ class Study:
         keeper = Keeper(plain, self._answered, self._settle)
         self._record = keeper.patient()
         try:
-            with crew, renewing(self._renew, self.lease), keeper.rescuing(crew):
+            lease = self.lease if plain.is_shared else math.inf  # else nobody can take a trial away
+            with crew, renewing(self._renew, lease), keeper.rescuing(crew):
                 status = self._loop(crew, keeper, partial(self._observed, line, on_tell), given).run(budget)
             line.over()
         except Terminated:

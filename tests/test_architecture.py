@@ -47,6 +47,7 @@ LAYERS: dict[str, str] = {
     "shell": "above address errors evaluation measured "
     "plots problem records report solvers study suite version writing",
     "web": "address errors plots problem records report shell study suite version writing",
+    "connect": "errors problem records study",
     "bench": "bounds errors evaluation plots problem records rivals rng shapes shell solvers study suite",
 }
 FACE = {"__init__": "above errors problem records solvers study suite"}
@@ -67,7 +68,8 @@ HOMES = {
     "botorch": "bridge.py",
     "gpytorch": "bridge.py",
     "linear_operator": "bridge.py",
-    "optuna": "rivals/peers.py",
+    "optuna": "rivals/peers.py connect/optuna.py",
+    "openmdao": "connect/openmdao.py",
     "ax": "rivals/peers.py",
     "fmpy": "evaluation/fmu.py",
     "cma": "rivals/derivative_free.py",

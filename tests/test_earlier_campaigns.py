@@ -15,12 +15,12 @@ from pied.rng import Stream
 from shells import data, pied_
 
 
-def related(seed: int, present: int = 4) -> tuple[Any, Any, list[str]]:
-    """Return fourteen rows of 2025 and some of the present campaign: points, values, campaigns."""
-    U = Stream(seed).at("points").uniform(14 + present, 1)
-    names = ["2025"] * 14 + [""] * present
-    own = np.array([[0.7 if name else 0.0] for name in names])
-    return U, np.sin(5 * U) + own + 0.02 * Stream(seed).at("noise").normal(len(U), 1), names
+def related(seed: int, offset: float = 0.7, noise: float = 0.02) -> tuple[Any, Any, list[str]]:
+    """Return fourteen rows of 2025 and four of the present campaign: points, values, campaigns."""
+    U = Stream(seed).at("points").uniform(18, 1)
+    names = ["2025"] * 14 + [""] * 4
+    own = np.array([[offset if name else 0.0] for name in names])
+    return U, np.sin(5 * U) + own + noise * Stream(seed).at("noise").normal(18, 1), names
 
 
 def test_belief_and_offset_are_those_of_the_joint_normal_distribution() -> None:
@@ -65,7 +65,7 @@ def told(study: Study, U: Any, Y: Any, names: list[str]) -> None:
 
 
 def test_how_a_campaign_is_related_is_told_and_one_that_misleads_is_left_out() -> None:
-    U, Y, names = related(3, 10)
+    U, Y, names = related(3)
     with lab_study() as study:
         told(study, U, Y, names)
         (found,) = study.result().campaigns

@@ -21,7 +21,6 @@ from pied.gp.observations import Cut, Observations, affordable, far_apart
 from pied.gp.parts import plateaus
 from pied.gp.prior import MeanFunctions, Prior, observed
 from pied.gp.resolution import EVEN, Rounding
-from pied.gp.selection import usable
 from pied.gp.stated import scattered, with_errors
 from pied.gp.warps import Warp, Warps
 from pied.shapes import Bool, Float64
@@ -146,7 +145,9 @@ class GP:
         data = data if errors is None else with_errors(data, errors[kept])
         names, own = offsets.membership([together[row] for row in kept] if together else ())
         data = offsets.with_blocks(data, own, previous) if names else data
-        old = usable(data, [None] * m if previous is None else previous)  # labels or campaigns may have been others
+        if previous is not None and coding is not None and len(previous[0].theta) != data.U.shape[1] + 1:
+            previous = None  # the labels were others
+        old: list[ModelChoice | None] = list(previous) if previous is not None else [None] * m
         return _assemble(data, _noted(data, correlated.chosen(data, old)), names)
 
     @classmethod

@@ -94,10 +94,10 @@ class Functions(Space):
         if self.candidates is not None:
             return self.candidates.X[self.candidates.nearest(u)]
         u = self.on_equalities(u[None])[0]
-        X = self._axes_box.from_unit(u)
+        X = self._axes_box.tidy(self._axes_box.from_unit(u))
         X = X if self.grid is None else self.grid.natural(u, X)
         X = X if self.slice is None else np.clip(X, *self._ends_of_axes())
-        return X if self._solved is None else self._solved.completed(X)
+        return X if self._solved is None else self.box.tidy(self._solved.completed(X))
 
     @property
     def has_equalities(self) -> bool:

@@ -30,6 +30,12 @@ NARROWEST = 1e-9
 """Smallest width of a variable, relative to its size: rounding would merge the points of a narrower one."""
 
 
+SHORT = 9
+"""Digits of a range: a number that misses one with so many by rounding alone was meant to be that one."""
+ROUNDING = 1e-15
+"""Relative to the larger end of a range: what the map to the unit cube and back may change, and a sum a little more."""
+
+
 @dataclass(frozen=True)
 class Variable:
     """One decision and its box, lo <= x <= hi.
@@ -314,6 +320,15 @@ class Box:
         outside = (U < 0.0) | (U > 1.0)
         inside = np.maximum(np.minimum(X, hi), lo)
         return np.where(outside, X, inside) if outside.any() else inside
+
+    def tidy(self, X: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
+        """Return a point whose numbers miss shorter ones by rounding alone as these: 8.7 for 8.699999999999999."""
+        made = []
+        for x, (lo, hi), is_log in zip(X.tolist(), self.bounds.tolist(), self.is_log.tolist(), strict=True):
+            size = abs(x) if is_log else hi - lo
+            short = builtins.round(x, SHORT - 1 - math.floor(math.log10(size))) if 0 < size < math.inf else x
+            made.append(short if abs(short - x) <= ROUNDING * max(abs(lo), abs(hi)) else x)
+        return np.array(made)
 
     def unit_slopes(self, X: Float64[ndarray, "*b d"]) -> Float64[ndarray, "*b d"]:
         """Return the derivatives of `from_unit`, at points in natural units."""

@@ -159,6 +159,9 @@ def _say_trials(desk: "Desk", trials: "list[Trial]", why: bool) -> None:
             if line := why_line(problem, trial):
                 say(f"  {line}")
     number = str(trials[0].number)
+    free = [name for name, each in problem.variables.items() if not (each.is_stepped or each.is_listed)]
+    if number == "1" and free:
+        say(f"If {free[0]} is set in steps, say so in {desk.file}: step = 0.5, or round = 1 (digits after the point).")
     say("When it is measured, in parts if need be:")
     say(f"  {desk.hint('tell', number, *blanks(problem, problem.outputs))}")
     say(f"If it cannot be done:\n  {desk.hint('fail', number, repr('the reason'))}")

@@ -41,6 +41,7 @@ from pied.shapes import Bool, Float64
 from pied.solvers import batches
 from pied.solvers.base import BREAKDOWNS, Proposal, Run
 from pied.solvers.calendar import is_turn
+from pied.solvers.digits import written
 from pied.solvers.initial import design_size
 from pied.solvers.scene import Scene
 
@@ -60,6 +61,8 @@ SAMPLED_SCALE_POINTS = 512  # ... if some function is sampled there
 TOP_POINTS = 128  # of these, at most, at which what settings may reach is computed by more than a few samples
 TOP_STARTS, TOP_ROUNDS = 3, 20  # local solves from the best of them: a pool ends below the optimum
 HELD = 1e-9  # of a constraint's scale: a local solve ends so near to its limit
+DIGITS_COST = 3e-3  # of the width of a bound: what may be lost for fewer digits where people set them, ...
+WHITE_WIDTH = 0.1  # ... of a function without uncertainty as if its width were this much of its scale
 USUAL_POINTS = 256  # points of the pool, spread over the box, at which deviations are usual
 INCUMBENTS = 3  # told points that clouds and local solves start from
 FILL_POINTS = 1024  # Sobol points among which the last rung looks for the most distant one
@@ -142,11 +145,11 @@ class BayesRun(Run):
         everything = self.scene(number, data, previous, stream)
         scene, kept = self._staged(everything)
         best, why = self._chosen(scene, kept)
-        u = self.problem.onto(self._on_grid(scene, best.u))
+        u = self._written(scene, self.problem.onto(self._on_grid(scene, best.u)))
         u, why = self._called(scene, u, why)
         if why.repeats is None and self.repeats(scene, u):
             other = self._narrow(scene) if len(data.pending) else None
-            u = self.spread_out(scene) if other is None else other
+            u = self._written(scene, self.spread_out(scene) if other is None else other)
             why = replace(why, aim="spread" if other is None else "narrow")
             if other is None and self.repeats(scene, u):
                 u, why = self._once_more(scene, u, why)
@@ -155,6 +158,19 @@ class BayesRun(Run):
             why = replace(why, optimistic=None)  # it knows nothing of the rest of the box
         described = self._described(replace(everything, regimes=scene.regimes), u, why)
         return Proposal(u, replace(described, memory={**described.memory, **why.memory, **kept}))
+
+    def _written(self, scene: Scene, u: Float64[ndarray, "d"]) -> Float64[ndarray, "d"]:
+        """Return the point with the fewest digits that cost hardly any of a bound's width and break no limit."""
+
+        def fine(U: Float64[ndarray, "c d"]) -> Bool[ndarray, "c"]:
+            bounds = np.stack(scene.composite.bounds(np.concatenate([u[None], U]), self.level))  # 3 c k
+            width = bounds[2, 0] - bounds[0, 0]
+            loss = DIGITS_COST * np.where(width > 0, width, WHITE_WIDTH * scene.scales)
+            is_near = (np.abs(bounds[:, 1:] - bounds[:, :1]) <= loss).all((0, 2))
+            held = np.minimum(bounds[:, :1, 1:], 0.0)
+            return is_near & (bounds[:, 1:, 1:] >= held - HELD * scene.scales[1:]).all((0, 2))
+
+        return written(self.problem, u, fine) if self.settings.believer.cautious else u
 
     def _staged(self, scene: Scene) -> tuple[Scene, Mapping[str, Any]]:
         """Return the scene in which the next point is sought, and what is to be remembered of it."""

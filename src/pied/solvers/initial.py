@@ -9,6 +9,7 @@ from pied.problem import SAME, Problem
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.shapes import Bool, Float64
+from pied.solvers.digits import OF_DESIGN, written
 
 DESIGN_POOL = 10_000  # uniform points from which an initial design that meets the white constraints is taken
 SETTLED_POOL = 512  # the same where equalities are met by moving points
@@ -23,8 +24,8 @@ def design_size(d: int) -> int:
 def initial_point(problem: Problem, stream: Stream, index: int, data: Dataset) -> Float64[ndarray, "d"]:
     """Return one point of the design: the one with this index, or the first candidate that is not known yet.
 
-    After a failure the design adapts (`_promising`): where half of the box fails, most of a fixed design would tell
-    nothing about the outputs.
+    Where people set it, it has few digits. After a failure the design adapts (`_promising`): where half of the box
+    fails, most of a fixed design would tell nothing about the outputs.
 
     Args:
         problem: The statement.
@@ -35,6 +36,15 @@ def initial_point(problem: Problem, stream: Stream, index: int, data: Dataset) -
     Raises:
         SolverDone: If everything that can be chosen is known.
     """
+    u = _point(problem, stream, index, data)
+    if not problem.white:
+        return written(problem, u, lambda U: np.ones(len(U), dtype=bool), coarsest=OF_DESIGN)
+    meets = bool(_meets_white(problem, u[None])[0])
+    return written(problem, u, lambda U: _meets_white(problem, U) | (not meets), coarsest=OF_DESIGN)
+
+
+def _point(problem: Problem, stream: Stream, index: int, data: Dataset) -> Float64[ndarray, "d"]:
+    """Return the point with all of its digits."""
     U = initial_design(problem, stream)
     known = np.concatenate([data.U, data.imagined])
     is_few = problem.choosable is not None and (problem.listing is not None or problem.is_exact)

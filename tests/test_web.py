@@ -580,8 +580,10 @@ def test_everything_a_form_says_is_in_the_file_and_comes_back_from_it(lab: Path)
 
 def test_a_question_is_changed_by_its_form_and_its_comments_stay(web: TestClient, lab: Path) -> None:
     file = lab / "lab.toml"
-    file.write_text(file.read_text().replace("[variables]", "[variables] # what is set\n# the jacket") + "# the end\n")
+    text = file.read_text().replace("[variables]", "[variables] # what is set\n# the jacket") + "# the end\n"
+    file.write_text("noise = 0.002 # of all others\n" + text.replace("impurity = { noise = 0.001 }", "impurity = {}"))
     form = web.get("/api/studies/lab/form").json()["form"]
+    assert [each["noise"] for each in form["outputs"]] == ["0.005", "0.002"]
     form["variables"][0]["hi"] = "120"
     form["limits"].append({"name": "enough", "formula": "product >= 0.3"})
     assert "hi = 120" in post(web, "/api/check", **form, study="lab")["toml"]

@@ -135,6 +135,8 @@ class Sensitivities:
         found += [_range(each) for each in self.limits.values() if each.holds is not None]
         value = short(self.objective)
         for each in self.constants.values():
+            if not each.binds and each.holds is None:
+                continue
             changes = f"changes {value} by about {_with_ends(each)}{unit}"
             known = changes if math.isfinite(each.rate) else "leaves no settings that are known to meet all limits"
             found.append(f"{each.name} = {each.at:g}: {_moved(each)} more {known}")

@@ -160,17 +160,17 @@ def _variable(problem: Problem, name: str, each: Variable) -> dict[str, Any]:
 
 def _span(each: Variable, is_free: bool) -> str:
     """Return what can be set, in words: "40 to 110 degC, in steps of 5"."""
-    unit = f" {each.unit}" if each.unit else ""
+    unit, end = f" {each.unit}" if each.unit else "", ", measured, not chosen" if each.observed else ""
     if each.labels:
         known = [f"{name} {', '.join(f'{value:g}' for value in row.values())}" for name, row in each.properties.items()]
-        return ", ".join(each.labels) + (f" ({'; '.join(known)})" if known else "")
+        return ", ".join(each.labels) + (f" ({'; '.join(known)})" if known else "") + end
     if each.only is not None:
         more = ", ..." if len(each.only) > MOST_SHOWN else ""
-        return ", ".join(f"{value:g}" for value in each.only[:MOST_SHOWN]) + more + unit
+        return ", ".join(f"{value:g}" for value in each.only[:MOST_SHOWN]) + more + unit + end
     step = each.step if each.round is None else 10.0**-each.round
     way = ", whole numbers" if each.whole or step == 1 else f", in steps of {step:g}" if step else ""
-    words = f"{way}{', logarithmic' if each.log else ''}{'' if is_free else ', follows from the others'}"
-    return f"{each.lo:g} to {each.hi:g}{unit}{words}"
+    words = f"{way}{', logarithmic' if each.log else ''}{'' if is_free or end else ', follows from the others'}"
+    return f"{each.lo:g} to {each.hi:g}{unit}{words}{end}"
 
 
 def _goals(problem: Problem) -> list[dict[str, Any]]:

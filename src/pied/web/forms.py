@@ -254,7 +254,8 @@ def form_of(data: Mapping[str, Any], name: str = "") -> dict[str, Any]:
     outputs = {each: {} for each in outputs} if isinstance(outputs, list) else outputs
     limits = data.get("subject_to", {})
     limits = {each: each for each in limits} if isinstance(limits, list) else limits
-    study = data.get("study", {})
+    study, noise = data.get("study", {}), {"noise": toml_value(data["noise"])} if "noise" in data else {}
+    measured = [_row("outputs", each, value, _output_row) for each, value in outputs.items()]
     return {
         "name": name,
         "goals": _goal_rows(data),
@@ -262,7 +263,7 @@ def form_of(data: Mapping[str, Any], name: str = "") -> dict[str, Any]:
             _row("variables", each, value, _variable_row) for each, value in data.get("variables", {}).items()
         ]
         + [_row("mixtures", each, value, _mixture_row) for each, value in data.get("mixtures", {}).items()],
-        "outputs": [_row("outputs", each, value, _output_row) for each, value in outputs.items()],
+        "outputs": [row if row.get("kind") == AS_IT_IS else noise | row for row in measured],
         "limits": [
             {"name": each, "formula": value} if isinstance(value, str) else {"name": each, **_texts(value)}
             for each, value in limits.items()
@@ -273,14 +274,15 @@ def form_of(data: Mapping[str, Any], name: str = "") -> dict[str, Any]:
 
 
 def _goal_rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:
-    rows = []
+    rows, units = [], data.get("unit", "")
     for sense in ("maximize", "minimize"):
-        given, unit = data.get(sense), data.get("unit", "")
+        given = data.get(sense)
         if isinstance(given, str):
-            rows.append({"sense": sense, "name": data.get("name", ""), "formula": given, "unit": unit})
-        elif given:
-            rows += [{"sense": sense, "name": name, "formula": each, "unit": unit.get(name, "") if unit else ""}
-                     for name, each in given.items()]  # fmt: skip
+            rows.append({"sense": sense, "name": data.get("name", ""), "formula": given, "unit": units})
+            continue
+        for name, formula in (given or {}).items():
+            unit = units.get(name, "") if isinstance(units, Mapping) else ""
+            rows.append({"sense": sense, "name": name, "formula": formula, "unit": unit})
     return rows
 
 

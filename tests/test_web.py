@@ -323,6 +323,10 @@ def test_a_table_is_added_once_and_a_plan_is_told(web: TestClient) -> None:
     lines = web.get("/api/studies/lab/plan.csv").text.splitlines()
     filled = "\n".join([lines[0], lines[1].removesuffix(",,") + ",0.4,0.02", lines[2]])
     assert web.post("/api/studies/lab/table?name=plan.csv", content=filled).json()["told"] == [6]
+    old = web.post("/api/studies/lab/table?name=old.csv&campaign=2025", content=table.replace("65", "66")).json()
+    assert old["added"] == [8]
+    assert web.get("/api/studies/lab/trials").json()[7]["campaign"] == "2025"
+    assert any(each.startswith("2025: ") for each in web.get("/api/studies/lab/result").json()["remarks"])
     refused = web.post("/api/studies/lab/table?name=odd.csv", content="a,b\n1,2\n")
     assert refused.status_code == 422
     assert "odd.csv has no column 'temperature'" in refused.json()["error"]

@@ -223,8 +223,12 @@ class Result:
             command: As for `told`.
         """
         changed = [] if self.blame is None else [self.blame.sentence(command)]
-        blocks = [f"{each}." for each in self.blocks if each.is_clear]
-        return [*changed, *(each.sentence(command) for each in self.doubtful), *blocks, *sentences(self.campaigns)]
+        return [*changed, *(each.sentence(command) for each in self.doubtful), *self.group_lines]
+
+    @property
+    def group_lines(self) -> list[str]:
+        """What is known of blocks that are surely off, and of earlier campaigns, as sentences."""
+        return [*(f"{each}." for each in self.blocks if each.is_clear), *sentences(self.campaigns)]
 
     def plainly(self) -> "Result":
         """Return the same without remarks about the record, to stand beside another result."""

@@ -30,7 +30,7 @@ def result_data(view: View, result: Result) -> dict[str, Any]:
         "value_text": "",
         "gap_text": "",
         "worth": [],
-        "remarks": [] if result.blame is None else [result.blame.sentence(_on_page)],
+        "remarks": [*([] if result.blame is None else [result.blame.sentence(_on_page)]), *result.group_lines],
     }
     if 0 < told < view.believed().initial:
         plain["care"] = f"Take this with care: it rests on {told} complete measurement{'s' * (told != 1)}."

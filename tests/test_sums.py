@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, norm
+from scipy.stats import chi2, norm, pearson3
 
 from oracles import Normals, numeric_slope
 from pied import CUQB, Problem
@@ -187,3 +187,24 @@ def test_the_paper_samples_sums_too() -> None:
     composite = Composite(stated(SUMS["vector"][0]), belief(), Stream(0), estimator=paper)
     soft = paper.estimate(composite.sampled(np.full(2, 0.5), 50), 0.95)
     assert composite.values(np.full((1, 2), 0.5), [0.95])[0] == pytest.approx(soft)
+
+
+def test_five_nodes_give_the_moments_of_squares_exactly() -> None:
+    rng = np.random.default_rng(2)
+    mu, s, d, w = (rng.normal(size=9), *rng.uniform(0.1, 2.0, (3, 9)))
+    Z, weights = sums.nodes(9, are_quadratic=True)
+    terms = w * (mu + s * Z - d) ** 2
+    away = mu - d
+    cumulants = [
+        (w * (away**2 + s**2)).sum(),
+        (w**2 * (2 * s**4 + 4 * s**2 * away**2)).sum(),
+        (w**3 * (8 * s**6 + 24 * s**4 * away**2)).sum(),
+    ]
+    skewness = cumulants[2] / cumulants[1] ** 1.5
+    for level in (0.05, 0.5, 0.95):
+        expected = pearson3(skewness, cumulants[0], np.sqrt(cumulants[1])).ppf(level)
+        np.testing.assert_allclose(sums.quantile(terms[:, None], weights, level), expected, rtol=1e-6)
+    for name, is_quadratic in (("squares", True), ("robust", False), ("huber", False)):
+        found = stated(lambda x, y, loss=LOSSES[name]: -np.sum(loss(y.array - READ))).structure[0].terms
+        assert found is not None
+        assert found.are_quadratic == is_quadratic

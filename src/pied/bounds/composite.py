@@ -143,9 +143,16 @@ class Composite:
 
     def _nodes(self, i: int) -> tuple[Float64[ndarray, "R m"], Float64[ndarray, "R j"]]:
         """Return the nodes of all outputs, and their weights in the terms of a function."""
-        Z, weights = sums.nodes(self.problem.m)
+        Z, weights = self._all_nodes
         own = self.problem.structure[i].terms
         return Z, weights[:, own.outputs] if own else weights
+
+    @property
+    def _all_nodes(self) -> tuple[Float64[ndarray, "R m"], Float64[ndarray, "R m"]]:
+        """The nodes of all outputs, and their weights: few where all terms are quadratic in normal outputs."""
+        terms = [each.terms for each in self.problem.structure if each.terms is not None]
+        are_normal = not (self.belief.is_warped or self.has_ranges)
+        return sums.nodes(self.problem.m, are_quadratic=are_normal and all(each.are_quadratic for each in terms))
 
     def values(self, U: Float64[ndarray, "b d"], levels: Levels, *, screening: bool = False) -> Float64[ndarray, "b k"]:
         """Return Q_i(level_i) of every function at every point, in pieces of bounded memory."""
@@ -159,7 +166,7 @@ class Composite:
     def _values(self, U: Float64[ndarray, "b d"], levels: Levels, samples: int) -> Float64[ndarray, "b k"]:
         """The same with a number of samples."""
         counts = [1 + 2 * (self.problem.m if self.coupled else len(self._movers))]
-        counts += [sums.NODES] if self._summed_for(levels) else []
+        counts += [len(self._all_nodes[0])] if self._summed_for(levels) else []
         counts += [samples] if self._drawn_for(levels) else []
         per_point = max(counts)
         mean, root = self._moments(U)
@@ -334,7 +341,7 @@ class Composite:
                         self._stack("shift", which, (mean, root), Z, level=level, is_marginal=not are_coupled)
                     )
         if summed := self._summed_for(levels):
-            stacks.append(self._stack("sum", summed, (mean, root), sums.nodes(self.problem.m)[0], is_marginal=True))
+            stacks.append(self._stack("sum", summed, (mean, root), self._all_nodes[0], is_marginal=True))
         if sampled := self._drawn_for(levels):
             stacks.append(self._stack("sample", sampled, (mean, root), self.base_samples(samples)))
         return stacks

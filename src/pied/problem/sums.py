@@ -33,6 +33,8 @@ class Terms:
     """Its value has a further axis: the terms, in the order of `outputs`."""
     outputs: tuple[int, ...]
     """The output that each term follows, all different."""
+    are_quadratic: bool = False
+    """Whether each term is at most quadratic in its output."""
 
     def traced(
         self, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "L b m"]
@@ -65,17 +67,28 @@ def terms_of(
         return None
     few = (slice(SAMPLES_TRIED), slice(POINTS_TRIED))
     follows = _followed(split, X[:POINTS_TRIED], Y[few], other[few])
-    return None if follows is None else _gathered(split, follows)
+    return None if follows is None else _gathered(split, follows, _are_quadratic(split, X, Y, other))
 
 
-def _gathered(split: Program, follows: Int[ndarray, "t"]) -> Terms:
+def _are_quadratic(
+    split: Program, X: Float64[ndarray, "b v"], Y: Float64[ndarray, "L b m"], other: Float64[ndarray, "L b m"]
+) -> bool:
+    """Whether the third differences of all terms between two sets of outputs are rounding."""
+    total = size = 0.0
+    for share, weight in zip((0.0, 1 / 3, 2 / 3, 1.0), (-1.0, 3.0, -3.0, 1.0), strict=True):
+        part = weight * split.forward(X, Y + share * (other - Y))[-1]
+        total, size = total + part, size + np.abs(part)
+    return bool((np.abs(total) <= ROUNDING_OF_SUMS * size).all())
+
+
+def _gathered(split: Program, follows: Int[ndarray, "t"], are_quadratic: bool) -> Terms:
     """Add up the terms of each output; those that follow none go with the first one."""
     outputs = np.unique(follows[follows >= 0])
     own = np.where(follows < 0, outputs[0], follows) == outputs[:, None]
     steps = split.steps
     if not np.array_equal(own, np.eye(len(outputs))):
         steps = (*steps, Step("dot", (len(steps) - 1,), own.astype(float)))
-    return Terms(Program(steps, split.width), tuple(outputs.tolist()))
+    return Terms(Program(steps, split.width), tuple(outputs.tolist()), are_quadratic)
 
 
 def _followed(

@@ -18,7 +18,8 @@ PIP = sh -c 'status=0; said=$$(mktemp) || exit 1; trap "rm -f $$said" EXIT; \
 # Modules are compiled when they are first imported: most never are.
 INSTALL = pip install --quiet --no-compile --disable-pip-version-check
 
-.PHONY: demo test light types tests check docs release-check setup setup-dev clean
+LOWEST := .venv-lowest
+.PHONY: test-lowest demo test light types tests check docs release-check setup setup-dev clean
 
 demo: setup            ## the Williams-Otto reactor, from nothing to a recommended operating point
 	@began=$$(date +%s); $(BIN)/pied demo && echo "The study and its picture took $$(($$(date +%s) - began)) s."
@@ -43,6 +44,11 @@ check: setup-dev       ## the quick part of `make test`
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -m "not slow and not long"
+
+test-lowest:           ## the package with the lowest versions of what it needs
+	$(PYTHON) -m venv $(LOWEST)
+	@$(PIP) $(LOWEST)/bin/$(INSTALL) --editable . $$($(PYTHON) .ci/lowest.py) pytest pytest-timeout hypothesis jaxtyping beartype
+	$(LOWEST)/bin/pytest $(WITHOUT_TORCH)
 
 docs: $(DOCS)/.installed    ## the documentation site, in site/; open site/index.html
 	$(DOCS)/bin/python benchmarks/evidence.py --check
@@ -89,4 +95,4 @@ $(RELEASE)/.installed: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(LIGHT) $(DOCS) $(RELEASE) site dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(LIGHT) $(DOCS) $(RELEASE) $(LOWEST) site dist .pytest_cache .mypy_cache .ruff_cache

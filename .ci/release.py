@@ -9,15 +9,20 @@ Needs `build` and `twine` (extra `release`). Fails with a sentence at the first 
 import argparse
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+LICENCES = ("BSD", "MIT", "Apache")
+"""Of what `pied` itself needs; extras are their users' choice."""
 SUPPORTED = ("3.11", "3.12", "3.13")
 SMOKE = """
 import pathlib, pied
@@ -98,6 +103,22 @@ def try_out(python: str, package: Path, folder: Path) -> None:
     run(str(binaries / "pied"), "ask", "first.toml", folder=folder)
 
 
+def check_dependencies() -> None:
+    """Fail where a package that `pied` itself needs is under a licence that binds its users, or has known holes."""
+    for line in tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]:
+        name = re.match(r"[\w.-]+", line)[0]
+        told = metadata.metadata(name)
+        words = " ".join([told.get("License-Expression") or "", *(told.get_all("Classifier") or [])])
+        if not any(each in words for each in LICENCES):
+            sys.exit(f"{name}: its licence is not among {', '.join(LICENCES)}: look at it")
+        print(f"{name} {told['Version']}: {next(each for each in LICENCES if each in words)}")
+    words = [sys.executable, "-m", "pip_audit", "--progress-spinner=off", "--skip-editable"]
+    audit = subprocess.run(words, text=True, capture_output=True)  # asks an index: without one it says so
+    print(f"pip-audit: {(audit.stdout + audit.stderr).strip()[-2000:]}")
+    if "vulnerabilit" in audit.stderr and "No known" not in audit.stderr:
+        sys.exit("a package that is needed has known holes")
+
+
 def main() -> None:
     """Build, inspect, install."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -107,6 +128,7 @@ def main() -> None:
     shutil.rmtree(words.out, ignore_errors=True)
     sdist, wheel = build(words.out)
     inspect(sdist, wheel)
+    check_dependencies()
     found = interpreters(words.pythons)
     for version in words.pythons:
         if version not in found:

@@ -3,15 +3,19 @@
 import json
 import os
 import shlex
+import signal
+import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pied import EvaluationError, Problem, SettingError, State, Study
+from pied.evaluation import command
 from pied.evaluation.command import SAID, Command, answer
 
 POINT = {"a": 0.25, "b b": -1e-7}
@@ -180,3 +184,21 @@ def test_a_study_runs_a_program_and_keeps_the_words_of_its_failures() -> None:
     assert all(trial.reason.endswith("ended with exit code 1; it said: too hot") for trial in failed)
     assert all(trial.y.y == 2 * trial.x.a for trial in study.trials if trial.state is State.TOLD)
     assert json.dumps(problem.statement())
+
+
+@pytest.mark.parametrize("system", ["Windows", "macOS"])
+def test_a_program_is_ended_by_the_rules_of_other_systems(monkeypatch: pytest.MonkeyPatch, system: str) -> None:
+    said: list[Any] = []
+
+    def refused(*words: Any) -> None:
+        said.append(words)
+        raise PermissionError(1, "one of the group has ended already")
+
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    monkeypatch.setattr(subprocess, "run", lambda words, **_: said.append(words))
+    rules = SimpleNamespace(name="nt") if system == "Windows" else SimpleNamespace(name="posix", killpg=refused)
+    monkeypatch.setattr(command, "os", rules)
+    command._kill(process)
+    assert process.poll() is not None
+    wanted = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
+    assert said == [wanted if system == "Windows" else (process.pid, signal.SIGKILL)]

@@ -22,6 +22,7 @@ from shells import LAB, pied_
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
+from pied.errors import SettingError
 from pied.web import guard, server
 from pied.web.command import prepared
 from pied.web.demo import prepare
@@ -88,6 +89,14 @@ def test_open_pages_get_the_end_of_their_stream_when_the_server_stops(lab: Path)
         assert [next(each)[0] for each in streams] == ["study", "studies"]
     for each in streams:
         assert list(each) == []  # a stream that is cut off raises
+
+
+def test_two_servers_never_share_a_port_not_even_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_KEEPALIVE, raising=False)  # there: not SO_REUSEADDR
+    with contextlib.closing(listening("127.0.0.1", 0)) as place:
+        assert not place.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+        with pytest.raises(SettingError, match="name another one, --port"):
+            listening("127.0.0.1", place.getsockname()[1])
 
 
 def begun(port: int, text: str, count: int = 1) -> list[socket.socket]:

@@ -204,11 +204,15 @@ class _Tail:
 
 def _kill(process: Any) -> None:
     """End a program and its child processes."""
-    with contextlib.suppress(OSError):
-        if hasattr(os, "killpg"):
+    if os.name == "nt":  # there, a program that ends leaves its child processes running
+        import subprocess
+
+        with contextlib.suppress(OSError):
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)
+    else:
+        with contextlib.suppress(OSError):  # macOS refuses where one of the group has ended already
             os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+    process.kill()  # nothing, if it has ended
     process.wait()
 
 

@@ -155,7 +155,7 @@ def _drawn(seed: int, kind: str, d: int, m: int, n: int, folder: str | None) -> 
     def found(benchmark: Benchmark) -> Known:
         kept = None if folder is None else Path(folder) / f"{name}-v{VERSION}.json"
         if not memory and kept is not None and kept.exists():
-            memory.append(Known(**json.loads(kept.read_text())))
+            memory.append(Known(**json.loads(kept.read_text(encoding="utf-8"))))
         elif not memory:
             memory.append(_found(benchmark, made, objective, constraints, kind))
             if kept is not None:

@@ -31,7 +31,8 @@ def listening(host: str, port: int) -> socket.socket:
     """Return a socket at an address; with port 0 at a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    own = getattr(socket, "SO_EXCLUSIVEADDRUSE", None)  # Windows, where the other lets two servers share a port
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR if own is None else own, 1)
     try:
         made.bind((host, port))
     except OSError as error:

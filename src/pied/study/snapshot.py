@@ -379,6 +379,8 @@ class Snapshot(Moment):
         """How earlier campaigns are related to the present one."""
         from pied.study.campaigns import relations_of
 
+        if self.settings.believer.priors is not None:
+            return ()  # what is stated is about the present one alone
         return relations_of(self.problem, self.data, lambda: self.belief)
 
     def relaxation(self) -> Relaxation | None:

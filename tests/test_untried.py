@@ -224,6 +224,17 @@ def test_the_benchmark_draws_problems_that_can_be_met_and_twins_that_cannot(monk
             assert any(is_met(kinds, made, problem, u) for u in U) is not twin, kind
 
 
+@unchecked()
+def test_between_two_counts_there_is_nothing_to_try() -> None:
+    """The bounds come nearest to the limit between two counts, where nothing can be set or measured."""
+    problem = Problem({"n": Integer(1, 4), "a": (0.0, 1.0)}, ["y"], maximize="a", subject_to={"low": "y <= 1"}, noise=0)
+    study = Study(problem, seed=0)
+    while study.used < 20 and study.status is Status.RUNNING:
+        trial = study.ask()
+        study.tell(trial, 3 + 0.3 * (trial.x["n"] - 2.4) ** 2 + trial.x["a"] * (1 - trial.x["a"]))
+    assert study.status is Status.INFEASIBLE
+
+
 def test_the_papers_test_is_the_papers() -> None:
     """One limit at a time, by the bounds alone."""
     assert CUQB.paper().verdict == "single"

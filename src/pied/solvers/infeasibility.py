@@ -93,7 +93,9 @@ class JointTest:
         if not untried.may_matter:
             return None
         stream = scene.stream.at("untried")
-        pool = np.concatenate([look.found.u[None], untried.pool(stream)])
+        nearest, grid = look.found.u[None], self.problem.grid
+        nearest = nearest if grid is None else grid.snapped(nearest)  # between two counts there is nothing to try
+        pool = np.concatenate([nearest, untried.pool(stream)])
         test = replace(self, scene=replace(scene, data=data))
         upper = test._possible(test.scene, self.believer, untried.belief, test._doubt(test.scene)).values(pool)
         could, new = untried.undecided(pool, upper)

@@ -81,6 +81,11 @@ def solver(name: str) -> Callable[[], Any]:
     return lambda: Study(suite.get("booth").problem, solver=name, seed=0)
 
 
+def anew(module: str) -> Any:
+    sys.modules.pop(module, None)
+    return importlib.import_module(module)
+
+
 # extra: the library that must be missing, and a call that needs it
 EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
     "plots": ("matplotlib", picture),
@@ -94,6 +99,9 @@ EXTRAS: dict[str, tuple[str, Callable[[], Any]]] = {
     "fmi": ("fmpy", lambda: simulation(__file__, [], [])),
     "excel": ("openpyxl", lambda: importlib.import_module("pied.shell.excel")._openpyxl()),
     "web": ("starlette", lambda: importlib.import_module("pied.web.command").check_installed()),
+    "mcp": ("mcp", lambda: importlib.import_module("pied.web.command").mcp.callback((), None, False, "x")),
+    "optuna": ("optuna", lambda: anew("pied.connect.optuna")),
+    "openmdao": ("openmdao", lambda: anew("pied.connect.openmdao")),
 }
 
 HANDED_OVER = {"torch", "casadi", "simulators"}

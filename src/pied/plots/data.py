@@ -80,7 +80,7 @@ class Region:
 def history(problem: Problem, trials: Sequence[Trial]) -> History:
     """Return the value of each evaluation, whether it is feasible, and the best feasible value so far.
 
-    Example: `docs/guide-calibration.md`.
+    Example: `docs/recipes.md`.
     """
     f, told = _functions(problem, trials)
     is_feasible = np.zeros(len(trials), dtype=bool)

@@ -24,7 +24,7 @@ from suite_sweep import by_problem, is_false, names_of, problems_table
 
 from pied.bench.compare import holm, paired
 from pied.bench.plan import size_of
-from pied.bounds.believer import ratios
+from pied.bounds.inputs import ratios
 from pied.gp.regressions import LEAST_RATIO
 from pied.problem import Problem
 from pied.solvers.cuqb import MOVES

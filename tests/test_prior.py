@@ -196,7 +196,7 @@ def test_what_cannot_be_a_prior_of_a_problem_is_refused() -> None:
     for problem, priors, words in (
         (exact, (one, one), "2 priors are given for 1 outputs"),
         (exact, Prior(1.0, (0.3, 0.3)), "has 2 length scales for 1 variables"),
-        (exact, Prior(1.0, 0.3, mean="2*y"), "is a formula in the variables, '2[*]y' needs an output"),
+        (exact, Prior(1.0, 0.3, mean="2*y"), "is a formula in the variables.* needs the output 'y'"),
         (Problem({"x": (0.0, 1.0)}, ["y"], maximize="y"), one, "state its noise, too"),
     ):
         with pytest.raises(SettingError, match=words):

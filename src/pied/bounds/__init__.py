@@ -7,19 +7,19 @@ from pied.bounds.believer import (
     Bounds,
     White,
     Widened,
-    coding_of,
     from_memory,
     optimistic,
     pessimistic,
     possible,
-    ratios,
     sure,
     to_memory,
 )
 from pied.bounds.composite import NUMBERS_AT_ONCE, Composite
 from pied.bounds.drawn import Drawn
 from pied.bounds.estimator import Estimator, sampled
+from pied.bounds.inputs import coding_of, ratios
 from pied.bounds.joint import Joint, is_shared
+from pied.bounds.known import known_of
 from pied.bounds.prediction import Ends, predicted, telling
 from pied.bounds.quantile import Level, checked_level, level_at, levels_at
 from pied.bounds.regimes import TwoRegimes, placed, remembered, sides_told, was_told
@@ -66,6 +66,7 @@ __all__ = [
     "from_memory",
     "is_shared",
     "is_young",
+    "known_of",
     "level_at",
     "levels_at",
     "misjudged",

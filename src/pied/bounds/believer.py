@@ -13,11 +13,12 @@ from pied.bounds.belief import Belief, Mixed, Thinned
 from pied.bounds.campaigns import fitted, joined, told
 from pied.bounds.composite import USUAL_LEVELS, Composite
 from pied.bounds.estimator import Estimator
-from pied.bounds.means import means_of
+from pied.bounds.inputs import coding_of, longest, ratios
+from pied.bounds.known import known_of, means_of
 from pied.bounds.trust import Trust, widened
 from pied.errors import SettingError
-from pied.gp import GP, Coding, Labels, Model, ModelChoice, Prior, in_block, scaled, step_of
-from pied.problem import Problem, choices_of
+from pied.gp import GP, Model, ModelChoice, Prior, in_block, step_of
+from pied.problem import Problem
 from pied.records import Dataset
 from pied.rng import Stream
 from pied.search import VIOLATION_WEIGHT
@@ -67,7 +68,7 @@ class Believer:
         priors = self.priors if isinstance(self.priors, tuple) else (self.priors,) * problem.m
         return GP.of_priors(
             data.U, data.Y, priors, active=problem.active, noise=problem.noise, coding=coding_of(problem),
-            errors=data.errors, cut=data.cut, means=means_of(problem, priors),
+            errors=data.errors, cut=data.cut, known=means_of(problem, priors),
         )  # fmt: skip
 
     def fit(
@@ -148,6 +149,7 @@ class Believer:
             "noise": problem.noise,
             "model": self.model,
             "coding": coding_of(problem),
+            "known": known_of(problem),
         }
 
     def bound(self, problem: Problem, data: Dataset, belief: Belief, stream: Stream) -> Composite:
@@ -232,33 +234,6 @@ def _times(factor: float | Float64[ndarray, "m"], root: ndarray) -> ndarray:
     if isinstance(factor, ndarray):
         factor = factor.reshape(-1, *(1,) * (root.ndim - 2))
     return factor * root
-
-
-def ratios(problem: Problem) -> Float64[ndarray, "d"]:
-    """Return upper / lower bound of each positive variable without a logarithmic axis; 1 for the others, and time."""
-    values = [
-        variable.hi / variable.lo if variable.lo > 0 and not variable.log and variable.forget is None else 1.0
-        for variable in problem.axes.values()
-    ]
-    return np.array(values)
-
-
-def longest(problem: Problem) -> Float64[ndarray, "d"]:
-    """Return the longest length scale that each variable may have, in the unit cube: time is forgotten."""
-    values = [
-        np.inf if each.forget is None else each.forget / float(each.hi - each.lo) for each in problem.axes.values()
-    ]
-    return np.array(values)
-
-
-def coding_of(problem: Problem) -> Coding | None:
-    """Return how beliefs see the labels of a problem; None if it has no choices."""
-    axes = list(problem.axes)
-    labels = [
-        Labels(axes.index(name), len(each.labels), scaled([values for _, values in each.table], len(each.labels)))
-        for name, each in choices_of(problem.axes)
-    ]
-    return Coding(problem.d, tuple(labels)) if labels else None
 
 
 def to_memory(choices: Sequence[ModelChoice]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy import ndarray
 from scipy.special import ndtr
 
-from pied.bounds.believer import Believer, coding_of, from_memory
+from pied.bounds.believer import Believer, from_memory
 from pied.bounds.composite import Composite
+from pied.bounds.inputs import coding_of
 from pied.bounds.prediction import Ends, deviation_of_noise, predicted
 from pied.bounds.success import SuccessModel
 from pied.bounds.trust import widened

@@ -2,6 +2,7 @@
 
 from pied.gp.campaigns import alike, foretold, in_block
 from pied.gp.choices import Model, ModelChoice
+from pied.gp.drift import MODELLED, left_by_model
 from pied.gp.enclosure import Enclosure, Over
 from pied.gp.features.coding import Coding, Labels, scaled
 from pied.gp.gross import Misfit, misfits
@@ -17,6 +18,7 @@ from pied.gp.warps import Warp
 
 __all__ = [
     "GP",
+    "MODELLED",
     "MOST_TOLD",
     "Border",
     "Coding",
@@ -35,6 +37,7 @@ __all__ = [
     "foretold",
     "in_block",
     "kernel_of",
+    "left_by_model",
     "misfits",
     "scaled",
     "split",

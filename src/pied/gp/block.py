@@ -11,13 +11,14 @@ from numpy import ndarray
 
 from pied.gp import likelihood
 from pied.gp.choices import ModelChoice, thetas
+from pied.gp.drift import Drift
 from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.features.view import View
-from pied.gp.kernels import TRENDS, polynomial
+from pied.gp.kernels import EVERY_TREND, polynomial
 from pied.gp.likelihood import EXACT_NUGGET, Tasks
 from pied.gp.observations import Observations
 from pied.gp.posterior import Posterior
-from pied.gp.regressions import regressions, view
+from pied.gp.regressions import drift, regressions, view
 from pied.shapes import Float64, Int
 
 logger = logging.getLogger(__name__)
@@ -45,6 +46,8 @@ class Block:
     """Degree of the trend basis."""
     soft: Float64[ndarray, "B N"] | None = None
     """1 for values that stand for what is known beyond a plateau; None: for none."""
+    drift: Drift | None = None
+    """Models of the outputs; None: none has one."""
     density: Float64[ndarray, "B"] | None = None
     """Leave-one-out density of the told values where it was found with the variance; None: not yet."""
     asked: Float64[ndarray, "o"] | None = None
@@ -87,7 +90,12 @@ class Block:
         T = self.tasks
         V = self.view.scaled(U)
         basis = polynomial(V, self.degree)
-        y = mean[list(self.outputs)].reshape(len(self.groups), -1, len(U)).swapaxes(1, 2) - basis @ self.baseline
+        y = mean[list(self.outputs)].reshape(len(self.groups), -1, len(U)).swapaxes(1, 2)
+        if self.drift is not None:
+            known = self.drift.values(U)
+            y = y - known[:, :, None]
+            basis = self.drift.beside(basis, known)
+        y = y - basis @ self.baseline
         first = [group[0] for group in self.groups]
         own = rows[first]
         scatter = T.scatter if noise == 1.0 or T.scatter is not None else np.ones_like(T.rows)
@@ -153,8 +161,11 @@ def block_of(data: Observations, groups: Sequence[tuple[int, ...]], choices: Seq
     variance = np.where(is_short[:, None], np.maximum(variance, 1.0), variance)
     if data.model.declustering is not None:
         variance = np.maximum(variance, _declustered_variance(hard, theta, data.model.declustering))
-    degree = max(TRENDS[choice.trend] for choice in chosen)
-    return Block(tuple(groups), tasks, baseline, theta, variance, view(data, models), degree, soft, fit.density)
+    degree = max(EVERY_TREND[choice.trend] for choice in chosen)
+    return Block(
+        tuple(groups), tasks, baseline, theta, variance, view(data, models), degree, soft, drift(data, models),
+        fit.density,
+    )  # fmt: skip
 
 
 def _without(tasks: Tasks, soft: Float64[ndarray, "B N"]) -> Tasks:
@@ -218,6 +229,7 @@ def _factorize(block: Block) -> tuple[Posterior, float]:
         used=used,
         variance=block.variance,
         apart=None if block.asked is None else offset_covariances(tasks, block.asked),
+        drift=block.drift,
     )
     return posterior, worst
 

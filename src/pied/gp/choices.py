@@ -29,7 +29,8 @@ class Model:
     kernels: tuple[str, ...] = tuple(KERNELS)
     """Kernels to choose from."""
     trends: tuple[str, ...] = ("constant", "linear", "quadratic")
-    """Trends to choose from; "none" is a zero mean after standardization (the paper's)."""
+    """Trends to choose from; "none" is a zero mean after standardization (the paper's). Where there is "constant", an
+    output that has a model may follow it, too (`drift`)."""
     warps: tuple[str, ...] = WARPS
     """Output warps to choose from."""
     scales: tuple[str, ...] = SCALES

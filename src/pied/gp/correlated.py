@@ -145,7 +145,7 @@ def _may_mix(data: Observations, k: int, j: int, choices: Sequence[ModelChoice])
 
 def _is_plain(data: Observations, j: int, choices: Sequence[ModelChoice]) -> bool:
     """Whether all that was told of an output are exact values, and it is not cut off at a plateau."""
-    is_exact = data.noise[j] == 0 and not choices[j].clipped and not data.sides(j)[0].any()
+    is_exact = data.noise[j] == 0 and not choices[j].clipped and not data.sides(j)[0].any() and not data.has_model(j)
     return is_exact and bool(data.rows[j].any()) and not (data.shares and data.shares[j])
 
 

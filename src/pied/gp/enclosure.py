@@ -64,7 +64,7 @@ class Enclosure:
         Raises:
             SettingError: If some output has a trend, a warp, a wave or labels, of which no bounds are known here.
         """
-        plain = gp.coding is None and gp.means is None and not gp.is_warped and gp.rounding is None
+        plain = gp.coding is None and not gp.is_warped and gp.rounding is None
         plain = plain and gp.blocks[0].asked is None
         if not plain or any(
             each.trend not in TRENDS or each.waves or each.scale != "plain" or each.kernel not in KERNELS

@@ -23,6 +23,7 @@ from scipy.special import expit
 
 from pied.gp import descent
 from pied.gp.choices import Model, ModelChoice, thetas
+from pied.gp.drift import Known
 from pied.gp.features.coding import Coding
 from pied.gp.kriging import Kriging
 from pied.gp.likelihood import Tasks
@@ -103,9 +104,10 @@ def misfits(
     model: Model,
     coding: Coding | None = None,
     errors: Float64[ndarray, "N m"] | None = None,
+    known: Known | None = None,
 ) -> list[Misfit]:
     """Return the told values that are gross errors with a probability of `CERTAIN` or more; arguments as of a fit."""
-    data = Observations.of(U, Y, active, ratios, noise, model, coding)
+    data = Observations.of(U, Y, active, ratios, noise, model, coding, known=known)
     data = data if errors is None else with_errors(data, errors, choices)
     allowed = _plain(data, plateaus.allowed(data, choices))
     looks, found = int(data.rows.sum()), []

@@ -17,6 +17,7 @@ KERNELS = {
     "matern 3/2": (math.sqrt(3.0), 0.0, 1.0, 0.0, 3.0, 0.0),
 }
 TRENDS = {"none": 0, "constant": 0, "linear": 1, "quadratic": 2}  # and their degrees
+EVERY_TREND = {**TRENDS, "model": 0, "model, linear": 1, "scaled model": 0, "stated": 0}  # also with a model (`drift`)
 
 
 def radial(

@@ -119,9 +119,9 @@ class Fit:
 
 def columns_of(trend: str, active: Bool[ndarray, "d"], degree: int) -> Bool[ndarray, "p"]:
     """Tell which columns of `kernels.polynomial(., degree)` a trend over these inputs uses."""
-    used = [np.array([trend != "none"])]
+    used = [np.array([trend not in ("none", "stated")])]
     if degree >= 1:
-        used.append(active & (trend in ("linear", "quadratic")))
+        used.append(active & (trend in ("linear", "quadratic", "model, linear")))
     if degree >= 2:
         first, second = pairs(len(active))
         used.append(active[first] & active[second] & (trend == "quadratic"))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp.choices import Model
+from pied.gp.drift import Known
 from pied.gp.features.coding import Coding
 from pied.gp.likelihood import NOISIEST, QUIETEST
 from pied.gp.warps import Standardized, Warp, grained
@@ -63,6 +64,12 @@ class Observations:
     """Variance of the offsets of blocks, of each output, in units of its process variance."""
     longest: Float64[ndarray, "d"] | None = None
     """The longest length scale along each input; None: as long as usual."""
+    known: Known | None = None
+    """Models of some outputs; None: there are none."""
+    given: Float64[ndarray, "N m"] | None = None
+    """What these are at the points."""
+    modelled: Bool[ndarray, "m"] | None = None
+    """Which outputs have one that is a number wherever they were told."""
     mixing: Float64[ndarray, "m m"] | None = None
     """Outputs as sums of the rests that are modelled in their place (`correlated`); None: they are modelled."""
 
@@ -78,9 +85,11 @@ class Observations:
         coding: Coding | None = None,
         cut: Cut | None = None,
         longest: Float64[ndarray, "d"] | None = None,
+        known: Known | None = None,
     ) -> "Observations":
         """Prepare what was told, at points of the cube that may say of which campaign they are (`placed`)."""
         together = U[:, coding.d :] if coding is not None and coding.campaigns else None
+        given = None if known is None else known.values(U if coding is None else U[:, : coding.d])
         if coding is not None:
             U, active, ratios = coding.inputs(U), coding.expanded(active), coding.expanded(ratios, 1.0)
             longest = None if longest is None else coding.expanded(longest, np.inf)
@@ -89,10 +98,14 @@ class Observations:
         limits = _limits(Y, cut)
         scales = tuple(_scales(Y[rows[j], j], _possible_warps(model, noise[j]), limits[j]) for j in range(Y.shape[1]))
         noise = tuple(noise)
-        return cls(
+        made = cls(
             grained(U), Y, rows, active, ratios, noise, model, scales, coding, cut=cut, together=together,
             longest=longest,
         )  # fmt: skip
+        if known is None or given is None:
+            return made
+        has = (np.isfinite(given).T | ~rows).all(1) & np.isin(np.arange(len(rows)), known.outputs)
+        return replace(made, known=known, given=given, modelled=has)
 
     def sides(self, j: int) -> tuple[Float64[ndarray, "N"], Float64[ndarray, "N"]]:
         """Return on which side of a limit values of an output lie, 0 where they are known or nothing is; the limits."""
@@ -131,8 +144,15 @@ class Observations:
             scales=tuple(self.scales[j] for j in which),
             cut=None if self.cut is None else (self.cut[0][:, which], self.cut[1][:, which]),
             shares=tuple(self.shares[j] for j in which) if self.shares else (),
+            given=None if self.given is None else self.given[:, which],
+            modelled=None if self.modelled is None else self.modelled[which],
+            known=None,
             mixing=None,
         )
+
+    def has_model(self, j: int) -> bool:
+        """Whether something is known of output j beforehand."""
+        return self.modelled is not None and bool(self.modelled[j])
 
     def count(self, j: int) -> int:
         """Return the number of points at which output j was told."""
@@ -162,7 +182,9 @@ class Observations:
         for j in range(len(self.rows)):
             noise = self.noise[j]
             has_errors = any(each.scatter is not None for each in self.scales[j].values())
-            is_alone = has_errors or bool(self.sides(j)[0].any()) or bool(self.shares and self.shares[j])
+            is_alone = (
+                has_errors or self.has_model(j) or bool(self.sides(j)[0].any()) or bool(self.shares and self.shares[j])
+            )
             is_rest = self.mixing is not None and (self.mixing[j] != 0).sum() > 1
             own = j if is_alone else -1 - is_rest
             key = (noise is None, noise == 0, self.rows[j].tobytes(), self.active[j].tobytes(), own)
@@ -189,7 +211,9 @@ class Observations:
         """Return the part with some of the points."""
         scales = tuple({name: each.of_rows(kept) for name, each in own.items()} for own in self.scales)
         cut = None if self.cut is None else (self.cut[0][kept], self.cut[1][kept])
+        given = None if self.given is None else self.given[kept]
         found = replace(self, U=self.U[kept], Y=self.Y[kept], rows=self.rows[:, kept], scales=scales, cut=cut)
+        found = found if given is None else replace(found, given=given)
         return found if self.together is None else replace(found, together=self.together[kept])
 
     def noise_variance(self, j: int, warp: str) -> tuple[float, tuple[float, float]]:

@@ -56,8 +56,7 @@ class Paths:
         gp = self.gp
         inputs = U if gp.coding is None else gp.coding.inputs(U)
         values = gp.location + gp.deviation * gp.ordered([part.values(inputs) for part in self.parts], 2)
-        values = gp.mixed(values)
-        return values if gp.means is None else values + gp.means.values(U)
+        return gp.mixed(values)
 
     @np.errstate(all="ignore")
     def values_and_slopes(
@@ -70,12 +69,7 @@ class Paths:
         values, slopes = (gp.ordered(each, 1) for each in zip(*found, strict=True))
         slopes = slopes if gp.coding is None else gp.coding.by_cube(slopes)
         values, slopes = gp.location + gp.deviation * values, gp.deviation[:, None] * slopes
-        if gp.mixing is not None:
-            values, slopes = gp.mixed(values), gp.mixing @ slopes
-        if gp.means is None:
-            return values, slopes
-        own, by_own = gp.means.values_and_slopes(U)
-        return values + own, slopes + by_own
+        return (values, slopes) if gp.mixing is None else (gp.mixed(values), gp.mixing @ slopes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from pied.gp.drift import Drift
 from pied.gp.features.view import View
 from pied.gp.kernels import polynomial, polynomial_slope, radial
 from pied.shapes import Bool, Float64
@@ -39,6 +40,7 @@ class Posterior:
         used: Bool[ndarray, "q"],
         variance: Float64[ndarray, "B c"],
         apart: tuple[Float64[ndarray, "B N"], Float64[ndarray, "B"]] | None = None,
+        drift: Drift | None = None,
     ) -> None:
         """Prepare.
 
@@ -58,9 +60,14 @@ class Posterior:
             used: Which columns of the basis any task uses.
             variance: Process variance.
             apart: Of a question that has an offset, its covariances with the told values and its variance; None: none.
+            drift: Models of the outputs; None: none has one.
         """
         self._apart = None if apart is None else apart[0][:, None, :]
         self._prior = np.ones((len(rows), 1)) if apart is None else 1.0 + apart[1][:, None]
+        self._drift = drift
+        self._has_column = drift is not None and bool(drift.scaled.any())
+        has_own = self._has_column and bool(used[-1])
+        self._scales_model = columns[:, -1] if has_own else np.zeros(len(rows))
         self._points, self._rows, self._columns = points, rows[:, None, :], columns[:, None, :]
         self._used = used
         self._is_full, self._all_columns = bool((rows == 1.0).all()), bool((columns == 1.0).all())
@@ -124,8 +131,17 @@ class Posterior:
         mean, deviation, by_mean, by_deviation = (np.concatenate(each, 1) for each in zip(*parts, strict=True))
         return mean, deviation, by_mean, by_deviation
 
-    def _kriged(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
-        """Return scaled inputs, what kernels see (plain, by length scales), slopes of the kernel, mean, r, root k."""
+    def expected(self, U: Float64[ndarray, "b d"], slopes: bool) -> tuple[Any, Any]:
+        """Return the mean of every output of every task alone, and its derivatives where they are wanted."""
+        V, seen, _, k, w = self._kernels(U, slopes)
+        mean = k @ self._weights + self._basis(V, None) @ self._beta
+        if not slopes:
+            return mean, None
+        by_seen = self._pull(seen, w) @ self._weights[:, None]
+        return mean, self._view.back(U, self._with_trend(by_seen.swapaxes(2, 3), V))
+
+    def _kernels(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any, Any]:
+        """Return scaled inputs, what kernels see (plain, by length scales), the kernels and their slopes."""
         V = self._view.scaled(U)
         seen = self._view.whole(U, V)
         scaled = (seen - 0.5) * self._inverse
@@ -135,10 +151,30 @@ class Posterior:
             k = k + self._apart
         if not self._is_full:
             k, w = k * self._rows, w * self._rows
-        f = self._basis(V)
+        return V, seen, scaled, k, w
+
+    def _pull(self, seen: Any, w: Any) -> Any:
+        """Return the derivatives of the kernels by what they see."""
+        square = (self._inverse * self._inverse)[..., None]
+        return (self._points.swapaxes(-1, -2)[..., None, :, :] - seen[..., :, None]) * w[:, :, None, :] * square
+
+    def _with_trend(self, slope: Any, V: Any) -> Any:
+        """Add the slopes of the trend to those of the mean."""
+        if self._degree > 0:
+            beta = self._by_column(self._beta.swapaxes(1, 2))
+            slope[..., : V.shape[-1]] += polynomial_slope(beta[:, None], V[..., None, :], self._degree)
+        return slope
+
+    def _kriged(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any, Any, Any, Any]:
+        """Return scaled inputs, what kernels see (plain, by length scales), slopes of the kernel, mean, r, root k."""
+        V, seen, scaled, k, w = self._kernels(U, slopes)
+        known = None if self._drift is None else self._drift.values(U)
+        f = self._basis(V, known)
         c, p = self._weights.shape[2], f.shape[-1]
         linear = k @ self._linear
         mean = linear[..., :c] + f @ self._beta
+        if known is not None:
+            mean += known[:, :, None]
         return V, seen, scaled, w, mean, f - linear[..., c : c + p], linear[..., c + p :]
 
     def _moments(self, U: Any, slopes: bool) -> tuple[Any, Any, Any, Any]:
@@ -149,26 +185,33 @@ class Posterior:
         deviation = np.sqrt(self._variance * ratio.clip(SMALLEST_RATIO, None)[..., None])
         if not slopes:
             return mean, deviation, None, None
-        square = (self._inverse * self._inverse)[..., None]
-        pull = (self._points.swapaxes(-1, -2)[..., None, :, :] - seen[..., :, None]) * w[:, :, None, :] * square
-        mean_slope = (pull @ self._weights[:, None]).swapaxes(2, 3)
+        pull = self._pull(seen, w)
+        mean_slope = self._with_trend((pull @ self._weights[:, None]).swapaxes(2, 3), V)
         ratio_slope = -(pull @ (v @ self._root + rA @ self._H)[..., None])[..., 0]
         if self._degree > 0:
-            d, beta = U.shape[-1], self._by_column(self._beta.swapaxes(1, 2))
-            mean_slope[..., :d] += polynomial_slope(beta[:, None], V[..., None, :], self._degree)
-            ratio_slope[..., :d] += polynomial_slope(self._by_column(rA), V, self._degree)
-        by_ratio = self._view.back(U, ratio_slope[:, :, None])
-        return mean, deviation, self._view.back(U, mean_slope), (self._variance / deviation)[..., None] * by_ratio
+            ratio_slope[..., : U.shape[-1]] += polynomial_slope(self._by_column(rA), V, self._degree)
+        by_ratio, by_mean = self._view.back(U, ratio_slope[:, :, None]), self._view.back(U, mean_slope)
+        if self._drift is not None:
+            known = self._drift.values_and_slopes(U)[1][:, :, None]
+            by_mean = by_mean + known
+            if self._scales_model.any():
+                scaled = self._scales_model[:, None, None, None]
+                by_ratio = by_ratio + scaled * rA[..., -1:, None] * known
+                by_mean = by_mean + scaled * self._beta[:, None, -1, :, None] * known
+        return mean, deviation, by_mean, (self._variance / deviation)[..., None] * by_ratio
 
     def _by_column(self, coefficients: ndarray) -> ndarray:
-        """Return coefficients of all columns of the basis, those that no task uses with zeros."""
-        if self._used.all():
-            return coefficients
-        whole = np.zeros((*coefficients.shape[:-1], len(self._used)))
-        whole[..., self._used] = coefficients
-        return whole
+        """Return coefficients of all polynomial columns of the basis, those that no task uses with zeros."""
+        whole = coefficients
+        if not self._used.all():
+            whole = np.zeros((*coefficients.shape[:-1], len(self._used)))
+            whole[..., self._used] = coefficients
+        return whole[..., :-1] if self._has_column else whole
 
-    def _basis(self, V: Any) -> Any:
+    def _basis(self, V: Any, known: Any) -> Any:
         """Return the trend columns, those in use."""
-        f = polynomial(V, self._degree)[..., self._used]
+        f = polynomial(V, self._degree)
+        if self._drift is not None:
+            f = self._drift.beside(f, known)
+        f = f[..., self._used]
         return f[None] if self._all_columns and f.ndim == 2 else f * self._columns

@@ -3,29 +3,18 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy import ndarray
 
 from pied.errors import SettingError, did_you_mean
 from pied.gp.choices import Model, ModelChoice
+from pied.gp.drift import Known
 from pied.gp.features.coding import Coding
 from pied.gp.kernels import KERNELS
 from pied.gp.likelihood import EXACT_NUGGET
 from pied.gp.observations import Cut, Observations
 from pied.shapes import Bool, Float64
-
-
-@runtime_checkable
-class MeanFunctions(Protocol):
-    """What is added to the outputs of a belief, by point of the unit cube."""
-
-    def values(self, U: Float64[ndarray, "b d"]) -> Float64[ndarray, "b m"]: ...
-
-    def values_and_slopes(
-        self, U: Float64[ndarray, "b d"]
-    ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m d"]]: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +48,7 @@ class Prior:
 
     @property
     def location(self) -> float:
-        """The mean, if it is a number; 0 where it is a formula, which is added to the process."""
+        """The mean, if it is a number; 0 where it is a formula, which is a model of the output."""
         return 0.0 if isinstance(self.mean, str) else self.mean
 
     def scales(self, d: int) -> tuple[float, ...]:
@@ -71,7 +60,8 @@ class Prior:
         scales = np.array(self.scales(d))
         scales = scales if coding is None else coding.expanded(scales)
         nugget = max((noise / self.deviation) ** 2, EXACT_NUGGET)
-        return ModelChoice(self.kernel, "none", "none", "plain", (*np.log(scales).tolist(), math.log(nugget)), 0, 0)
+        trend = "stated" if isinstance(self.mean, str) else "none"
+        return ModelChoice(self.kernel, trend, "none", "plain", (*np.log(scales).tolist(), math.log(nugget)), 0, 0)
 
 
 def observed(
@@ -83,6 +73,7 @@ def observed(
     noise: Sequence[float | None],
     coding: Coding | None,
     cut: Cut | None = None,
+    known: Known | None = None,
 ) -> tuple[Observations, list[ModelChoice]]:
     """Return what was told in units of the priors, and the choices that stand for them.
 
@@ -96,7 +87,7 @@ def observed(
         trends=("none",), warps=("none",), scales=("plain",),
         waves=False, plateaus=False, declustering=None, shared=None,
     )  # fmt: skip
-    data = Observations.of(U, Y, active, np.ones(d), noise, model, coding, cut)
+    data = Observations.of(U, Y, active, np.ones(d), noise, model, coding, cut, known=known)
     scales = tuple(
         {"none": own["none"]._replace(location=each.location, deviation=each.deviation)}
         for own, each in zip(data.scales, priors, strict=True)

@@ -15,11 +15,12 @@ from numpy import ndarray
 from pied.gp import correlated, likelihood, offsets
 from pied.gp.block import Block, block_of
 from pied.gp.choices import Model, ModelChoice, thetas
+from pied.gp.drift import Known
 from pied.gp.features.coding import Coding, placed
 from pied.gp.mixture import MOST_POINTS, Mixture, with_other
 from pied.gp.observations import Cut, Observations, affordable, far_apart
 from pied.gp.parts import plateaus
-from pied.gp.prior import MeanFunctions, Prior, observed
+from pied.gp.prior import Prior, observed
 from pied.gp.resolution import EVEN, Rounding
 from pied.gp.stated import scattered, with_errors
 from pied.gp.warps import Warp, Warps
@@ -58,8 +59,6 @@ class GP:
     """A of y = A z on the warped scale, z what is modelled; None: outputs are modelled themselves, independent."""
     rounding: Rounding | None = None
     """What rounding leaves, where that is included in deviations: in what is said, not in a search."""
-    means: MeanFunctions | None = None
-    """What is added to the outputs of stated processes; None: nothing."""
     mixture: Mixture | None = None
     """Other models of the outputs beside these, in what is said; None: these alone."""
 
@@ -114,6 +113,7 @@ class GP:
         together: Sequence[str] = (),
         campaigns: Sequence[str] = (),
         longest: Float64[ndarray, "d"] | None = None,
+        known: Known | None = None,
     ) -> "GP":
         """Fit a belief to what was told.
 
@@ -133,6 +133,7 @@ class GP:
             campaigns: Names of the earlier campaigns, "" of the present one, which the belief is about; empty: all are
                 of that. Their values are off by a constant, and follow the present ones as far as is learned.
             longest: The longest length scale along each coordinate; None: as long as usual.
+            known: Models of outputs, which they may have instead of a trend.
         """
         d, m = U.shape[1], Y.shape[1]
         model = model or Model()
@@ -141,7 +142,7 @@ class GP:
         U, coding = placed(U, campaigns, coding)
         kept = affordable(U, Y)
         noise = noise or (0.0,) * m
-        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept), longest)
+        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept), longest, known)
         data = data if errors is None else with_errors(data, errors[kept])
         names, own = offsets.membership([together[row] for row in kept] if together else ())
         data = offsets.with_blocks(data, own, previous) if names else data
@@ -168,11 +169,12 @@ class GP:
         together: Sequence[str] = (),
         campaigns: Sequence[str] = (),
         longest: Float64[ndarray, "d"] | None = None,
+        known: Known | None = None,
     ) -> "GP":
         """Condition chosen models on data without choosing or fitting again."""
         U, coding = placed(U, campaigns, coding)
         kept = affordable(U, Y)
-        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept), longest)
+        data = Observations.of(U[kept], Y[kept], active, ratios, noise, model, coding, _at(cut, kept), longest, known)
         data = data if errors is None else with_errors(data, errors[kept], choices)
         names, own = offsets.membership([together[row] for row in kept] if together else ())
         data = offsets.known(data, own, choices) if names else data
@@ -191,17 +193,14 @@ class GP:
         coding: Coding | None = None,
         errors: Float64[ndarray, "N m"] | None = None,
         cut: Cut | None = None,
-        means: MeanFunctions | None = None,
+        known: Known | None = None,
     ) -> "GP":
         """Condition processes that are stated, one for each output, on what was told, be it nothing."""
-        if means is not None and len(U):
-            known = means.values(U)
-            Y, cut = Y - known, cut and (cut[0] - known, cut[1] - known)
-        data, choices = observed(U, Y, priors, active=active, noise=noise, coding=coding, cut=cut)
+        data, choices = observed(U, Y, priors, active=active, noise=noise, coding=coding, cut=cut, known=known)
         data = data if errors is None else scattered(data, errors)
         made = _assemble(data, choices)
         blocks = tuple(replace(block, variance=np.ones_like(block.variance)) for block in made.blocks)
-        return replace(made, blocks=blocks, means=means)
+        return replace(made, blocks=blocks)
 
     def among(self, U: Float64[ndarray, "N d"], Y: Float64[ndarray, "N m"], **words: Any) -> "GP":
         """Return the mixture of these models and the next best ones, given the same data and words (`at_choices`)."""
@@ -287,12 +286,7 @@ class GP:
     def _moments(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return the same by these models alone, without what rounding leaves."""
         mean, deviation = self._modelled(U)
-        return self._placed(mean, U), deviation
-
-    def _placed(self, Z: Float64[ndarray, "*L b m"], U: Float64[ndarray, "b d"]) -> Float64[ndarray, "*L b m"]:
-        """Return outputs on their warped scales from what is modelled for them at some points."""
-        Y = self.mixed(Z)
-        return Y if self.means is None else Y + self.means.values(U)
+        return self.mixed(mean), deviation
 
     def mixed(self, Z: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:
         """Return outputs from what is modelled."""
@@ -302,6 +296,21 @@ class GP:
         """Return mean and standard deviation of every output on its warped scale."""
         mean, deviation = self.moments(U)
         return mean, deviation if self.mixing is None else np.sqrt(deviation**2 @ (self.mixing**2).T)
+
+    @np.errstate(all="ignore")
+    def expected(
+        self, U: Float64[ndarray, "b d"], *, slopes: bool = True
+    ) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m d"] | None]:
+        """Return the means of outputs alone, without warps, mixtures and models, and their slopes."""
+        inputs = self._inputs(U)
+        parts = [block.posterior.expected(inputs, slopes) for block in self.blocks]
+        mean = self.ordered(_by_point([each for each, _ in parts]), 1)
+        mean = self.location + self.deviation * mean
+        if not slopes:
+            return mean, None
+        by_mean = self.ordered(_by_point([each for _, each in parts]), 1)
+        by_mean = by_mean if self.coding is None else self.coding.by_cube(by_mean)
+        return mean, self.deviation[:, None] * by_mean
 
     def _modelled(self, U: Float64[ndarray, "b d"]) -> tuple[Float64[ndarray, "b m"], Float64[ndarray, "b m"]]:
         """Return mean and standard deviation of what is modelled: of each output, or of its rest."""
@@ -335,9 +344,6 @@ class GP:
         by_mean, by_deviation = unit * by_mean, unit * by_deviation
         if self.mixing is not None:
             mean, by_mean = self.mixed(mean), self.mixing @ by_mean
-        if self.means is not None:
-            own, slopes = self.means.values_and_slopes(U)
-            mean, by_mean = mean + own, by_mean + slopes
         return mean, deviation, by_mean, by_deviation
 
     @np.errstate(all="ignore")
@@ -354,7 +360,7 @@ class GP:
             own = Z[:, :, list(block.outputs)].reshape(*Z.shape[:2], *covariance.shape[:2])
             steps = (root @ own.transpose(2, 3, 1, 0)).transpose(3, 2, 0, 1)
             parts.append((mean.swapaxes(0, 1) + steps).reshape(*Z.shape[:2], -1))
-        return self._placed(self.location + self.deviation * self.ordered(parts, 2), U)
+        return self.mixed(self.location + self.deviation * self.ordered(parts, 2))
 
     @np.errstate(all="ignore")
     def unwarp(self, W: Float64[ndarray, "*b m"]) -> Float64[ndarray, "*b m"]:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy import ndarray
 
 from pied.gp.choices import Candidate, ModelChoice
+from pied.gp.drift import MODELLED, Drift, least_argument, standardized, with_models
 from pied.gp.factors import add_to_diagonal, roots
 from pied.gp.features.view import View
-from pied.gp.kernels import KERNELS, TRENDS, polynomial
+from pied.gp.kernels import EVERY_TREND, KERNELS, polynomial
 from pied.gp.likelihood import SPARE_ROWS, Tasks, columns_of
 from pied.gp.observations import Observations
 from pied.shapes import Float64
@@ -29,9 +30,13 @@ def trends(data: Observations, j: int, n: int) -> list[str]:
         for trend in ("linear", "quadratic"):
             sizes[trend] = int((columns_of(trend, data.active[j], 2) & data.coding.columns(data.U[data.rows[j]])).sum())
     smallest = min(sizes[trend] for trend in data.model.trends)
+    allowed = data.model.trends
+    if data.has_model(j) and "constant" in allowed:
+        sizes |= {"model": sizes["constant"], "model, linear": sizes["linear"], "scaled model": sizes["constant"] + 1}
+        allowed = ("model", "model, linear", "scaled model", *allowed)
     return [
         trend
-        for trend in data.model.trends
+        for trend in allowed
         if sizes[trend] == smallest or (sizes[trend] + SPARE_ROWS <= n and sizes[trend] <= MOST_COLUMNS)
     ]
 
@@ -60,7 +65,9 @@ def handicap(data: Observations, candidate: Candidate) -> float:
 
 def price(model: Candidate | ModelChoice) -> float:
     """Return the nats that the parts of a model must gain in each output."""
-    parts = TRENDS[model.trend] + (model.warp != "none") + (model.scale != "plain")
+    parts = (
+        EVERY_TREND[model.trend] + (model.trend == "scaled model") + (model.warp != "none") + (model.scale != "plain")
+    )
     return PART_PRICE * parts + WAVE_PRICE * bool(model.waves)
 
 
@@ -76,7 +83,7 @@ def view(data: Observations, chosen: Sequence[Candidate]) -> View:
 
 def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks, Float64[ndarray, "B p c"]]:
     """Return one task per candidate, all with equally many outputs, and the least-squares trends taken off."""
-    degree = max(TRENDS[each.trend] for each in chosen)
+    degree = max(EVERY_TREND[each.trend] for each in chosen)
     first = [each.outputs[0] for each in chosen]
     rows = data.rows[first]
     columns = np.stack([columns_of(each.trend, data.active[each.outputs[0]], degree) for each in chosen])
@@ -89,6 +96,14 @@ def regressions(data: Observations, chosen: Sequence[Candidate]) -> tuple[Tasks,
     basis = polynomial(V, degree)
     active = data.active[first].astype(np.float64)
     y, noise, nugget = _standardized(data, chosen)
+    if data.given is not None:
+        known, centre = drifts(data, chosen)
+        y = y - known[:, :, None] * rows[:, :, None]
+        is_scaled = np.array([each.trend == "scaled model" for each in chosen])
+        is_scaled &= np.ptp(known, axis=1) > 0
+        if is_scaled.any():
+            basis = with_models(basis, known, is_scaled, centre)
+            columns = np.concatenate([columns, is_scaled[:, None]], 1)
     y, baseline = _detrended(y, basis, rows.astype(np.float64), columns.astype(np.float64))
     return Tasks(
         U=seen.whole(data.U, V),
@@ -114,6 +129,32 @@ def _longest(data: Observations, seen: View) -> Float64[ndarray, "e"] | None:
     if data.longest is None or not np.isfinite(data.longest).any():
         return None
     return data.longest if seen.waves is None else np.append(data.longest, [np.inf, np.inf])
+
+
+def drifts(data: Observations, chosen: Sequence[Candidate]) -> tuple[Float64[ndarray, "B N"], Float64[ndarray, "B"]]:
+    """Return the models of candidates that have one at all points, standardized, and their means at told ones."""
+    known = np.zeros((len(chosen), len(data.U)))
+    for i, each in enumerate(chosen):
+        j = each.outputs[0]
+        if data.given is not None and each.trend in MODELLED and data.has_model(j):
+            scale = data.scales[j][each.warp]
+            known[i], _ = standardized(scale, data.given[:, j], least_argument(scale.warp, data.values(j)))
+    rows = data.rows[[each.outputs[0] for each in chosen]]
+    return known, (known * rows).sum(1) / np.maximum(rows.sum(1), 1)
+
+
+def drift(data: Observations, chosen: Sequence[Candidate]) -> Drift | None:
+    """Return the models of candidates at any point; None if none has one."""
+    used = np.array([each.trend in MODELLED and data.has_model(each.outputs[0]) for each in chosen])
+    if data.known is None or not used.any():
+        return None
+    outputs = tuple(each.outputs[0] for each in chosen)
+    scales = tuple(data.scales[j][each.warp] for j, each in zip(outputs, chosen, strict=True))
+    pairs = zip(outputs, scales, strict=True)
+    least = tuple(least_argument(scale.warp, data.values(j)) for j, scale in pairs)
+    known, centre = drifts(data, chosen)
+    scaled = np.array([each.trend == "scaled model" for each in chosen]) & (np.ptp(known, axis=1) > 0)
+    return Drift(data.known, outputs, scales, least, used, scaled, centre, data.coding)
 
 
 def _scatter(data: Observations, chosen: Sequence[Candidate]) -> Float64[ndarray, "B N"] | None:

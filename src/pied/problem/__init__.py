@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pied.problem.goals import restored_goals
     from pied.problem.grids import Grid
     from pied.problem.limits import Limit
+    from pied.problem.models import Models
     from pied.problem.problem import Problem
     from pied.problem.ranges import doubts
     from pied.problem.reach import ceiling, enclosed, over_boxes, unreachable
@@ -33,6 +34,7 @@ __all__ = [
     "Limit",
     "Listing",
     "Mixture",
+    "Models",
     "Named",
     "Observed",
     "Problem",
@@ -67,6 +69,7 @@ _HOMES = {
     "Scope": "formula",
     "Slice": "slices",
     "Limit": "limits",
+    "Models": "models",
     "Problem": "problem",
     "Choice": "choices",
     "choices_of": "choices",

@@ -15,6 +15,7 @@ from pied.problem.doors import Door
 from pied.problem.formula import Formula
 from pied.problem.goals import Goal
 from pied.problem.limits import Limit, is_movable, limit_of
+from pied.problem.models import Models
 from pied.problem.named import Function, Named
 from pied.problem.program import Back
 from pied.problem.spaces import Space
@@ -73,6 +74,8 @@ class Functions(Space):
     """How far below zero a constraint may be and still count as met, natural units; None: set from the data."""
     structure: tuple[Structure, ...]
     """How each function uses the outputs, found by calling it."""
+    models: Models | None
+    """What is known of outputs beforehand; None: nothing."""
     m: int
     """Number of outputs."""
     n: int
@@ -261,8 +264,8 @@ class Functions(Space):
 
     @property
     def ways(self) -> dict[str, str]:
-        """How each function is computed, by name and in words: as a program, called point by point, and so on."""
-        return self._white_box.ways()
+        """How each function and model is computed, in words: as a program, called point by point, and so on."""
+        return self._white_box.ways() | ({} if self.models is None else self.models.ways())
 
     @property
     def slow(self) -> tuple[int, ...]:

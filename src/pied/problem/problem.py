@@ -19,6 +19,7 @@ from pied.problem.goals import Goal, read_goals, read_units, several_goals, stor
 from pied.problem.grids import Grid
 from pied.problem.identity import described
 from pied.problem.limits import moved_limits
+from pied.problem.models import Models
 from pied.problem.named import Function
 from pied.problem.signatures import plain
 from pied.problem.spaces import named_places
@@ -68,6 +69,7 @@ class Problem(Functions):
         tolerance: Any = None,
         name: Any = None,
         unit: Any = "",
+        models: Any = None,
     ) -> None:
         """State a problem; all arguments are checked, and all functions called on a tiny batch, before any evaluation.
 
@@ -75,8 +77,8 @@ class Problem(Functions):
             variables: `{name: (lo, hi)}` or `{name: Variable(lo, hi, log=True, unit="K")}`, natural units; with
                 candidates, the names of the columns are enough, or nothing if the table names them.
             outputs: Names of what the black box returns, in order; described as `{"y": {"unit": "mol/L", "lod": 0.02,
-                "resolution": 0.01}}`: the limit of detection that "n.d." stands for, the step of its readings. 54 and
-                `{"y": 54}` are the elements of a vector, y[1] to y[54].
+                "resolution": 0.01, "model": "2*T"}}`: the limit of detection that "n.d." stands for, the step of its
+                readings, its model. 54 and `{"y": 54}` are the elements of a vector, y[1] to y[54].
             candidates: A table of the only points that can be chosen: a data frame, a dictionary of columns, a list of
                 dictionaries, or an array with a column for each variable. Each search looks at every candidate.
             blackbox: Function of x (named floats, one point), or of variables by their names, that returns the
@@ -97,6 +99,9 @@ class Problem(Functions):
             tolerance: How far below zero a constraint may be and still count as met: a number, or by constraint.
             name: What the objective is called: "profit".
             unit: The unit of the objective: "EUR/h"; of several, `{"profit": "EUR/h", "energy": "kW"}`.
+            models: What is known of outputs beforehand: `{output: formula or function of x}`, or one function of x that
+                returns all outputs; a formula may use other outputs, which stand for their models. What a model leaves
+                is learned, and a model that does not help is left out.
         """
         several, given = several_goals(maximize, minimize, name), (maximize, minimize)
         if not several:
@@ -118,6 +123,7 @@ class Problem(Functions):
             "tolerance": tolerance,
             "name": name,
             "unit": unit,
+            "models": models,
         }
         self._set(_words={word: validation.kept(value) for word, value in words.items()})
         mixtures = self._state_variables(variables, candidates)
@@ -145,6 +151,17 @@ class Problem(Functions):
             (self._x, self._y),
         )  # fmt: skip
         self._set(structure=structure[: self.k], _white_box=white_box.of_first(self.k), _whole=(white_box, structure))
+        models = validation.read_models(outputs, models)
+        self._set(models=None if models is None else self.modelled(models))
+
+    def modelled(self, given: Any) -> Models:
+        """Read models of outputs: `{output: formula or function of x}`, or one function of all."""
+        return Models.of(given, self.variables, self._scope, (self._x, self._y), self._points_tried(), self.bounds)
+
+    @property
+    def _scope(self) -> Scope:
+        """The names that formulas may use."""
+        return Scope(tuple(self.variables), self.outputs, self.constants, choices_of(self.variables))
 
     def _set(self, **fields: Any) -> None:
         """Set fields while the problem is being stated; afterwards it does not change."""
@@ -219,7 +236,7 @@ class Problem(Functions):
             raise StatementError("The objective is given twice: leave out maximize or minimize.")
         if maximize is None and minimize is None and not subject_to:
             raise StatementError("There is nothing to decide by: give maximize=, minimize= or subject_to=.")
-        scope = Scope(tuple(self.variables), self.outputs, self.constants, choices_of(self.variables))
+        scope = self._scope
         own, function = validation.read_objective(maximize if minimize is None else minimize, scope)
         objective = validation.read_name(name, own, [*self.variables, *self.outputs, *self.constants])
         groups = {
@@ -258,7 +275,7 @@ class Problem(Functions):
 
     def _state_goals(self, several: tuple[Goal, ...], unit: Any) -> list[Function]:
         """Read the objectives after the first, and the units of all; return their functions."""
-        scope = Scope(tuple(self.variables), self.outputs, self.constants, choices_of(self.variables))
+        scope = self._scope
         taken = [*self.variables, *self.outputs, *self.constants]
         further = read_goals(several[1:], scope, taken)
         names = (self.objective, *(goal.name for goal in several[1:]))
@@ -448,6 +465,7 @@ class Problem(Functions):
             **({"lods": dict(self.lods)} if self.lods else {}),
             **({"resolutions": dict(self.resolutions)} if self.resolutions else {}),
             **({"equalities": dict(self.held)} if self.held else {}),
+            **({"models": self.models.statement()} if self.models is not None else {}),
         }
 
     def _stored_goals(self) -> list[dict[str, Any]]:

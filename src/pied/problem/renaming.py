@@ -36,6 +36,10 @@ def renamed_words(problem: Problem, names: Mapping[str, str], given: Mapping[str
         found["subject_to"] = {names.get(name, name): _function(each, names) for name, each in limits.items()}
     elif limits is not None:
         found["subject_to"] = [_function(each, names) for each in limits]
+    if isinstance(stated["models"], Mapping):
+        found["models"] = {_new(name, names): _function(each, names) for name, each in stated["models"].items()}
+    if isinstance(stated["outputs"], Mapping):
+        found["outputs"] = {name: _described(each, names) for name, each in found["outputs"].items()}
     if given.keys() & {"maximize", "minimize"}:
         found |= {"maximize": None, "minimize": None}
     return {word: value for word, value in found.items() if value is not None} | dict(given)
@@ -81,6 +85,12 @@ def _written(old: str, new: str, *, is_quoted: bool) -> str:
     """Return a name as it stands in a formula: odd ones in backticks."""
     is_plain = _PLACE.sub("", new).isidentifier()
     return f"`{new}`" if (is_quoted and new == old) or not is_plain else new
+
+
+def _described(given: Any, names: Mapping[str, str]) -> Any:
+    """Return what is said of an output, with the new names in its model."""
+    has_model = isinstance(given, Mapping) and "model" in given
+    return {**given, "model": _function(given["model"], names)} if has_model else given
 
 
 def _function(given: Any, names: Mapping[str, str]) -> Any:

@@ -275,14 +275,14 @@ def read_name(given: Any, own: str, taken: Sequence[str]) -> str:
 
 
 FEWER_OUTPUTS = "let the black box return what the functions need of them, sums or a few numbers"
-OUTPUT_WORDS = ("unit", "lod", "resolution")
+OUTPUT_WORDS = ("unit", "lod", "resolution", "model")
 
 
 def read_readings(given: Any) -> tuple[dict[str, float], dict[str, float]]:
     """Read limits of detection and resolutions of outputs, `{"y": {"lod": 0.02, "resolution": 0.01}}`."""
     found: tuple[dict[str, float], dict[str, float]] = {}, {}
     for name, words in given.items() if isinstance(given, Mapping) else ():
-        for word, own in zip(OUTPUT_WORDS[1:], found, strict=True):
+        for word, own in zip(OUTPUT_WORDS[1:3], found, strict=True):
             value = words.get(word) if isinstance(words, Mapping) else None
             if value is not None:
                 own[name] = number(value, f"{word} of '{name}'", StatementError)
@@ -298,8 +298,8 @@ def _with_units(given: Mapping[str, Any]) -> dict[str, str]:
         said = words if isinstance(words, Mapping) else {"unit": words} if isinstance(words, str) else None
         if said is None or set(said) - {*OUTPUT_WORDS}:
             raise StatementError(
-                f"Output '{name}' should be described as {{'unit': 'mol/L', 'lod': 0.02, 'resolution': 0.01}}, got "
-                f"{words!r}; ranges=, noise= and inputs= are words of their own."
+                f"Output '{name}' should be described as {{'unit': 'mol/L', 'lod': 0.02, 'resolution': 0.01, "
+                f"'model': formula}}, got {words!r}; ranges=, noise= and inputs= are words of their own."
             )
         units[name] = read_unit(said.get("unit", ""), f"the unit of '{name}'")
     return {name: unit for name, unit in units.items() if unit}
@@ -321,6 +321,20 @@ def counted(given: Any) -> Any:
         _check_count(words, MOST_OUTPUTS, f"elements of '{name}'", FEWER_OUTPUTS)
         made |= {f"{name}[{place}]": {} for place in range(1, words + 1)}
     return made
+
+
+def read_models(outputs: Any, models: Any) -> Any:
+    """Return the models of outputs, which are given together or with each output; None if there are none."""
+    rows = outputs.items() if isinstance(outputs, Mapping) else ()
+    own = {name: words["model"] for name, words in rows if isinstance(words, Mapping) and "model" in words}
+    if not own:
+        return models
+    if models is not None and not isinstance(models, Mapping):
+        raise StatementError("models= gives a model of all outputs, and outputs= of some: leave one out.")
+    twice = next((name for name in models or {} if name in own), None)
+    if twice is not None:
+        raise StatementError(f"'{twice}' has a model in outputs= and in models=: leave one out.")
+    return {**own, **(models or {})}
 
 
 def read_outputs(given: Any, variables: Mapping[str, Any]) -> tuple[tuple[str, ...], dict[str, str]]:

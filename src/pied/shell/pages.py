@@ -142,7 +142,9 @@ def _output(stated: Mapping[str, Any], name: str) -> str:
     step, lod = (stated.get(word, {}).get(name) for word in ("resolutions", "lods"))
     error += "" if step is None else f"   in steps of {step:g}"
     error += "" if lod is None else f"   n.d. below {lod:g}"
-    return f"({', '.join(stated['inputs'][name])}){own}{inside}{error}"
+    model = next((each for each in stated.get("models", ()) if each["name"] == name), None)
+    follows = "" if model is None else f"   model {plain_formula(model.get('formula', 'as a function'))}"
+    return f"({', '.join(stated['inputs'][name])}){own}{inside}{error}{follows}"
 
 
 def _open(end: float | None, sign: str) -> str:

@@ -38,6 +38,7 @@ time        = {{ lo = 0.5, hi = 6, unit = "h" }}
 #   noise   standard deviation of a measurement, 0 for an exact one; leave it out to have it learned
 #   inputs  the variables it depends on; leave it out for all
 #   unit    for people: unit = "mol/L"
+#   model   what you know of it, a formula; what that leaves is learned: model = "1 - exp(-time)"
 #   length  for a vector: c = {{ length = 24 }} gives c[1] ... c[24], and c in formulas
 [outputs]
 product  = {{ range = [0, 1], noise = 0.005 }}

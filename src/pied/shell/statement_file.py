@@ -202,7 +202,11 @@ def _problem(page: Page) -> Problem:
     decisions = _decisions(page)
     outputs = _Outputs.read(page)
     constants = {name: page.constant(("constants", name), each) for name, each in page.table("constants").items()}
-    functions = _functions(page, Scope(decisions.names, tuple(outputs.names), constants, decisions.choices))
+    scope = Scope(decisions.names, tuple(outputs.names), constants, decisions.choices)
+    functions = _functions(page, scope)
+    for output, text in outputs.models.items():
+        with page.at("outputs", output, "model"):
+            Formula(text, scope)
     inputs = page.names(("inputs",), data["inputs"]) if "inputs" in data else None
     noise = page.number(("noise",), data["noise"]) if "noise" in data else None
     with page.at():
@@ -217,6 +221,7 @@ def _problem(page: Page) -> Problem:
             ranges=outputs.ranges or None,
             constants=constants or None,
             candidates=decisions.candidates,
+            models=outputs.models or None,
         )
 
 
@@ -316,6 +321,8 @@ class _Outputs:
     units: dict[str, str] = field(default_factory=dict)
     readings: dict[str, dict[str, float]] = field(default_factory=dict)
     """Limits of detection and resolutions."""
+    models: dict[str, str] = field(default_factory=dict)
+    """What is known of outputs, as formulas."""
 
     def described(self) -> Any:
         """Return the names, or with more said of them a dictionary (names given twice are refused later)."""
@@ -336,7 +343,7 @@ class _Outputs:
                 page.fail(
                     path, f"an output is described by {{ }}, for instance {{ range = [0, 1] }}, got {shown(each)}"
                 )
-            page.check_words(path, each, ("range", "noise", "inputs", "length", "unit", *READINGS))
+            page.check_words(path, each, ("range", "noise", "inputs", "length", "unit", "model", *READINGS))
             parts = [name]
             if "length" in each:
                 length = page.whole((*path, "length"), each["length"], 1, LONGEST)
@@ -349,6 +356,10 @@ class _Outputs:
                     value = page.number((*path, word), each[word])
                     for part in parts:
                         made.readings.setdefault(part, {})[word] = value
+            if "model" in each:
+                if "length" in each:
+                    page.fail((*path, "model"), "a model is that of one output: name the elements of a vector singly")
+                made.models[name] = page.text((*path, "model"), each["model"], "a formula")
             if "range" in each:
                 made.ranges |= dict.fromkeys(parts, page.ends((*path, "range"), each["range"]))
             if "noise" in each:

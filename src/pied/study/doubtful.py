@@ -125,14 +125,14 @@ def in_python(word: str, number: int) -> str:
 
 def doubtful_of(problem: Problem, data: Dataset, gp: "GP", settings: "Answers") -> tuple[Doubtful, ...]:
     """Return the measurements that do not fit, the surest first, given the belief from told values."""
-    from pied.bounds import coding_of, level_at, quantile, ratios
+    from pied.bounds import coding_of, known_of, level_at, quantile, ratios
     from pied.gp import misfits
 
     if settings.believer.priors is not None:
         return ()  # nothing was chosen that one measurement could have misled
     found = misfits(
         data.U, data.Y, gp.choices, active=problem.active, ratios=ratios(problem), noise=problem.noise,
-        model=settings.believer.model, coding=coding_of(problem), errors=data.errors,
+        model=settings.believer.model, coding=coding_of(problem), errors=data.errors, known=known_of(problem),
     )  # fmt: skip
     z, units = quantile.normal(level_at(settings.level, len(data.U))), Words.of(problem).units
     made = []

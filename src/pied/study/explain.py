@@ -104,6 +104,7 @@ def explained(outlook: Outlook, trial: Trial) -> Explanation:
     named = [f"{name} ({percent(share)})" for name, share in outputs.items() if share >= MATTERS]
     if named:
         lines.append(f"The uncertainty of {value} comes from {', '.join(named)}.")
+    lines += [f"{each}." for each in outlook.snapshot.models]
     lines.append(_consequence(problem.minimizes, value, best, limits, high - low))
     return Explanation(trial.number, aim, (low, high), best, improves, limits, outputs, tuple(lines))
 

@@ -159,7 +159,7 @@ def _revision(record: Record, statement: Mapping[str, Any], read_only: bool) -> 
 
 def has_code(words: Mapping[str, Any]) -> bool:
     """Return whether arguments of a problem define g by Python functions, which cannot be compared."""
-    given = [words.get(word) for word in ("maximize", "minimize", "subject_to")]
+    given = [words.get(word) for word in ("maximize", "minimize", "subject_to", "models")]
     goals = [goal for each in given for goal in (each.values() if isinstance(each, Mapping) else [each])]
     return any(callable(each) for each in goals)
 
@@ -387,6 +387,7 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
         ranges={name: tuple(ends) for name, ends in statement["ranges"].items()},
         constants=statement["constants"] or None,
         tolerance=tolerance or None,
+        models={each["name"]: each["formula"] for each in statement.get("models", ()) if "formula" in each} or None,
         **(several or {"name": statement.get("called"), "unit": statement.get("unit", ""), **objective}),
     )
 

@@ -17,12 +17,12 @@ from pied.study.opening import has_code, variable_text
 
 
 def frame_of(statement: Mapping[str, Any]) -> Any:
-    """Return the part of a statement that beliefs depend on: the box, its scales, labels, equalities, and outputs."""
+    """Return the part of a statement that beliefs depend on: box, scales, labels, equalities, outputs, models."""
     boxes = {
         name: (each["lo"], each["hi"], each["log"], each.get("choices"), each.get("properties"))
         for name, each in statement["variables"].items()
     }
-    return list(boxes.items()), list(statement["outputs"]), statement.get("equalities")
+    return list(boxes.items()), list(statement["outputs"]), statement.get("equalities"), statement.get("models")
 
 
 def same_frame(record: Record, statement: Mapping[str, Any]) -> set[int]:

@@ -16,6 +16,7 @@ from pied.study.blame import Blame
 from pied.study.blocks import BlockOffset
 from pied.study.campaigns import Relation, sentences
 from pied.study.doubtful import Doubtful, in_python
+from pied.study.following import Following
 from pied.study.front import Front, FrontPoint
 from pied.study.relaxation import Relaxation
 from pied.study.words import Margin, Told, Words, counted, failed, failures, short
@@ -116,6 +117,8 @@ class Result:
     """Compute `blocks`, likewise."""
     campaigns_of: Callable[[], tuple[Relation, ...]] = field(default=tuple, repr=False)
     """Compute `campaigns`, likewise."""
+    models_of: Callable[[], tuple[Following, ...]] = field(default=tuple, repr=False)
+    """Compute `models`, likewise."""
 
     blame_of: Callable[[], Blame | None] = field(default=lambda: None, repr=False)
     """Compute `blame`, likewise."""
@@ -139,6 +142,11 @@ class Result:
     def campaigns(self) -> tuple[Relation, ...]:
         """How the outputs of each earlier campaign are related to the present ones, as far as that is known."""
         return self.campaigns_of()
+
+    @cached_property
+    def models(self) -> tuple[Following, ...]:
+        """Which outputs follow their models, and what is left of them."""
+        return self.models_of()
 
     @cached_property
     def sensitivities(self) -> Worth | None:
@@ -227,12 +235,14 @@ class Result:
 
     @property
     def group_lines(self) -> list[str]:
-        """What is known of blocks that are surely off, and of earlier campaigns, as sentences."""
-        return [*(f"{each}." for each in self.blocks if each.is_clear), *sentences(self.campaigns)]
+        """What is known of blocks that are surely off, of earlier campaigns and of models, as sentences."""
+        blocks = (f"{each}." for each in self.blocks if each.is_clear)
+        return [*blocks, *sentences(self.campaigns), *(f"{each}." for each in self.models)]
 
     def plainly(self) -> "Result":
         """Return the same without remarks about the record, to stand beside another result."""
-        return replace(self, doubtful_of=tuple, blocks_of=tuple, campaigns_of=tuple, blame_of=lambda: None)
+        nothing = dict.fromkeys(("doubtful_of", "blocks_of", "campaigns_of", "models_of"), tuple)
+        return replace(self, **nothing, blame_of=lambda: None)  # type: ignore[arg-type]
 
     def _repr_html_(self) -> str:
         """Return the lines of `print` for a notebook, the value in bold and the settings as a table."""
@@ -307,6 +317,7 @@ class Result:
             "sensitivities": self.sensitivities.to_dict() if self.sensitivities is not None else None,
             **({"values": self.values, "front": self.front.to_dict()} if self.front is not None else {}),
             "doubtful": [each.to_dict() for each in self.doubtful],
+            **({"models": [each.to_dict() for each in self.models]} if self.models else {}),
             **({"blocks": [each.to_dict() for each in self.blocks]} if self.blocks else {}),
             **({"campaigns": [each.to_dict() for each in self.campaigns]} if self.campaigns else {}),
             "failures": self.failures,

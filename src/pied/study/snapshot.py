@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pied.study.blocks import BlockOffset
     from pied.study.campaigns import Relation
     from pied.study.doubtful import Doubtful
+    from pied.study.following import Following
     from pied.study.front import Front
     from pied.study.recommendation import Recommendation
     from pied.study.regime_verdict import Side
@@ -383,6 +384,15 @@ class Snapshot(Moment):
             return ()  # what is stated is about the present one alone
         return relations_of(self.problem, self.data, lambda: self.belief)
 
+    @cached_property
+    def models(self) -> "tuple[Following, ...]":
+        """Which outputs follow their models, and what is left of them."""
+        from pied.study.following import followed
+
+        if self.problem.models is None or (np.isfinite(self.data.Y).sum(0) < 2).any():
+            return ()
+        return followed(self.problem, self.data, self.belief)
+
     def relaxation(self) -> Relaxation | None:
         """Return what would make an infeasible problem plausible again; None unless the status is infeasible."""
         if self.white is not None:
@@ -495,6 +505,7 @@ class Snapshot(Moment):
             confirmations=(self.confirmations, self.needed), doubtful_of=lambda: self.doubtful,
             blocks_of=lambda: self.blocks, campaigns_of=lambda: self.campaigns,
             given=dict(problem.given), block=self.block,
+            models_of=lambda: self.models,
         )  # fmt: skip
         if found is None:
             is_few = self.is_too_few and bool(self.data.complete.any())

@@ -98,6 +98,13 @@ class Coding:
         made[:, self.d :] = inputs[:, start:]
         return made
 
+    def cube(self, inputs: Float64[ndarray, "N e"]) -> Float64[ndarray, "N d"]:
+        """Return the points of the cube that have these inputs: the reverse of `inputs`."""
+        made = self.settings(inputs)[:, : self.d]
+        for each in self.choices:
+            made[:, each.coordinate] /= max(each.size - 1, 1)
+        return made
+
     def by_cube(self, slopes: Float64[ndarray, "b m e"]) -> Float64[ndarray, "b m d"]:
         """Return slopes by the coordinates of the cube: those by labels are 0."""
         made = np.zeros((*slopes.shape[:-1], self.d))

@@ -24,7 +24,7 @@ from pied.gp.choices import ModelChoice, thetas
 from pied.gp.kriging import Kriging
 from pied.gp.observations import Observations, far_apart
 from pied.gp.parts import border
-from pied.gp.regressions import regressions
+from pied.gp.regressions import drifts, regressions
 from pied.gp.selection import choose, is_selection_due, ranked, usable
 from pied.gp.selection import chosen as selected
 from pied.shapes import Float64, Int
@@ -267,6 +267,7 @@ def _sites(
         noise = 0.0 if data.noise[j] == 0 else math.exp(choice.theta[-1])
         shape = shape - noise * np.eye(len(on))
         mean = mean + found.F[on] @ baseline[0][tasks.columns[0] > 0][:, 0]
+        mean = mean + drifts(data, [choice.candidate((j,))])[0][0, on]
         C = shape * sides[on][:, None] * sides[on]
         away = sides[on] * (mean - ends)
         each = log_ndtr(away / np.sqrt(variance * (np.diagonal(C) + noise)))

@@ -99,6 +99,9 @@ def opened(
 
 def way(door: Door) -> str:
     """Say in words how a function is computed and what it costs."""
+    inner = getattr(door, "inner", None)
+    if inner is not None:
+        return f"{way(inner)}, after its unknowns are solved for"
     if isinstance(door, Program):
         return f"a program of {len(door.steps)} steps with exact slopes"
     if isinstance(door, Called):

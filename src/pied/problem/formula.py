@@ -36,12 +36,15 @@ class Scope:
     """Named numbers and vectors."""
     choices: tuple[tuple[str, Choice], ...] = ()
     """The variables that are labels: formulas use their properties, `solvent.price`."""
+    unknowns: tuple[str, ...] = ()
+    """Names of what equations determine, which come after the outputs."""
 
     @cached_property
     def places(self) -> dict[str, tuple[str, str, int]]:
         """For the canonical form of each name: its kind ("x", "y" or "constant"), the name itself and its place."""
         kinds = (("x", self.variables), ("y", self.outputs), ("constant", self.constants))
-        return {canonical(name): (kind, name, i) for kind, names in kinds for i, name in enumerate(names)}
+        known = {canonical(name): (kind, name, i) for kind, names in kinds for i, name in enumerate(names)}
+        return known | {canonical(name): ("y", name, i) for i, name in enumerate(self.unknowns, len(self.outputs))}
 
     @cached_property
     def properties(self) -> dict[str, tuple[str, Choice, str]]:

@@ -74,6 +74,8 @@ class Functions(Space):
     """How far below zero a constraint may be and still count as met, natural units; None: set from the data."""
     structure: tuple[Structure, ...]
     """How each function uses the outputs, found by calling it."""
+    unknowns: dict[str, tuple[float, float]]
+    """What equations determine, and within which range."""
     models: Models | None
     """What is known of outputs beforehand; None: nothing."""
     m: int

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +25,7 @@ from pied.problem.named import Function
 from pied.problem.signatures import plain
 from pied.problem.spaces import named_places
 from pied.problem.structure import POINTS_TRIED, Structure
+from pied.problem.unknowns import Unknowns
 from pied.problem.variables import Box
 from pied.problem.white_box import WhiteBox
 from pied.rng import Stream
@@ -49,6 +51,7 @@ class Problem(Functions):
     _own_names: tuple[str, ...]
     _further: tuple[tuple[str, Function], ...]
     _whole: tuple[WhiteBox, tuple[Structure, ...]]
+    _solved_for: Unknowns | None = None
     _kept: tuple[str, ...] = ()
     """Variables that stay coordinates if possible, because their values are given."""
 
@@ -70,6 +73,8 @@ class Problem(Functions):
         name: Any = None,
         unit: Any = "",
         models: Any = None,
+        unknowns: Any = None,
+        equations: Any = None,
     ) -> None:
         """State a problem; all arguments are checked, and all functions called on a tiny batch, before any evaluation.
 
@@ -102,6 +107,10 @@ class Problem(Functions):
             models: What is known of outputs beforehand: `{output: formula or function of x}`, or one function of x that
                 returns all outputs; a formula may use other outputs, which stand for their models. What a model leaves
                 is learned, and a model that does not help is left out.
+            unknowns: What equations determine, with the range in which it is sought: `{"recycle": (0, 50)}`. The
+                objective and the limits may use it like an output; of several solutions of one unknown, the lowest.
+            equations: As many as unknowns: formulas "a == b" of variables, outputs and unknowns, or functions of (x, y)
+                that are 0.
         """
         several, given = several_goals(maximize, minimize, name), (maximize, minimize)
         if not several:
@@ -124,10 +133,12 @@ class Problem(Functions):
             "name": name,
             "unit": unit,
             "models": models,
+            "unknowns": unknowns,
+            "equations": equations,
         }
         self._set(_words={word: validation.kept(value) for word, value in words.items()})
         mixtures = self._state_variables(variables, candidates)
-        self._state_outputs(outputs, constants, blackbox)
+        self._state_outputs(outputs, constants, blackbox, unknowns)
         stated_noise = validation.read_per_name(noise, self.outputs, "noise", "output")
         self._set(
             _inputs=validation.read_active(inputs, self._x, self._y),
@@ -140,28 +151,38 @@ class Problem(Functions):
             maximize, minimize = (None, first.given) if first.minimizes else (first.given, None)
         functions = self._state_functions(maximize, minimize, subject_to, tolerance, name, mixtures)
         further = self._state_goals(several, unit)
+        index = self._x, {**self._y, **{name: self.m + place for place, name in enumerate(self.unknowns)}}
+        sought = np.concatenate([self.ranges, np.array(list(self.unknowns.values())).reshape(-1, 2)])
+        tried = self._points_tried()
+        solved = Unknowns.of(self.unknowns, equations, self._scope, index, tried, self.bounds, sought)
+        self._set(_solved_for=solved)
         white_box, structure = WhiteBox.tried(
             (*self.functions, *self.objectives[1:]),
             [*functions, *further],
-            self._points_tried(),
+            tried,
             self.bounds,
             self.ranges,
             tuple(place for place, goal in zip((0, *range(self.k, self.k + len(further))), several, strict=True)
                   if goal.minimizes) if several else (0,) * self.minimizes,
-            (self._x, self._y),
+            index,
+            solved,
         )  # fmt: skip
+        if solved is not None:
+            solved.warned.add("tried")
         self._set(structure=structure[: self.k], _white_box=white_box.of_first(self.k), _whole=(white_box, structure))
         models = validation.read_models(outputs, models)
         self._set(models=None if models is None else self.modelled(models))
 
     def modelled(self, given: Any) -> Models:
         """Read models of outputs: `{output: formula or function of x}`, or one function of all."""
-        return Models.of(given, self.variables, self._scope, (self._x, self._y), self._points_tried(), self.bounds)
+        scope = replace(self._scope, unknowns=())
+        return Models.of(given, self.variables, scope, (self._x, self._y), self._points_tried(), self.bounds)
 
     @property
     def _scope(self) -> Scope:
         """The names that formulas may use."""
-        return Scope(tuple(self.variables), self.outputs, self.constants, choices_of(self.variables))
+        choices, unknowns = choices_of(self.variables), tuple(self.unknowns)
+        return Scope(tuple(self.variables), self.outputs, self.constants, choices, unknowns)
 
     def _set(self, **fields: Any) -> None:
         """Set fields while the problem is being stated; afterwards it does not change."""
@@ -213,7 +234,7 @@ class Problem(Functions):
             _axes_box=Box.of(axes.values()),
         )
 
-    def _state_outputs(self, outputs: Any, constants: Any, blackbox: Any) -> None:
+    def _state_outputs(self, outputs: Any, constants: Any, blackbox: Any, unknowns: Any) -> None:
         outputs = validation.counted(outputs)
         names, units = validation.read_outputs(outputs, self.variables)
         lods, resolutions = validation.read_readings(outputs)
@@ -226,6 +247,7 @@ class Problem(Functions):
             constants=validation.read_constants(constants, [*self.variables, *names]),
             blackbox=validation.read_blackbox(blackbox, self.variables),
             _y={name: place for place, name in enumerate(names)},
+            unknowns=validation.read_sought(unknowns, [*self.variables, *names, *(constants or ())]),
         )
 
     def _state_functions(
@@ -466,7 +488,16 @@ class Problem(Functions):
             **({"resolutions": dict(self.resolutions)} if self.resolutions else {}),
             **({"equalities": dict(self.held)} if self.held else {}),
             **({"models": self.models.statement()} if self.models is not None else {}),
+            **self._stored_unknowns(),
         }
+
+    def _stored_unknowns(self) -> dict[str, Any]:
+        """Describe the unknowns and their equations."""
+        if self._solved_for is None:
+            return {}
+        functions = self._solved_for.functions
+        equations = [described(f"equation {place}", each) for place, each in enumerate(functions, 1)]
+        return {"unknowns": {name: list(ends) for name, ends in self.unknowns.items()}, "equations": equations}
 
     def _stored_goals(self) -> list[dict[str, Any]]:
         """Describe the objectives after the first."""

@@ -38,6 +38,8 @@ def renamed_words(problem: Problem, names: Mapping[str, str], given: Mapping[str
         found["subject_to"] = [_function(each, names) for each in limits]
     if isinstance(stated["models"], Mapping):
         found["models"] = {_new(name, names): _function(each, names) for name, each in stated["models"].items()}
+    if stated["equations"] is not None:
+        found["equations"] = [_function(each, names) for each in stated["equations"]]
     if isinstance(stated["outputs"], Mapping):
         found["outputs"] = {name: _described(each, names) for name, each in found["outputs"].items()}
     if given.keys() & {"maximize", "minimize"}:

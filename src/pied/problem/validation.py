@@ -18,6 +18,7 @@ from pied.problem.formula import Formula, Scope
 from pied.problem.named import Function, Named, canonical
 from pied.problem.signatures import of_point
 from pied.problem.tensors import dense, is_tensor
+from pied.problem.unknowns import read_unknowns
 from pied.problem.values import listed, number, with_article
 from pied.problem.variables import Variable
 from pied.shapes import Bool, Float64
@@ -320,6 +321,13 @@ def counted(given: Any) -> Any:
             raise StatementError(f"'{name}' should have at least one element, got {words}.")
         _check_count(words, MOST_OUTPUTS, f"elements of '{name}'", FEWER_OUTPUTS)
         made |= {f"{name}[{place}]": {} for place in range(1, words + 1)}
+    return made
+
+
+def read_sought(given: Any, taken: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Read unknowns, whose names are no others'."""
+    made = read_unknowns(given)
+    _check_names(list(made), "an unknown", dict.fromkeys(taken, "a variable, output or constant"))
     return made
 
 

@@ -14,6 +14,7 @@ from pied.problem.named import Function
 from pied.problem.program import Program
 from pied.problem.structure import Structure, found, probes
 from pied.problem.trace import Places
+from pied.problem.unknowns import Unknowns, wrapped
 from pied.shapes import Float64
 
 SLOW = 2e-6
@@ -48,13 +49,16 @@ class WhiteBox:
         ranges: Float64[ndarray, "m 2"],
         negated: tuple[int, ...],
         index: Places,
+        unknowns: Unknowns | None = None,
     ) -> tuple["WhiteBox", tuple[Structure, ...]]:
         """Try each function at some points, find its structure, and return the white box and all structures."""
         pair = probes(ranges, 1), probes(ranges, 2)
-        tried = [
-            found(name, opened(name, function, index, X, bounds, ranges), X, pair)
+        every = ranges if unknowns is None else np.concatenate([ranges, unknowns.bounds])
+        opens = [
+            wrapped(opened(name, function, index, X, bounds, every), unknowns, index)
             for name, function in zip(names, functions, strict=True)
         ]
+        tried = [found(name, door, X, pair) for name, door in zip(names, opens, strict=True)]
         doors, structures = zip(*tried, strict=True)
         is_white = tuple(each.kind == "white" for each in structures)
         return cls(names, tuple(functions), doors, is_white, negated), structures

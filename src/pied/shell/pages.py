@@ -45,6 +45,10 @@ def statement_lines(problem: Problem, *, sense: str | None = None, why: bool = T
     listed = "" if problem.candidates is None else f" ({len(problem.candidates)} candidates)"
     lines += ["", f"variables{listed}", *(f"  {line}" for line in variable_lines(problem))]
     lines += ["outputs (and what they depend on)", *(f"  {line}" for line in output_lines(problem))]
+    if problem.unknowns:
+        lines.append("unknowns (solved for at every point)")
+        lines += [f"  {name} in [{lo:g}, {hi:g}]" for name, (lo, hi) in problem.unknowns.items()]
+        lines += [f"  from {plain_formula(each.get('formula', each['name']))}" for each in stated["equations"]]
     if None in problem.noise:
         saved = "evaluations" if problem.blackbox is None else "an evaluation"
         lines.append(f"  (say noise = 0 where the same settings always give the same value: it saves {saved})")

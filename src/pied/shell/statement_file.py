@@ -3,7 +3,7 @@
 import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,11 +202,13 @@ def _problem(page: Page) -> Problem:
     decisions = _decisions(page)
     outputs = _Outputs.read(page)
     constants = {name: page.constant(("constants", name), each) for name, each in page.table("constants").items()}
-    scope = Scope(decisions.names, tuple(outputs.names), constants, decisions.choices)
+    unknowns = {name: page.ends(("unknowns", name), each) for name, each in page.table("unknowns").items()}
+    scope = Scope(decisions.names, tuple(outputs.names), constants, decisions.choices, tuple(unknowns))
+    equations = [page.text(("equations",), each, 'a formula, "a == b"') for each in data.get("equations", ())]
     functions = _functions(page, scope)
     for output, text in outputs.models.items():
         with page.at("outputs", output, "model"):
-            Formula(text, scope)
+            Formula(text, replace(scope, unknowns=()))
     inputs = page.names(("inputs",), data["inputs"]) if "inputs" in data else None
     noise = page.number(("noise",), data["noise"]) if "noise" in data else None
     with page.at():
@@ -222,6 +224,8 @@ def _problem(page: Page) -> Problem:
             constants=constants or None,
             candidates=decisions.candidates,
             models=outputs.models or None,
+            unknowns=unknowns or None,
+            equations=equations or None,
         )
 
 

@@ -19,7 +19,7 @@ SHOWN = 200
 
 TOP = (
     "variables", "mixtures", "outputs", "candidates", "maximize", "minimize", "subject_to", "constants", "inputs",
-    "noise", "tolerance", "name", "unit", "solver", "study", "run", "campaigns",
+    "noise", "tolerance", "name", "unit", "solver", "study", "run", "campaigns", "unknowns", "equations",
 )  # fmt: skip
 """Words at the top of a file."""
 

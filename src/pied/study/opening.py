@@ -388,6 +388,8 @@ def _stated(statement: Mapping[str, Any], candidates: Listing | None) -> Problem
         constants=statement["constants"] or None,
         tolerance=tolerance or None,
         models={each["name"]: each["formula"] for each in statement.get("models", ()) if "formula" in each} or None,
+        unknowns=statement.get("unknowns"),
+        equations=[each["formula"] for each in statement["equations"]] if "equations" in statement else None,
         **(several or {"name": statement.get("called"), "unit": statement.get("unit", ""), **objective}),
     )
 

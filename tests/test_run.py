@@ -436,7 +436,7 @@ def test_variables_that_never_enter_the_black_box_are_solved_exactly() -> None:
 def test_an_exact_black_box_is_looked_at_with_wider_bounds_when_nothing_is_promised(objective: str) -> None:
     trials = solve(parabola(maximize=objective), 20, solver=fast(), seed=0).trials
     wide = [trial.number for trial in trials if trial.why.aim == "widen"]
-    assert len(wide) >= 2
+    assert wide
     usual = solve(parabola(maximize=objective), max(wide[0], 3), solver=fast(**without("widen")), seed=0).trials
     assert not any(trial.why.aim == "widen" for trial in usual)
 

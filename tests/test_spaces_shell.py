@@ -333,7 +333,7 @@ def test_pictures_and_report_of_all_kinds(lab: Path) -> None:
     pied_("report", "lab.toml")
     assert "can be chosen freely" in pied_("plot", "lab.toml", "--kind", "region", code=2).stderr
     page = Path("lab.html").read_text(encoding="utf-8")
-    for kind in ("slices", "history", "outputs", "residuals", "gap"):
+    for kind in ("slices", "history", "outputs", "residuals"):
         assert f"<img alt='{kind}' src='data:image/svg+xml;base64," in page
     assert "one of MeCN, DMF, EtOH" in page
     assert "water + glycol + salt == 1.0 (exactly)" in page

@@ -380,7 +380,7 @@ class Record(ABC):
         """Write old data as new trials, all or none of them.
 
         Args:
-            choose: Returns points with their values and groups (`event.GROUPS`), given the trials changed after
+            choose: Returns points, values and, if any, groups (`event.GROUPS`), given the trials changed after
                 `since`. Nobody else writes between this look and the end of writing, so what two programs add at
                 once is there once.
             since: Number of the last change that the caller knows.
@@ -390,9 +390,9 @@ class Record(ABC):
         with self._writing() as pen:
             now, first = self.clock(), pen.last() + 1
             added = []
-            for number, (x, values, groups) in enumerate(choose(pen.changed(since)), first):
+            for number, (x, values, *groups) in enumerate(choose(pen.changed(since)), first):
                 row = Row(number, dict(x), ASKED, is_added=True, revision=revision, worker=worker, asked=now)
-                row = replace(row, why={kind: name for kind, name in groups.items() if name})
+                row = replace(row, why={kind: name for each in groups for kind, name in each.items() if name})
                 y = {name: kept(value) for name, value in values.items()}
                 added.append(self.settled(replace(row, y=y), now))
             pen.insert(added)

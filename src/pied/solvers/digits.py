@@ -13,7 +13,7 @@ from pied.problem import SAME, Problem, Variable
 from pied.shapes import Bool, Float64
 
 FINEST = 6  # digits of a range, at most, below which a setting keeps all of its digits
-OF_DESIGN = 2  # digits of a range that a point of the initial design has: it need not lie anywhere exactly
+OF_DESIGN = 3  # digits of a range that a point of the initial design has; with two, edges were found later
 
 
 def written(

@@ -54,7 +54,6 @@ BATCH_WIDENINGS = (2.0, 3.0)  # factors of the deviations with which a batch sea
 SETTLED_WIDTH = 1e-3  # of a function's scale: a told candidate with bounds this near to each other is known
 MOST_REPAIRED = 8  # points moved onto the white constraints when a whole pool breaks them
 HEAVY_TAIL = 100.0  # a function whose spread is so many times what it changes by near the best points has a long tail
-SAME_VALUE = 1e-9  # relative: best values that differ by less are equal but for rounding
 SMALLEST_SCALE = 1e-8  # of the spread of a constraint: its scale is not below this
 SCALE_POINTS = 2048  # points of the pool, at most, from which the scale of a function is taken, ...
 SAMPLED_SCALE_POINTS = 512  # ... if some function is sampled there
@@ -243,13 +242,14 @@ class BayesRun(Run):
         """Return the largest scale of the objective that what is known of it near the best told points allows.
 
         A sum of squares ranges over ten powers of ten. By its spread over the box, every point near the optimum would
-        count as converged, and a gain there as none. So the scale shrinks with the range of the best values told.
+        count as converged, and a gain there as none. So the scale shrinks with the range of the best values told, down
+        to their size: smaller differences are none.
         """
         finite = np.sort(values[np.isfinite(values)])[-INCUMBENTS:]
         if len(finite) < INCUMBENTS or not self.problem.is_exact or self.problem.has_front:
             return np.inf
-        known = max(finite[-1] - finite[0], SAME_VALUE * np.abs(finite).max())
-        return float(HEAVY_TAIL * known) if known > 0 else np.inf
+        known = max(HEAVY_TAIL * (finite[-1] - finite[0]), np.abs(finite).max())
+        return float(known or np.inf)
 
     def _of_told(self, scene: Scene) -> Composite:
         """What was told composed with g: a pending point is no evidence that its neighbours meet the constraints."""

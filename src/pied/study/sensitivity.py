@@ -341,10 +341,15 @@ class _Local:
 
     @property
     def remark(self) -> str:
-        """What is said where settings take listed values."""
-        if self.free.all():
+        """What is said where settings take listed values; given ones are no news."""
+        known = self.outlook.problem.variables
+        held = [
+            name
+            for name, is_free in zip(self.outlook.problem.axes, self.free, strict=True)
+            if not is_free and (name not in known or known[name].is_stepped or known[name].is_listed)
+        ]
+        if not held:
             return ""
-        held = [name for name, is_free in zip(self.outlook.problem.axes, self.free, strict=True) if not is_free]
         return f"Prices hold while {', '.join(held)} stay as they are: they take listed values and change in jumps."
 
     def limit(self, name: str) -> tuple[float, tuple[float, float]]:

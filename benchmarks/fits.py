@@ -148,6 +148,13 @@ def best_of(number: int) -> float:
 def run(task: Task, best: float) -> dict[str, Any]:
     """Perform a task; an error of a routine ends its run."""
     logging.disable(logging.WARNING)
+    try:
+        return _run(task, best)
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def _run(task: Task, best: float) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     fit, (solve, starts) = FITS[task.number - 1], SOLVERS[task.solver]
     low, high = fit.box

@@ -116,7 +116,7 @@ def test_a_login_or_a_file_named_in_another_encoding_is_no_obstacle(lab: Path, m
 def test_ask_says_what_to_set_and_what_to_type_next(lab: Path) -> None:
     shown = pied_("ask", "lab.toml").output
     assert re.search(
-        r"^trial 1   \(one of the first points, [\w ]+\)\n  temperature = \d+ degC\n  time = \d\.\d\n", shown
+        r"^trial 1   \(one of the first points, [\w ]+\)\n  temperature = \d+ degC\n  time = \d\.\d+\n", shown
     )
     assert "pied tell lab.toml 1 product=... impurity=..." in shown
     assert "pied fail lab.toml 1 'the reason'" in shown
